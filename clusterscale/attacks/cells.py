@@ -31,7 +31,7 @@ class Cells(BaseAttack):
     Attributes
     ----------
     cost
-        Inverse strength of the penalty, C.
+        Inverse strength of the penalty, C, without a unit.
     standardize
         Whether cells are scaled to mean 0 and variance 1.
     """

@@ -108,7 +108,7 @@ class Logistic(LearnedAttack):
     Attributes
     ----------
     cost
-        Inverse strength of the penalty, C.
+        Inverse strength of the penalty, C, without a unit.
     """
 
     name: Literal["logistic"] = "logistic"
@@ -158,7 +158,7 @@ class Forest(LearnedAttack):
     trees
         Number of trees.
     depth
-        Largest depth of a tree; None: no limit.
+        Largest number of splits above a leaf, e.g. ``10``; None: no limit.
     """
 
     name: Literal["forest"] = "forest"

@@ -45,9 +45,9 @@ class Spectral(BaseAttack):
     Attributes
     ----------
     components
-        Number of components that are kept; None: all.
+        Number of components that are kept, e.g. ``10``; None: all.
     variance
-        Share of the variance that the kept components explain.
+        Share of the variance that the kept components explain, e.g. ``0.9``.
     standardize
         Whether cells are scaled to mean 0 and variance 1.
     """

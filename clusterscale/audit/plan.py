@@ -49,15 +49,15 @@ class AuditPlan(AuditTemplate):
     null_roi
         Whether idle users are counted in a ROI of its own.
     group_sizes
-        Members in a group.
+        Numbers of members of a group, e.g. ``[50, 100]``.
     groups
-        Membership lists: each group is drawn from one list, all lists equally likely, and a list of
-        exactly the group size is a group. Users are named as in ``targets.listed``. Without lists,
-        groups are drawn from all users, as in a screen.
+        Membership lists, e.g. ``[[u1, u7], [u2, u5]]``: each group is drawn from one list, all
+        lists equally likely, and a list of exactly the group size is a group. Users are named as in
+        ``targets.listed``. Without lists, groups are drawn from all users, as in a screen.
     periods
         Epochs of the releases.
     mechanisms
-        How counts are published.
+        How counts are published, e.g. ``[{name: exact}]``.
     """
 
     null_roi: bool = True

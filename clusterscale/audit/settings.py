@@ -27,13 +27,13 @@ class Period(ConfigModel):
     Attributes
     ----------
     name
-        Name of the period, for people.
+        Name of the period, for people, e.g. ``first week``.
     first
         Number of the first epoch.
     epochs
         Number of epochs.
     observed
-        First epochs of past windows of the same length.
+        First epochs of past windows of the same length, e.g. ``[0, 168]``.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -87,9 +87,9 @@ class Precision(ConfigModel):
     Attributes
     ----------
     width
-        Width of the interval of AUC below which a target is done.
+        Width of the interval of AUC below which a target is done, e.g. ``0.1``.
     most
-        Most challenges of a target.
+        Largest number of challenges of a target.
     """
 
     width: Annotated[float, Strict(), Field(gt=0, lt=1)]

@@ -102,15 +102,15 @@ class Targets(ConfigModel):
     Attributes
     ----------
     tertiles
-        This number at random from each third of users by events.
+        Number of users drawn at random from each third by events, e.g. ``50``.
     random
-        This number at random.
+        Number of users drawn at random, e.g. ``150``.
     most_exposed
-        This number or share of users, by a screen.
+        Number or share of users with the highest AUC in a screen, e.g. ``0.01``.
     listed
-        Pseudonyms of users, or ``row N``.
+        Pseudonyms of users, or ``row N``, e.g. ``[row 7]``.
     all
-        All users.
+        All users, e.g. ``true``.
     unseen
         Whether users without an event are excluded.
     """

@@ -34,11 +34,11 @@ class AuditTemplate(ConfigModel):
     seed
         Root seed of all random streams.
     targets
-        Users to attack.
+        Users to attack, e.g. ``{tertiles: 50}``.
     priors
-        What the adversary knows.
+        What the adversary knows, e.g. ``[{name: known_subset, alpha: 0.5}]``.
     attacks
-        What the adversary does.
+        What the adversary does, e.g. ``[{name: logistic}]``.
     utility
         How utility is measured.
     verdict
@@ -49,9 +49,9 @@ class AuditTemplate(ConfigModel):
         Whether every attack is also trained on shuffled labels, challenged on groups with a
         substitute for the target, and compared with the sum of all published values.
     false_positive_rate
-        Rate at which true positives are reported.
+        False positive rate at which true positives are reported, a probability.
     precision
-        Challenges are added until an AUC is known to this precision; None: none are added.
+        Challenges are added up to this precision, e.g. ``{width: 0.1}``; None: none are added.
     """
 
     seed: Annotated[int, Strict()] = 0

@@ -47,7 +47,7 @@ def _walk(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 
 
 def describe_configs() -> str:
-    """Return a page with every key of config files: its type, limits and default."""
+    """Return a page with every key of config files: its type, limits, default and meaning."""
     from clusterscale.config import Config, ReleasesConfig
 
     found: dict[str, Any] = {}
@@ -93,8 +93,8 @@ def _fields(schema: Mapping[str, Any]) -> str:
     rows = []
     for name, field in schema.get("properties", {}).items():
         default = "required" if name in required else f"`{_as_yaml(field.get('default'))}`"
-        rows.append((f"`{name}`", _type(field), default))
-    return _table(("key", "value", "default"), rows)
+        rows.append((f"`{name}`", _type(field), default, field.get("description", "")))
+    return _table(("key", "value", "default", "meaning"), rows)
 
 
 def _as_yaml(value: Any) -> str:

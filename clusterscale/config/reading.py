@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from clusterscale.config.plain_yaml import content_of, read_text
 from clusterscale.config.releases import ReleasesConfig
@@ -208,7 +209,8 @@ def schema(model: type[ConfigModel] = Config) -> str:
     str
         JSON, indented by 2.
     """
-    return json.dumps(model.model_json_schema(), indent=2)
+    dialect = GenerateJsonSchema.schema_dialect
+    return json.dumps({"$schema": dialect, **model.model_json_schema()}, indent=2)
 
 
 def validate(content: Any, model: type[T], where: str) -> T:

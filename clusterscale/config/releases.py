@@ -36,15 +36,15 @@ class ReleasesConfig(ReauditPlan):
     Attributes
     ----------
     cube
-        Cube that releases were computed from.
+        Cube that releases were computed from, e.g. ``runs/cube.zarr``.
     output
-        Folder of the ledger: path or URL.
+        Folder of the ledger: path or URL, e.g. ``runs/releases``.
     releases
-        List of releases; or path, URL or pattern.
+        List of releases, e.g. ``releases``; or path, URL or pattern.
     members
-        Table of users whose membership is known.
+        Table of users whose membership is known, e.g. ``members/{name}.csv``.
     webhook
-        Webhook for verdicts.
+        Webhook for verdicts, e.g. ``{least: warn}``.
     cluster
         Where tasks run.
     """

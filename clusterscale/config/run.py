@@ -35,11 +35,11 @@ class CubeSource(ConfigModel):
     Attributes
     ----------
     path
-        Path or URL of the cube.
+        Path or URL of the cube, e.g. ``runs/cube.zarr``.
     preset
-        Synthetic preset that is written there: tfl, sfc, cdr or milan.
+        Synthetic preset that is written there: tfl, sfc, cdr or milan, e.g. ``tfl``.
     users
-        Number of synthetic users; None: as published.
+        Number of synthetic users, e.g. ``2000``; None: as published.
     seed
         Root seed of the synthetic users.
     """
@@ -86,7 +86,9 @@ if TYPE_CHECKING:
     Place = Cluster
     Others = tuple[AnalysisPlan, ...]
 else:
-    Source = Annotated[CubeSource, BeforeValidator(_from_text)]
+    Source = Annotated[
+        CubeSource, BeforeValidator(_from_text, json_schema_input_type=Address | CubeSource)
+    ]
     Place = CLUSTERS.field()
     Others = Annotated[tuple[ANALYSES.field(), ...], *OptionalUnique]
 
@@ -101,17 +103,19 @@ class Config(ConfigModel):
     Attributes
     ----------
     cube
-        The traces.
+        The traces, e.g. ``runs/cube.zarr``.
     output
-        Folder of the run: path or URL.
+        Folder of the run: path or URL, e.g. ``runs/first-week``.
     audit
-        Membership audit.
+        Membership audit, e.g. ``{targets: {random: 9}, group_sizes: [50], priors: [{name:
+        perfect}], attacks: [{name: projection}], mechanisms: [{name: exact}]}``.
     recovery
-        Recovery of locations.
+        Recovery of locations, e.g. ``{observed: 336}``.
     traits
         How exposed users are compared.
     analyses
-        Analyses of other packages, which `clusterscale analyse` runs.
+        Analyses that other packages define and `clusterscale analyse` runs; without any, e.g.
+        ``[]``.
     cluster
         Where tasks run.
     """

@@ -1,6 +1,7 @@
 """Settings that a config can hold, their identity, and the kinds of numbers in their fields."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import blake2b
@@ -17,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic_core import CoreSchema, to_jsonable_python
+from yaml import YAMLError, safe_load
 
 from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
@@ -51,6 +53,8 @@ def hash_of(value: Any) -> str:
 
 
 _SECTION = "Attributes\n----------\n"
+_EXAMPLE = re.compile(r"\be\.g\. ``(.+?)``")  # a value as YAML
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 
 @cache
@@ -58,6 +62,7 @@ def describe_fields(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the descriptions of fields, from the section ``Attributes`` of the docstrings.
 
     A class describes its own fields; those that it inherits are described where they are defined.
+    A description may have an example: ``e.g.`` and a value in double backticks, as in a config.
     """
     found: dict[str, str] = {}
     for cls in reversed(model.__mro__):
@@ -70,6 +75,15 @@ def describe_fields(model: type[BaseModel]) -> Mapping[str, str]:
                 names = line.split(", ")
                 found |= dict.fromkeys(names, "")
     return found
+
+
+def _example_in(description: str) -> Any:
+    """Return the example in a description; None if there is none that is YAML."""
+    found = _EXAMPLE.search(description)
+    try:
+        return to_jsonable_python(safe_load(found[1])) if found else None
+    except YAMLError:  # in the docstring of a plug-in, which nothing has tested
+        return None
 
 
 class ConfigModel(BaseModel):
@@ -109,13 +123,20 @@ class ConfigModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the JSON schema, in which fields have the descriptions of the docstring."""
+        """Return the JSON schema, in which fields have the descriptions of the docstring.
+
+        The example of a field is that of its description, or else its default.
+        """
         schema = handler(core_schema)
         found = handler.resolve_ref_schema(schema)
         about = {"name": "Name of the kind.", **describe_fields(cls)}
         for name, field in found.get("properties", {}).items():
             if name in about:
                 field.setdefault("description", about[name])
+            example = _example_in(field.get("description", ""))
+            value = field.get("default") if example is None else example
+            if value not in _NOTHING:
+                field.setdefault("examples", [value])
         found["description"] = cleandoc(cls.__doc__ or "").partition(_SECTION)[0].strip()
         return schema
 
@@ -180,7 +201,7 @@ class NamedModel(ConfigModel):
     Attributes
     ----------
     title
-        Title for people, in place of the settings in words; decides nothing.
+        Title for people, in place of the settings in words, e.g. ``k = 5``; decides nothing.
     """
 
     title: Annotated[str, Field(max_length=80)] = ""

@@ -27,7 +27,7 @@ class CapContributions(OnTraces):
     Attributes
     ----------
     per_day
-        Events kept of each user and local day.
+        Number of events kept of each user and local day, e.g. ``10``.
     """
 
     name: Literal["cap_contributions"] = "cap_contributions"

@@ -54,7 +54,8 @@ class Chain(BaseMechanism):
     Attributes
     ----------
     steps
-        Mechanisms, in the order in which they are applied.
+        Mechanisms, in the order in which they are applied, e.g. ``[{name: coarsen_time, factor:
+        4}, {name: suppress_small, below: 5}]``.
     """
 
     name: Literal["chain"] = "chain"

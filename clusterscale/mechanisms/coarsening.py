@@ -67,9 +67,9 @@ class _Coarsening(OnTraces):
     Attributes
     ----------
     factor
-        Number of neighbours to merge; give this or ``groups``.
+        Number of neighbours to merge, e.g. ``4``; give this or ``groups``.
     groups
-        Indices to merge, a list for each merged cell.
+        Indices to merge, a list for each merged cell, e.g. ``[[0, 1], [2, 3]]``.
     """
 
     factor: Count | None = None

@@ -38,8 +38,8 @@ class _Transformed(AdditiveNoise):
     Attributes
     ----------
     l2_sensitivity
-        Most that one user changes the series of one ROI, in visits, L2 norm; None: of the
-        cube.
+        Most that one user changes the series of one ROI, in visits, L2 norm, e.g. ``20.0``; None:
+        of the cube.
     """
 
     l2_sensitivity: Positive | None = None
@@ -78,9 +78,9 @@ class _FirstWaves(_Transformed):
     Attributes
     ----------
     epsilon
-        ε of the guarantee, for the series of one ROI.
+        ε of the guarantee, for the series of one ROI, e.g. ``1.0``.
     coefficients
-        Number of coefficients that are kept.
+        Number of coefficients that are kept, e.g. ``10``.
     """
 
     name: str
@@ -198,9 +198,9 @@ class EnhancedFourier(_Transformed):
     Attributes
     ----------
     epsilon
-        ε of the guarantee, for the series of one ROI.
+        ε of the guarantee, for the series of one ROI, e.g. ``1.0``.
     delta
-        δ of the guarantee, a probability.
+        δ of the guarantee, a probability, e.g. ``0.01``.
     """
 
     name: Literal["enhanced_fourier"] = "enhanced_fourier"

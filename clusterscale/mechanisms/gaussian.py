@@ -38,11 +38,12 @@ class Gaussian(AdditiveNoise):
     Attributes
     ----------
     epsilon
-        ε of the guarantee, for one user.
+        ε of the guarantee, for one user, e.g. ``1.0``.
     delta
-        δ of the guarantee, a probability.
+        δ of the guarantee, a probability, e.g. ``0.01``.
     l2_sensitivity
-        Most that one user changes the counts, in visits, L2 norm; None: of the cube.
+        Most that one user changes the counts, in visits, L2 norm, e.g. ``20.0``; None: of the
+        cube.
     """
 
     name: Literal["gaussian"] = "gaussian"

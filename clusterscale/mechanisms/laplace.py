@@ -50,9 +50,10 @@ class Laplace(AdditiveNoise):
     Attributes
     ----------
     epsilon
-        ε of the guarantee, for one ``unit``.
+        ε of the guarantee, for one ``unit``, e.g. ``1.0``.
     sensitivity
-        Most that one unit changes the counts, in visits, L1 norm; None: of the cube.
+        Most that one unit changes the counts, in visits, L1 norm, e.g. ``10.0``; None: of the
+        cube.
     unit
         Unit of the guarantee: ``event``, ``user_day`` or ``user``.
     discrete
@@ -147,7 +148,7 @@ class TruncatedLaplace(AdditiveNoise):
     Attributes
     ----------
     epsilon
-        The claimed ε, for one event.
+        The ε that is claimed for one event, e.g. ``1.0``.
     """
 
     name: Literal["truncated_laplace"] = "truncated_laplace"

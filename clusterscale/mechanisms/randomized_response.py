@@ -35,7 +35,7 @@ class RandomizedResponse(AdditiveNoise):
     Attributes
     ----------
     p
-        Probability of *yes* without regard to the truth.
+        Probability of *yes* without regard to the truth, e.g. ``0.3``.
     """
 
     name: Literal["randomized_response"] = "randomized_response"

@@ -25,7 +25,7 @@ class FixedRanges(PostProcessing):
     Attributes
     ----------
     size
-        Width of a range, in visits.
+        Width of a range, in visits, e.g. ``5``.
     integers
         Publish middles unrounded (``none``) or rounded down (``floor``).
     """
@@ -76,7 +76,7 @@ class AdaptiveRanges(PostProcessing):
     Attributes
     ----------
     ranges
-        Number of ranges of each ROI.
+        Number of ranges of each ROI, e.g. ``10``.
     publish
         What is published of a range: its ``median`` or its ``middle``.
     """

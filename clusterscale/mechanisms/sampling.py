@@ -37,7 +37,7 @@ class SampleEvents(BaseMechanism):
     Attributes
     ----------
     remove
-        Probability that an event is dropped, from 0 to 1.
+        Probability that an event is dropped, from 0 to 1, e.g. ``0.2``.
     """
 
     name: Literal["sample_events"] = "sample_events"
@@ -94,7 +94,7 @@ class SampleTraces(OnTraces):
     Attributes
     ----------
     remove
-        Probability that an event is dropped, from 0 to 1.
+        Probability that an event is dropped, from 0 to 1, e.g. ``0.2``.
     """
 
     name: Literal["sample_traces"] = "sample_traces"

@@ -33,9 +33,9 @@ class SuppressSmall(PostProcessing):
     Attributes
     ----------
     below
-        Counts less than this are hidden, in visits; give this or ``up_to``.
+        Counts less than this are hidden, in visits, e.g. ``10``; give this or ``up_to``.
     up_to
-        Counts of at most this are hidden, in visits.
+        Counts of at most this are hidden, in visits, e.g. ``9``.
     """
 
     name: Literal["suppress_small"] = "suppress_small"
@@ -81,7 +81,7 @@ class SuppressUnpopular(PostProcessing):
     Attributes
     ----------
     fraction
-        Share of ROIs and of epochs that are unpopular.
+        Share of ROIs and of epochs that are unpopular, e.g. ``0.5``.
     """
 
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
@@ -128,9 +128,9 @@ class PerturbSmall(BaseMechanism):
     Attributes
     ----------
     below
-        Counts less than this get noise, in visits.
+        Counts less than this get noise, in visits, e.g. ``5``.
     epsilon
-        ε of that noise: its scale is 1/ε visits.
+        ε of that noise: its scale is 1/ε visits, e.g. ``1.0``.
     """
 
     name: Literal["perturb_small"] = "perturb_small"

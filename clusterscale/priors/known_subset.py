@@ -40,7 +40,7 @@ class KnownSubset(Prior):
     Attributes
     ----------
     alpha
-        Share of users whose traces are known, from 0 to 1.
+        Share of users whose traces are known, from 0 to 1, e.g. ``0.5``.
     training
         Number of training groups.
     challenges

@@ -47,21 +47,21 @@ class ReleaseMetadata(ConfigModel):
     Attributes
     ----------
     group_size
-        Number of users counted.
+        Number of users counted, e.g. ``300``.
     mechanism
-        How counts were published.
+        How counts were published, e.g. ``{name: exact}``.
     first
-        First epoch in the cube.
+        Number of the first epoch in the cube, e.g. ``0``.
     start
-        Its ISO date and time, instead.
+        Date and time of the first epoch, instead, e.g. ``'2010-03-01T00:00'``.
     epochs
-        Number of epochs of the cube.
+        Number of epochs of the cube, e.g. ``168``.
     observed
-        First epochs of past windows that were observed.
+        First epochs of past windows that were observed, e.g. ``[0, 168]``.
     null_roi
-        Whether users without an event are counted in a last ROI.
+        Whether users without an event are counted in a last ROI, e.g. ``true``.
     series
-        Name of the series of releases.
+        Name of the series of releases, e.g. ``stations``.
     """
 
     group_size: Size | None = None
@@ -104,15 +104,15 @@ class ReleaseEntry(ReleaseMetadata):
     Attributes
     ----------
     counts
-        Zarr group, NetCDF file, or pattern.
+        Zarr group, NetCDF file, or pattern, e.g. ``releases/week-01.zarr``.
     name
-        Name of the release; by default that of ``counts``.
+        Name of the release, e.g. ``week-01``; by default that of ``counts``.
     variable
-        Variable with the counts.
+        Variable with the counts, e.g. ``counts``.
     cube
-        Cube, if not the catalogue's.
+        Cube, if not the catalogue's, e.g. ``trams.zarr``.
     members
-        Table of users whose membership is known.
+        Table of users whose membership is known, e.g. ``members/week-01.csv``.
     """
 
     counts: Address

@@ -53,9 +53,9 @@ class Limit(ConfigModel):
     Attributes
     ----------
     warn
-        Threshold of a warning.
+        Threshold of a warning, in the unit of the number, e.g. ``0.3``.
     fail
-        Threshold of a failure.
+        Threshold of a failure, in the unit of the number, e.g. ``0.5``.
     """
 
     warn: Number | None = None
@@ -91,7 +91,11 @@ if TYPE_CHECKING:
     Bound = Limit
 else:
     Bound = Annotated[
-        Limit, BeforeValidator(lambda value: {"fail": value} if _is_number(value) else value)
+        Limit,
+        BeforeValidator(
+            lambda value: {"fail": value} if _is_number(value) else value,
+            json_schema_input_type=Number | Limit,
+        ),
     ]
 
 
@@ -108,9 +112,9 @@ class ExposureLevels(ConfigModel):
     Attributes
     ----------
     exposed
-        Level of the verdict *exposed*.
+        Level of the verdict *exposed*, e.g. ``fail``.
     partly_exposed
-        Level of *partly exposed*.
+        Level of *partly exposed*, e.g. ``warn``.
     inconclusive
         Level of *inconclusive*.
     """
@@ -141,21 +145,21 @@ class Policy(ConfigModel):
     exposure
         Level of each verdict on exposure.
     mean_privacy_loss
-        Limit on the mean over targets.
+        Limit on the mean over targets, e.g. ``{warn: 0.3, fail: 0.5}``.
     worst_privacy_loss
-        Limit on the largest of the targets.
+        Limit on the largest of the targets, e.g. ``0.9``.
     share_exposed
-        Limit on the share of exposed users.
+        Limit on the share of exposed users, e.g. ``0.25``.
     exposed_above
         Privacy loss above which a user is exposed.
     published_auc
-        Limit on the AUC of attacks on the published values.
+        Limit on the AUC of attacks on the published values, e.g. ``0.6``.
     utility
-        Limits by measure.
+        Limits by measure, e.g. ``{hotspot_f1: 0.3}``.
     change
-        Limit on the change of the mean privacy loss.
+        Limit on the change of the mean privacy loss, e.g. ``0.15``.
     newly_exposed
-        Limit on the share of newly exposed users.
+        Limit on the share of newly exposed users, e.g. ``0.1``.
     promise
         Level of a broken guarantee.
     float_noise
@@ -224,7 +228,8 @@ class ReauditPlan(ConfigModel):
     Attributes
     ----------
     audit
-        Settings of the audit.
+        Settings of the audit, e.g. ``{targets: {random: 9}, priors: [{name: perfect}], attacks:
+        [{name: projection}]}``.
     policy
         Limits.
     everyone

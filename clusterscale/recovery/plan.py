@@ -46,11 +46,11 @@ class RecoveryPlan(ConfigModel):
     Attributes
     ----------
     seed
-        Root seed.
+        Root seed of all random streams.
     first
-        First observed epoch.
+        Number of the first observed epoch.
     observed
-        Number of observed epochs.
+        Number of observed epochs, e.g. ``336``.
     epochs
         Number of published epochs that follow.
     priors
@@ -58,7 +58,7 @@ class RecoveryPlan(ConfigModel):
     strategies
         How locations are inferred.
     mechanisms
-        How counts are published, besides raw counts.
+        How counts are published, besides raw counts, e.g. ``[{name: suppress_small, below: 5}]``.
     threshold
         Least share of a popular ROI.
     base

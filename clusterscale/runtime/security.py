@@ -34,11 +34,11 @@ class Tls(ConfigModel):
     Attributes
     ----------
     ca
-        PEM file of the trusted authority.
+        PEM file of the trusted authority, e.g. ``ca.pem``.
     certificate
-        PEM file of the certificate.
+        PEM file of the certificate, e.g. ``cert.pem``.
     key
-        PEM file of its private key.
+        PEM file of its private key, e.g. ``key.pem``.
     """
 
     ca: File

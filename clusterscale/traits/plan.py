@@ -31,9 +31,9 @@ class TraitsPlan(ConfigModel):
     components
         Number of principal components that are reported.
     trees
-        Trees of the random forest.
+        Number of trees of the random forest.
     targets
-        Most targets whose attacks are analysed.
+        Largest number of targets whose attacks are analysed.
     """
 
     share: Annotated[float, Strict(), Field(gt=0, le=0.5)] = 0.1

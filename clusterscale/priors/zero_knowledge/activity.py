@@ -65,7 +65,7 @@ class LogNormal(ActivityLaw):
     Attributes
     ----------
     sigma
-        Standard deviation of the logarithm of a user's visits.
+        Standard deviation of the natural logarithm of a user's number of visits.
     """
 
     name: Literal["lognormal"] = "lognormal"

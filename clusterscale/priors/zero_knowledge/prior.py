@@ -21,10 +21,9 @@ from clusterscale.contracts import (
     Prior,
     Release,
     Share,
-    Traces,
 )
 from clusterscale.errors import InputError
-from clusterscale.groups import Pool, check_pool, subsample_trace
+from clusterscale.groups import Pool, check_pool
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
 from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
@@ -36,12 +35,7 @@ from clusterscale.priors.zero_knowledge.reference_population import (
     SyntheticUsers,
 )
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
-from clusterscale.priors.zero_knowledge.target_information import (
-    KnownCells,
-    KnownPlaces,
-    TargetInformation,
-    most_visited_rois,
-)
+from clusterscale.priors.zero_knowledge.target_information import TargetInformation, describe_target
 from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 from clusterscale.validation_messages import exact_percent, plural
 
@@ -58,21 +52,40 @@ class ZeroKnowledge(Prior):
 
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
     marginals in space, time and activity, generates a ``reference`` number of synthetic users from
-    them, and trains on groups of these, published by the same mechanism. The defaults are those of
-    the paper.
+    them, and trains on groups of these, published by the same mechanism. Defaults: as in the paper.
 
     Attributes
     ----------
-    reference, training, challenges, validation, refit
-        Numbers of synthetic users and of groups; train ``per_release`` or once (``shared``).
-    sampling, known_fraction
-        As for ``known_subset``.
-    knows, top_rois, times
-        What is known of the target, of how many ROIs, and how times are guessed.
-    activity, correction
-        Distribution of visits, and correction of the mechanism's effect on the marginals.
-    rhythm, rank, crowd
-        Daily rhythms (``mixed``: of ``rank``); synthetic ``users`` or independent ``counts``.
+    reference
+        Number of synthetic users.
+    training
+        Number of training groups.
+    challenges
+        Number of challenge groups.
+    validation
+        Number of validation groups.
+    refit
+        Train for each release (``per_release``) or once (``shared``).
+    sampling
+        Whether training groups are ``independent`` or in pairs (``paired``).
+    known_fraction
+        Share of the target's visits that is known.
+    knows
+        Whether the target's ``trace`` is known, or only its ``rois``.
+    top_rois
+        Number of the target's most visited ROIs that are known, e.g. ``5``; None: all.
+    times
+        How times are guessed in known ROIs: all (``greedy``) or some at ``random``.
+    activity
+        Distribution of the number of visits of a user.
+    correction
+        How a mechanism's effect on the marginals is corrected: ``paper``, ``matched`` or ``none``.
+    rhythm
+        Whether all ROIs share one daily rhythm (``common``) or mix several (``mixed``).
+    rank
+        Number of rhythms that are mixed.
+    crowd
+        Whether groups are of synthetic ``users`` or of independent ``counts``.
     """
 
     name: Literal["zero_knowledge"] = "zero_knowledge"
@@ -183,7 +196,7 @@ class ZeroKnowledge(Prior):
             traces.null_roi,
             triangulate(frame),
             frame.days,
-            self._describe_target(traces, request.target, request.rng),
+            describe_target(traces, request.target, self, rng=request.rng),
             self,
             request.validate,
         )
@@ -195,25 +208,13 @@ class ZeroKnowledge(Prior):
             more=None if request.more is None else partial(pool.draw_more, request.more),
         )
 
-    def _describe_target(
-        self, traces: Traces, target: int, rng: np.random.Generator
-    ) -> TargetInformation:
-        trace = traces.trace(target).copy()  # a view would give access to all users' cells
-        if self.knows == "rois":
-            n_real = traces.n_rois - traces.null_roi
-            rois = most_visited_rois(trace, traces.n_epochs, n_real, self.top_rois)
-            return KnownPlaces(rois, self.times)
-        if self.known_fraction < 1:
-            trace = subsample_trace(trace, traces, self.known_fraction, rng=rng)
-        return KnownCells(trace, self.known_fraction == 1)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZeroKnowledgeAdversary:
     """The zero-knowledge adversary (POPETS24 §4.1), with everything it knows.
 
     It generates a synthetic population that would be published like the release, and trains on
-    groups of that. It has no cube and no traces; its information on the target is ``known``.
+    groups of that. It has no cube and no traces.
 
     Attributes
     ----------

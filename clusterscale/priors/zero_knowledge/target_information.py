@@ -7,10 +7,31 @@ from typing import Literal, Protocol, Self
 
 import numpy as np
 
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Ints, Traces
+from clusterscale.groups import subsample_trace
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, draw_epochs
 
-__all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "most_visited_rois"]
+__all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "describe_target", "most_visited_rois"]
+
+
+class Limits(Protocol):
+    """How much an adversary knows of the target; the fields of a zero-knowledge prior."""
+
+    @property
+    def knows(self) -> Literal["trace", "rois"]:
+        """Whether it knows when the target was where, or only where."""
+
+    @property
+    def known_fraction(self) -> float:
+        """Share of the visits that is known."""
+
+    @property
+    def top_rois(self) -> int | None:
+        """Number of ROIs that are known, None for all."""
+
+    @property
+    def times(self) -> Literal["greedy", "random"]:
+        """How times are guessed."""
 
 
 class TargetInformation(Protocol):
@@ -84,3 +105,17 @@ def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) 
     rois, visits = rois[rois < n_seen], visits[rois < n_seen]
     most_visited: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # not a view
     return most_visited
+
+
+def describe_target(
+    traces: Traces, target: int, limits: Limits, *, rng: np.random.Generator
+) -> TargetInformation:
+    """Return what an adversary knows of a target, which is among ``traces``."""
+    trace = traces.trace(target).copy()  # a view would give access to all users' cells
+    if limits.knows == "rois":
+        n_real = traces.n_rois - traces.null_roi
+        rois = most_visited_rois(trace, traces.n_epochs, n_real, limits.top_rois)
+        return KnownPlaces(rois, limits.times)
+    if limits.known_fraction < 1:
+        trace = subsample_trace(trace, traces, limits.known_fraction, rng=rng)
+    return KnownCells(trace, limits.known_fraction == 1)

@@ -32,9 +32,10 @@ class Address(Distributed):
     Attributes
     ----------
     address
-        Address of the scheduler, such as ``tls://HOST:PORT``.
+        Address of the scheduler, e.g. ``tls://10.0.0.7:8786``.
     tls
-        Certificates; None: those of Dask's configuration.
+        Certificates, e.g. ``{ca: ca.pem, certificate: cert.pem, key: key.pem}``; None: those of
+        Dask's configuration.
     """
 
     name: Literal["address"] = "address"

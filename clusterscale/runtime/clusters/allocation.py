@@ -40,15 +40,16 @@ class Allocation(Distributed):
     Attributes
     ----------
     memory
-        Memory of a worker; None: what Slurm reports.
+        Memory of a worker, e.g. ``4GiB``; None: what Slurm reports.
     interface
-        Network interface of scheduler and workers.
+        Network interface of scheduler and workers, e.g. ``ib0``.
     scratch
-        Folder for temporary files on a worker.
+        Folder for temporary files on a worker, e.g. ``/tmp``.
     shared
         Folder that all tasks share.
     tls
-        Certificates; None: new ones for each run.
+        Certificates, e.g. ``{ca: ca.pem, certificate: cert.pem, key: key.pem}``; None: new ones
+        for each run.
     """
 
     name: Literal["slurm-allocation"] = "slurm-allocation"

@@ -27,9 +27,9 @@ class Option(ConfigModel):
     Attributes
     ----------
     option
-        Name of the option.
+        Name of the option, e.g. ``worker_memory``.
     value
-        Its value.
+        Its value, in the unit of the option, e.g. ``8``.
     """
 
     option: Annotated[str, Field(min_length=1)]
@@ -52,15 +52,15 @@ class Gateway(Distributed):
     Attributes
     ----------
     address
-        Address of the gateway.
+        Address of the gateway, e.g. ``https://gateway.example.org``.
     proxy
-        Address of its scheduler proxy, if it differs.
+        Address of its scheduler proxy, if it differs, e.g. ``tls://gateway.example.org:8786``.
     workers
         Number of workers.
     options
-        Options that the gateway offers.
+        Options that the gateway offers, e.g. ``[{option: worker_memory, value: 8}]``.
     tls
-        ``false`` permits an address that is not encrypted.
+        Whether the address is encrypted; only ``false`` can be set, e.g. ``false``.
     """
 
     name: Literal["gateway"] = "gateway"

@@ -65,9 +65,9 @@ class Local(Distributed):
     Attributes
     ----------
     workers
-        Number of workers; None: one per processor.
+        Number of workers, e.g. ``4``; None: one per processor.
     memory
-        Memory of a worker, such as ``4GiB``, or ``auto``.
+        Memory of a worker, e.g. ``4GiB``, or ``auto``: its share of this machine's.
     dashboard
         Whether Dask's dashboard is served.
     """

@@ -57,9 +57,9 @@ class Volume(ConfigModel):
     Attributes
     ----------
     claim
-        Name of the claim.
+        Name of the claim, e.g. ``cubes``.
     path
-        Mount path on the workers.
+        Mount path on the workers, e.g. ``/mnt/cubes``.
     """
 
     claim: Name
@@ -76,23 +76,25 @@ class PodSettings(Distributed):
     Attributes
     ----------
     image
-        Container image of the workers; None: that of the driver.
+        Container image of the workers, e.g. ``registry.example.org/clusterscale:1.0``; None: that
+        of the driver.
     instance
         Name of the created resource.
     namespace
-        Namespace of the pods; None: that of the driver.
+        Namespace of the pods, e.g. ``privacy``; None: that of the driver.
     workers
         Number of workers.
     memory
-        Memory of a worker, such as ``4GiB``.
+        Memory of a worker, e.g. ``4GiB``.
     tls
         Certificates, as mounted in the pods.
     secret
         Secret with the certificates.
     environment
-        Names of secrets that become environment variables of the workers.
+        Names of secrets that become environment variables of the workers, e.g.
+        ``[store-access]``.
     volumes
-        Persistent volumes that workers mount.
+        Persistent volumes that workers mount, e.g. ``[{claim: cubes, path: /mnt/cubes}]``.
     """
 
     name: Literal["kubernetes"] = "kubernetes"
