@@ -114,8 +114,7 @@ class Config(ConfigModel):
     traits
         How exposed users are compared.
     analyses
-        Analyses that other packages define and `clusterscale analyse` runs; without any, e.g.
-        ``[]``.
+        Analyses of other packages, which `clusterscale analyse` runs, e.g. ``[{name: alone}]``.
     cluster
         Where tasks run.
     """

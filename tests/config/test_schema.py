@@ -91,6 +91,8 @@ def test_every_example_is_valid(definitions, models):
         for example in field["examples"]:
             Draft202012Validator({**field, "$defs": definitions}).validate(example)
             faults = faults_of(models[name], {**needed, key: example})
+            if (name, key) == ("Config", "analyses"):  # none is part of this package
+                faults -= {("analyses", 0)}
             assert faults <= {()}, f"{name}.{key}"  # (): it excludes another field, or needs one
 
 
