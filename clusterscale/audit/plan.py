@@ -58,6 +58,9 @@ else:
 class AuditTemplate(ConfigModel):
     """Targets, priors, attacks, measures of utility, and tests of guarantees.
 
+    With ``control``, every attack is also trained on shuffled labels, challenged on groups with a
+    substitute for the target, and compared with the sum of all published values.
+
     Attributes
     ----------
     seed
@@ -75,12 +78,11 @@ class AuditTemplate(ConfigModel):
     screen
         How all users are screened.
     control
-        Whether every attack is also trained on shuffled labels, challenged on groups with a
-        substitute for the target, and compared with the sum of all published values.
+        Whether attacks are also tried where they must fail, and compared with a plain sum.
     false_positive_rate
-        False positive rate at which true positives are reported, a probability.
+        Probability of a false positive at which true positives are reported.
     precision
-        Challenges are added up to this precision, e.g. ``{width: 0.1}``; None: none are added.
+        Precision of AUCs up to which challenges are added, e.g. ``{width: 0.1}``; None: none.
     """
 
     seed: Annotated[int, Strict()] = 0
@@ -97,8 +99,6 @@ class AuditTemplate(ConfigModel):
 
 class AuditPlan(AuditTemplate):
     """One audit: every target × period × prior × group size × mechanism × attack.
-
-    The fields besides those listed here are those of :class:`~clusterscale.audit.AuditTemplate`.
 
     Attributes
     ----------
@@ -161,10 +161,7 @@ class AuditPlan(AuditTemplate):
         )
 
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
-        """Yield one task for each period, target, prior and group size, one period after another.
-
-        There is no task for a target in a period in which it is not attacked.
-        """
+        """Yield a task for each period, target attacked in it, prior and group size, by period."""
         for i, period in enumerate(self.periods):
             for target, prior, size in product(chosen.attacks(i), self.priors, self.group_sizes):
                 spans = period.spans if prior.needs_past else period.spans[-1:]
