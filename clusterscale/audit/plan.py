@@ -42,8 +42,6 @@ else:
 class AuditPlan(AuditTemplate):
     """One audit: every target × period × prior × group size × mechanism × attack.
 
-    The fields besides those listed here are those of :class:`~clusterscale.audit.AuditTemplate`.
-
     Attributes
     ----------
     null_roi
@@ -114,10 +112,7 @@ class AuditPlan(AuditTemplate):
         )
 
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
-        """Yield one task for each period, target, prior and group size, one period after another.
-
-        There is no task for a target in a period in which it is not attacked.
-        """
+        """Yield a task for each period, target attacked in it, prior and group size, by period."""
         lists = find_members(cube, self.groups)
         for i, period in enumerate(self.periods):
             for target, prior, size in product(chosen.attacks(i), self.priors, self.group_sizes):

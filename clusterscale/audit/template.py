@@ -29,6 +29,9 @@ else:
 class AuditTemplate(ConfigModel):
     """Targets, priors, attacks, measures of utility, and tests of guarantees.
 
+    With ``control``, every attack is also trained on shuffled labels, challenged on groups with a
+    substitute for the target, and compared with the sum of all published values.
+
     Attributes
     ----------
     seed
@@ -46,12 +49,11 @@ class AuditTemplate(ConfigModel):
     screen
         How all users are screened.
     control
-        Whether every attack is also trained on shuffled labels, challenged on groups with a
-        substitute for the target, and compared with the sum of all published values.
+        Whether attacks are also tried where they must fail, and compared with a plain sum.
     false_positive_rate
-        False positive rate at which true positives are reported, a probability.
+        Probability of a false positive at which true positives are reported.
     precision
-        Challenges are added up to this precision, e.g. ``{width: 0.1}``; None: none are added.
+        Precision of AUCs up to which challenges are added, e.g. ``{width: 0.1}``; None: none.
     """
 
     seed: Annotated[int, Strict()] = 0

@@ -9,6 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 from clusterscale.contracts import ConfigModel
+from clusterscale.contracts.descriptions import SETTINGS
 from clusterscale.schema import RESULTS, Variable
 
 __all__ = ["GENERATED"]
@@ -81,7 +82,7 @@ def _documentation(schema: Mapping[str, Any], documented: Mapping[str, type[Any]
     """Return the docstring of a model, with those of the models to which it refers for fields."""
     text = str(schema.get("description", ""))
     extra = [
-        str(documented[name].__doc__)
+        str(documented[name].__doc__).partition(SETTINGS)[0]
         for name in _ROLE.findall(text)
         if name in documented and re.search(r"(fields|keys)\s+are\s+those", text)
     ]

@@ -1,11 +1,8 @@
 """Settings that a config can hold, their identity, and the kinds of numbers in their fields."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
-from functools import cache
 from hashlib import blake2b
-from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from pydantic import (
@@ -18,14 +15,21 @@ from pydantic import (
     ValidationError,
 )
 from pydantic_core import CoreSchema, to_jsonable_python
-from yaml import YAMLError, safe_load
 
+from clusterscale.contracts.descriptions import (
+    SETTINGS,
+    ModelType,
+    example_in,
+    list_settings,
+    read_descriptions,
+    signature_of,
+)
 from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
 __all__ = ["Address", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
-__all__ += ["Positive", "Probability", "Share", "describe_fields", "hash_of", "names_of"]
+__all__ += ["Positive", "Probability", "Share", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -52,44 +56,21 @@ def hash_of(value: Any) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-_SECTION = "Attributes\n----------\n"
-_EXAMPLE = re.compile(r"\be\.g\. ``(.+?)``")  # a value as YAML
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 
-@cache
-def describe_fields(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the descriptions of fields, from the section ``Attributes`` of the docstrings.
+class ConfigModel(BaseModel, metaclass=ModelType):
+    """Something a config can name: immutable, hashable, picklable, strict about its fields.
 
-    A class describes its own fields; those that it inherits are described where they are defined.
-    A description may have an example: ``e.g.`` and a value in double backticks, as in a config.
+    A class describes its own fields in the section ``Attributes`` of its docstring. A description
+    may have an example: ``e.g.`` and a value in double backticks, as in a config. ``help`` shows a
+    line for each field in place of that section, also for those that a class inherits.
     """
-    found: dict[str, str] = {}
-    for cls in reversed(model.__mro__):
-        names: list[str] = []
-        for line in cleandoc(cls.__dict__.get("__doc__") or "").partition(_SECTION)[2].splitlines():
-            if line.startswith(" "):
-                for name in names:
-                    found[name] = f"{found.get(name, '')} {line.strip()}".strip()
-            elif line:
-                names = line.split(", ")
-                found |= dict.fromkeys(names, "")
-    return found
-
-
-def _example_in(description: str) -> Any:
-    """Return the example in a description; None if there is none that is YAML."""
-    found = _EXAMPLE.search(description)
-    try:
-        return to_jsonable_python(safe_load(found[1])) if found else None
-    except YAMLError:  # in the docstring of a plug-in, which nothing has tested
-        return None
-
-
-class ConfigModel(BaseModel):
-    """Something a config can name: immutable, hashable, picklable, strict about its fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    _descriptions: ClassVar[Mapping[str, str]] = {"name": "Name of the kind."}
+    """The description of each field, read from the docstrings."""
 
     _first_defaults: ClassVar[Mapping[str, Any]] = {}
     """The first default of each field whose default has changed since: it keeps ids stable."""
@@ -120,6 +101,16 @@ class ConfigModel(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Read the descriptions of the fields, and show them in ``help``."""
+        super().__pydantic_init_subclass__(**options)
+        text, own = read_descriptions(cls.__dict__.get("__doc__"))
+        cls._descriptions = {**cls._descriptions, **own}
+        cls.__signature__ = signature_of(cls.model_fields)
+        if text:
+            cls.__doc__ = f"{text}\n\n{list_settings(cls.__signature__, cls._descriptions)}"
+
+    @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
@@ -129,15 +120,14 @@ class ConfigModel(BaseModel):
         """
         schema = handler(core_schema)
         found = handler.resolve_ref_schema(schema)
-        about = {"name": "Name of the kind.", **describe_fields(cls)}
         for name, field in found.get("properties", {}).items():
-            if name in about:
-                field.setdefault("description", about[name])
-            example = _example_in(field.get("description", ""))
+            if name in cls._descriptions:
+                field.setdefault("description", cls._descriptions[name])
+            example = example_in(field.get("description", ""))
             value = field.get("default") if example is None else example
             if value not in _NOTHING:
                 field.setdefault("examples", [value])
-        found["description"] = cleandoc(cls.__doc__ or "").partition(_SECTION)[0].strip()
+        found["description"] = (cls.__doc__ or "").partition(SETTINGS)[0].strip()
         return schema
 
     @property

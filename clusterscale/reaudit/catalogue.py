@@ -212,12 +212,14 @@ def read_file(uri: str) -> bytes:
     ------
     MissingError
         If there is no such file.
+    FormatError
+        If it is a folder.
     StoreError
         If it cannot be read.
     """
     try:
         return storage.read(uri)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         raise MissingError(f"{uri}: there is no such file") from None
 
 

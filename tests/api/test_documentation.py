@@ -2,15 +2,24 @@
 
 import ast
 import inspect
+import pydoc
 import re
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from textwrap import dedent
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 
 import clusterscale as cs
+from clusterscale.audit import AuditPlan, AuditTemplate
+from clusterscale.config import Config, ReleasesConfig
+from clusterscale.contracts import ConfigModel, Mechanism, Share
+from clusterscale.dp_audit import UtilityPlan, VerdictPlan
+from clusterscale.reaudit import Policy, ReauditPlan
+from clusterscale.recovery import RecoveryPlan
+from clusterscale.screening import ScreenPlan
+from clusterscale.traits import TraitsPlan
 
 PACKAGES = (
     "api", "api.figures", "attacks", "audit", "config", "consistency", "contracts", "cube",
@@ -92,6 +101,7 @@ def class_faults(cls):
         yield "docstring"
     if not getattr(cls, "_is_protocol", False):
         documented = {*found.get("Parameters", []), *found.get("Attributes", [])}
+        documented |= getattr(cls, "_descriptions", {}).keys()
         yield from set(settings_of(cls)) - documented
     for name, value in vars(cls).items():
         function = getattr(value, "__func__", value)
@@ -110,15 +120,65 @@ def test_public_classes_document_settings_and_methods():
     assert not faults
 
 
+def below(cls):
+    for child in cls.__subclasses__():
+        yield child
+        yield from below(child)
+
+
 def test_fields_that_are_described_exist():
-    from clusterscale.contracts import ConfigModel
-    from clusterscale.contracts.component import describe_fields
-
-    def below(cls):
-        for child in cls.__subclasses__():
-            yield child
-            yield from below(child)
-
     for cls in below(ConfigModel):
         if cls.__module__.startswith("clusterscale."):
-            assert set(describe_fields(cls)) <= set(cls.model_fields), cls
+            assert cls._descriptions.keys() - {"name"} <= cls.model_fields.keys(), cls
+
+
+PLANS = {
+    AuditPlan: 60,
+    AuditTemplate: 80,
+    Config: 80,
+    Policy: 80,
+    ReauditPlan: 80,
+    RecoveryPlan: 80,
+    ReleasesConfig: 80,
+    ScreenPlan: 80,
+    TraitsPlan: 80,
+    UtilityPlan: 80,
+    VerdictPlan: 80,
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_help_fits_a_screen_and_has_a_line_for_each_setting(plan):
+    lines = pydoc.render_doc(plan, renderer=pydoc.plaintext).splitlines()
+    assert len(lines) <= PLANS[plan]
+    for name, field in plan.model_fields.items():
+        (line,) = [line for line in lines if re.match(rf" \|  {name}( = .+)?: \S", line)]
+        assert (" = " in line.partition(":")[0]) != field.is_required()
+
+
+def test_members_of_pydantic_are_hidden_but_work():
+    plan = ScreenPlan(groups=30)
+    assert "model_dump" not in dir(ScreenPlan)
+    assert ScreenPlan.model_validate(plan.model_dump()) == plan == plan.model_copy()
+    assert "groups" in inspect.signature(ScreenPlan).parameters
+
+
+def test_a_third_party_class_is_shown_with_its_settings():
+    class Half(Mechanism):
+        """Publish a share of each count.
+
+        Attributes
+        ----------
+        share
+            Share of a count, e.g. ``0.5``.
+        """
+
+        name: Literal["half"] = "half"
+        share: Share
+        offset: float = 1.0
+
+    text = pydoc.render_doc(Half, renderer=pydoc.plaintext)
+    assert " |  share: Share of a count, e.g. ``0.5``.\n |  offset = 1.0\n" in text
+    assert " |  name = 'half': Name of the kind.\n" in text
+    assert "model_dump" not in text
+    assert Half.model_json_schema()["properties"]["share"]["examples"] == [0.5]

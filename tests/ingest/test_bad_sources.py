@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ingest.oracle import GRID, START, ingest_records
 
-from clusterscale.cube.regions import Points, Regions
+from clusterscale.cube.locators import Points
+from clusterscale.cube.regions import Regions
 from clusterscale.errors import ClusterscaleError, InputError, MissingError, SourceError
 from clusterscale.ingest import Cabspotting, Events, GeoJson, Reader, Trips
 

@@ -8,7 +8,8 @@ pytest.importorskip("dask")
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.regions import Box, Grid, Hexagons
+from clusterscale.cube.locators import Hexagons
+from clusterscale.cube.regions import Box, Grid
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest import READERS, IngestOptions, ingest
 

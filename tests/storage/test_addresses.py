@@ -271,7 +271,7 @@ def test_missing_files_are_still_missing(tmp_path):
         storage.read(str(tmp_path / "none"))
     with pytest.raises(MissingError):
         read_file(str(tmp_path / "none"))
-    with pytest.raises(MissingError):
+    with pytest.raises(FormatError, match="is a folder, not a file"):
         read_file(str(tmp_path))
     assert not storage.exists(str(tmp_path / "none" / "below"))
 
