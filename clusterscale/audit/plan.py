@@ -49,9 +49,8 @@ class AuditPlan(AuditTemplate):
     group_sizes
         Numbers of members of a group, e.g. ``[50, 100]``.
     groups
-        Membership lists, e.g. ``[[u1, u7], [u2, u5]]``: each group is drawn from one list, all
-        lists equally likely, and a list of exactly the group size is a group. Users are named as in
-        ``targets.listed``. Without lists, groups are drawn from all users, as in a screen.
+        Lists of members, e.g. ``[[u1, u7], [u2, u5]]``, one of which each group is drawn from; None:
+        groups are drawn from all users.
     periods
         Epochs of the releases.
     mechanisms
