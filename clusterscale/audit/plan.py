@@ -49,7 +49,7 @@ class AuditPlan(AuditTemplate):
     group_sizes
         Numbers of members of a group, e.g. ``[50, 100]``.
     groups
-        Lists of members, e.g. ``[[u1, u7], [u2, u5]]``, one of which each group is drawn from; None:
+        Lists of members, e.g. ``[[u1, u7], [u2, u5]]``, of one of which each group is drawn; None:
         groups are drawn from all users.
     periods
         Epochs of the releases.
