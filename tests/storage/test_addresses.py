@@ -17,6 +17,8 @@ from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("dask")  # readers of records
+
 from clusterscale import storage
 from clusterscale.config import load, load_releases
 from clusterscale.cube import TraceCube
