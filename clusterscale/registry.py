@@ -1,5 +1,6 @@
 """Registries of named classes, plug-ins included, and lists of their objects in a config."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -308,9 +309,8 @@ def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
         raise ValueError("give at least one")
     labels = [str(getattr(item, "label", item)) for item in items]
     for keys in (labels, [getattr(item, "id", item) for item in items]):
-        twice = sorted(
-            {label for label, key in zip(labels, keys, strict=True) if keys.count(key) > 1}
-        )
+        counts = Counter(keys)
+        twice = sorted({label for label, key in zip(labels, keys, strict=True) if counts[key] > 1})
         if twice:
             raise ValueError(f"{', '.join(twice)} is listed twice")
     return items

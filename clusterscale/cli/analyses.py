@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.markup import escape
 
 from clusterscale.cli.console import out
-from clusterscale.cli.options import (
-    ClusterName,
-    ConfigFile,
-    Explain,
-    Force,
-    Memory,
-    Output,
-    Workers,
-)
-from clusterscale.cli.running import RunOptions, run_analysis, running_verb
+from clusterscale.cli.running import RunOptions, running_verb
 from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.errors import ConfigError
 from clusterscale.schema import with_labels
@@ -180,23 +172,6 @@ def traits(config: Config) -> Analysis:
     return TraitsAnalysis(config.the_audit(), config.traits)
 
 
-def analyse(
-    config: ConfigFile = None,
-    output: Output = None,
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
-    explain: Explain = False,
-    force: Force = False,
-) -> None:
-    """Run the analyses of other packages that a config names in `analyses`, one after another."""
-    options = RunOptions(config, output, cluster, workers, memory, force, explain)
-    if not options.config.analyses:
-        raise ConfigError("analyses: missing; name at least one, e.g. analyses: [{name: …}]")
-    for plan in options.config.analyses:
-        run_analysis(plan.analysis(), options, _show_variables)
-
-
 def _show_variables(results: xr.Dataset) -> None:
     """Print the variables of any dataset, and the mean of those that are numbers."""
     table = new_table()
@@ -207,3 +182,11 @@ def _show_variables(results: xr.Dataset) -> None:
         mean = f"{float(variable.mean()):.4g}" if variable.dtype.kind in "fiub" else ""
         table.add_row(escape(str(name)), escape(str(variable.attrs.get("long_name", ""))), mean)
     out.print(table)
+
+
+@running_verb(_show_variables)
+def analyse(config: Config) -> Sequence[Analysis]:
+    """Run the analyses of other packages that a config names in `analyses`, one after another."""
+    if not config.analyses:
+        raise ConfigError("analyses: missing; name at least one, e.g. analyses: [{name: …}]")
+    return [plan.analysis() for plan in config.analyses]

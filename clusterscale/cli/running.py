@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -132,8 +132,8 @@ def run_analysis(
 def running_verb(
     show: Callable[[xr.Dataset], None],
     check: Callable[[RunOptions], object] = lambda options: None,
-) -> Callable[[Callable[[Config], Analysis]], Callable[..., None]]:
-    """Return a decorator that makes a command of a function from a config to an analysis.
+) -> Callable[[Callable[[Config], Analysis | Sequence[Analysis]]], Callable[..., None]]:
+    """Return a decorator that makes a command of a function from a config to analyses.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def running_verb(
         Called before a cluster is started.
     """
 
-    def decorate(make: Callable[[Config], Analysis]) -> Callable[..., None]:
+    def decorate(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Callable[..., None]:
         def command(
             config: ConfigFile = None,
             output: Output = None,
@@ -154,7 +154,9 @@ def running_verb(
             force: Force = False,
         ) -> None:
             options = RunOptions(config, output, cluster, workers, memory, force, explain)
-            run_analysis(make(options.config), options, show, check=lambda: check(options))
+            made = make(options.config)
+            for analysis in made if isinstance(made, Sequence) else (made,):
+                run_analysis(analysis, options, show, check=lambda: check(options))
 
         command.__name__, command.__doc__ = make.__name__, make.__doc__
         return command

@@ -184,9 +184,8 @@ class ZeroKnowledge(Prior):
                 f"{self.name}: a null ROI counts users without a visit, which independent counts "
                 "cannot give: set crowd to users, or null_roi to false"
             )
-        everyone = np.arange(traces.n_users)
         size, name = request.group_size, f"{self.name} challenge"
-        pool = Pool(traces, everyone, request.target, size, name, request.lists)
+        pool = Pool(traces, np.arange(traces.n_users), request.target, size, name, request.lists)
         challenge, absent = pool.draw_challenges(
             self.challenges, rng=request.rng, control=request.control
         )
