@@ -48,7 +48,8 @@ STATUS = "status"
 class Variable:
     """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
 
-    An ``optional`` text variable, absent from older results, is read as empty, meaning unknown.
+    An ``optional`` text variable may be absent from a dataset in memory, and is then empty, meaning
+    unknown; results that are opened have it.
     """
 
     dims: tuple[str, ...]
@@ -183,23 +184,36 @@ def empty_variable(coords: Coordinates, name: str) -> NDArray[Any]:
     return np.zeros(shape, np.int32) if "i" in variable.kinds else np.full(shape, "", dtype=object)
 
 
-def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:
+def validate(
+    dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS, *, stored: bool = False
+) -> xr.Dataset:
     """Return ``dataset`` if it matches ``variables``; missing optional ones are added, empty.
+
+    Parameters
+    ----------
+    dataset
+        The dataset.
+    variables
+        Variables that it must have.
+    stored
+        Whether it was read from a store. Then optional variables must be there, and names of its
+        coordinates must not be empty, as they are where a chunk was lost.
 
     Raises
     ------
     FormatError
-        If a variable is missing, or has other dimensions or another dtype kind; names each.
+        If a variable is missing, has other dimensions or another dtype kind, or is empty where it
+        must not be; names each.
     """
     for name, expected in variables.items():
-        if not expected.optional or name in dataset.variables:
+        if stored or not expected.optional or name in dataset.variables:
             continue
         if set(expected.dims) <= set(dataset.dims):
             shape = [dataset.sizes[dim] for dim in expected.dims]
             dataset = dataset.assign({name: (expected.dims, np.full(shape, "", object))})
     faults = []
     for name, expected in variables.items():
-        if expected.optional and name not in dataset.variables:
+        if not stored and expected.optional and name not in dataset.variables:
             continue
         if name not in dataset.variables:
             faults.append(f"{name} is missing")
@@ -209,9 +223,17 @@ def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -
             faults.append(f"{name} has dimensions {actual.dims}, not {expected.dims}")
         if actual.dtype.kind not in expected.kinds:
             faults.append(f"{name} is {actual.dtype}, not one of the kinds {expected.kinds!r}")
+        elif stored and _is_name(name, expected) and "" in actual.values.tolist():
+            faults.append(f"{name} has empty values")
     if faults:
         raise FormatError("not a dataset of this schema: " + "; ".join(faults))
     return dataset
+
+
+def _is_name(name: str, variable: Variable) -> bool:
+    """Return whether a variable has the ids, labels or titles along a dimension of its own."""
+    dim = name.removesuffix("_label").removesuffix("_title")
+    return variable.kinds == "OUT" and variable.dims == (dim,)
 
 
 def with_labels(dataset: xr.Dataset, *, suffix: str = "label") -> xr.Dataset:

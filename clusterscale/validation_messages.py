@@ -177,6 +177,7 @@ _EXPECTED = {
     "bool_type": "be true or false",
     "int_type": "be a whole number",
     "int_from_float": "be a whole number",
+    "int_parsing_size": "be a whole number of fewer digits",
     "float_type": "be a number",
     "string_type": "be text",
 }

@@ -2,15 +2,18 @@
 
 import re
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
 from clusterscale.validation_messages import (
     exact_number,
     exact_percent,
+    explain,
     find_ties,
     name_best,
     plural,
@@ -67,3 +70,12 @@ def test_nouns_agree_with_their_numbers():
         "2 cells",
         "1,234 cells",
     ]
+
+
+def test_a_whole_number_of_too_many_digits():
+    class Model(BaseModel):
+        base: Literal[2, "e"]
+
+    with pytest.raises(ValidationError) as caught:
+        Model(base=10**20)
+    assert explain(caught.value, Model).endswith("but should be a whole number of fewer digits")

@@ -223,7 +223,10 @@ class Ledger:
         import pyarrow.parquet as pq
 
         uri = f"{self.uri}/{_TABLE}/{name}"
-        content = io.BytesIO(storage.read(uri))
+        try:
+            content = io.BytesIO(storage.read(uri))
+        except FileNotFoundError:  # a link that leads nowhere
+            raise DamagedError(f"{uri} is listed, but cannot be found") from None
         try:
             # not read_table, which imports pandas: that takes half a second
             table = pq.ParquetFile(content, page_checksum_verification=True).read()

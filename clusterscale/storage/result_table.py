@@ -233,7 +233,7 @@ def open_sealed(uri: str, variables: Mapping[str, Variable]) -> xr.Dataset:
     manifest.check(uri)
     dataset = open_dataset(uri)
     try:
-        return validate(dataset, variables)
+        return validate(dataset, variables, stored=True)
     except FormatError as error:
         raise FormatError(f"{uri} is {error}") from None
 

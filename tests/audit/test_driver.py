@@ -20,7 +20,7 @@ from clusterscale.audit import run as run_lazily
 from clusterscale.audit import task as audit_task
 from clusterscale.audit.journal import Journal
 from clusterscale.dp_audit import EvaluationJournal
-from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
+from clusterscale.errors import ConfigError, ExistsError, FormatError, InputError, MissingError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit import exposures_of, measure
 from clusterscale.report import write_report
@@ -93,14 +93,20 @@ def test_results_say_whose_noise_is_published_unrounded(cube, tmp_path, plan_fie
     results = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert results.float_noise.dims == ("period", "mechanism")
     assert set(map(tuple, results.float_noise.values.tolist())) == {("no", "yes", "no")}
-    shutil.rmtree(tmp_path / "run" / "results.zarr" / "float_noise")
-    manifest.seal(str(tmp_path / "run" / "results.zarr"))
-    old = open_results(tmp_path / "run")
-    assert set(map(tuple, old.float_noise.values.tolist())) == {("", "", "")}
-    for found, known in ((results, "yes"), (old, "")):
-        exposures = exposures_of(found, None, plan.mechanisms[1].id)
-        numbers = measure(found, exposures, plan.mechanisms[1].id, exposed_above=0.5)
-        assert numbers.float_noise == known
+    exposures = exposures_of(results, None, plan.mechanisms[1].id)
+    numbers = measure(results, exposures, plan.mechanisms[1].id, exposed_above=0.5)
+    assert numbers.float_noise == "yes"
+
+
+def test_a_lost_variable_is_an_error_even_if_the_rest_was_sealed_again(cube, plan, tmp_path):
+    run(plan, cube, tmp_path / "run", SerialExecutor())
+    for lost in ("mechanism_title/c", "mechanism_title", "prior/c", "float_noise"):
+        shutil.copytree(tmp_path / "run", tmp_path / lost.replace("/", "-"))
+        store = tmp_path / lost.replace("/", "-") / "results.zarr"
+        shutil.rmtree(store / lost)
+        manifest.seal(str(store))
+        with pytest.raises(FormatError, match=f"{store.parent.name[:9]}.* (is missing|has empty)"):
+            open_results(store.parent)
 
 
 def test_no_user_id_leaves_the_cube(cube, tmp_path, plan_fields):

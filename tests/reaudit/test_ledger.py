@@ -137,6 +137,13 @@ def test_a_file_that_is_no_row(uri, content):
         Ledger(uri)
 
 
+def test_a_row_that_is_a_link_to_nowhere(tmp_path):
+    (tmp_path / "local/verdicts.parquet").mkdir(parents=True)
+    (tmp_path / "local/verdicts.parquet/00000000.parquet").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DamagedError, match=r"00000000\.parquet is listed, but cannot be found"):
+        Ledger(str(tmp_path / "local"))
+
+
 def test_a_table_of_others(uri, tmp_path):
     ledger = filled(uri, 2)
     place = f"{uri}/verdicts.parquet/00000001.parquet"
