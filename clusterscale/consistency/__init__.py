@@ -9,6 +9,8 @@ name            what it detects                      what it cannot detect
 possible_values values that the declared mechanism   noise of the wrong scale, under which any
                 never publishes                      number is possible; fractions published by
                                                      randomised response
+possible_counts values that no group of the known    noise; a group of other users than declared
+                users would have                     where its counts are possible
 noise_law       noise on known counts that does not  anything without known counts; for
                 follow the declared mechanism        mechanisms that process whole series or
                                                      releases, anything unless all are known
@@ -46,6 +48,7 @@ from clusterscale.consistency.complement import Complement
 from clusterscale.consistency.differencing import Differencing
 from clusterscale.consistency.finding import Check, CheckResult, check_table
 from clusterscale.consistency.noise_law import NoiseLaw
+from clusterscale.consistency.possible_counts import PossibleCounts
 from clusterscale.consistency.possible_values import PossibleValues
 from clusterscale.consistency.table import PublishedTable
 from clusterscale.consistency.totals import Totals
@@ -58,6 +61,7 @@ CHECKS: Registry[Check] = Registry(
     Complement,
     Differencing,
     NoiseLaw,
+    PossibleCounts,
     PossibleValues,
     Totals,
     base=Check,

@@ -47,6 +47,9 @@ class PublishedTable:
     roi_totals, epoch_totals
         float64, shapes (roi,) and (epoch,): totals over epochs and over ROIs, published with the
         table; NaN = redacted. None if there are none.
+    limits
+        Smallest and largest possible count of each cell, for a group of the users whose traces are
+        known; int64, both of shape (roi, epoch), visits. None if no traces are known.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class PublishedTable:
     counts: Counts
     roi_totals: Values | None = None
     epoch_totals: Values | None = None
+    limits: tuple[Whole, Whole] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -81,6 +85,8 @@ class PublishedTable:
             totals = getattr(self, what)
             if totals is not None:
                 self._check(what, totals, shape[axis : axis + 1], np.float64)
+        for what, limit in zip(("lower limits", "upper limits"), self.limits or (), strict=False):
+            self._check(what, limit, shape, np.int64)
         for what, least in (("group_size", 1), ("first_epoch", 0)):
             number = getattr(self, what)
             if not isinstance(number, int | np.integer) or isinstance(number, bool):

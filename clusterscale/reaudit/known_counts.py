@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.release_scoring import VALUES
@@ -27,6 +28,9 @@ __all__ += ["count_known", "make_table", "read_content"]
 
 INSIDE = "inside"
 """Name of the Zarr array with the rows of known members, int64, (user,)."""
+
+
+Limits = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,14 @@ class KnownCounts:
         Visits of all users, int64, the same shape.
     bounds
         Largest change of the counts by one unit of data of these users.
+    n_users
+        Number of these users.
     """
 
     inside: Counts
     everyone: Ints
     bounds: Bounds
+    n_users: int
 
     def counts(self, *, complete: bool) -> Counts:
         """Return the true counts, −1 where they are not known, int32, shape (roi, epoch).
@@ -66,6 +73,12 @@ class KnownCounts:
         if complete:
             return self.inside
         return np.where(self.everyone == 0, np.int32(0), np.int32(-1))
+
+    def limits(self, group_size: int) -> Limits:
+        """Return the smallest and the largest possible count of a group of these users."""
+        others = self.everyone - (self.n_users - group_size)
+        least = np.maximum(self.inside, others).astype(np.int64)
+        return least, np.minimum(self.everyone, group_size).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,8 @@ def _check(task: TableTask, known: KnownCounts) -> tuple[tuple[CheckResult, ...]
     release = task.release
     complete = len(_inside(task.uri)) == release.group_size and not release.mechanism.trace_steps
     counts = known.counts(complete=complete)
-    table = make_table(release, read_content(task.uri), known.bounds, counts)
+    limits = None if release.mechanism.trace_steps else known.limits(release.group_size)
+    table = make_table(release, read_content(task.uri), known.bounds, counts, limits)
     checks = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
     return tuple(check_table(table, [], checks, seed=task.source.seed)), known.bounds
 
@@ -106,13 +120,14 @@ def count_known(task: KnownTask) -> KnownCounts:
         first, stop = task.users
         everyone = count_visits(setting.traces, np.arange(first, stop)[None])[0]
         inside = count_visits(setting.traces, _inside(task.uri)[None])[0]
-        return KnownCounts(inside, everyone.astype(np.int64), setting.bounds)
+        return KnownCounts(inside, everyone.astype(np.int64), setting.bounds, stop - first)
 
 
 def add_known(one: KnownCounts, other: KnownCounts) -> KnownCounts:
     """Add the counts of two parts."""
     bounds = merge_bounds(one.bounds, other.bounds)
-    return KnownCounts(one.inside + other.inside, one.everyone + other.everyone, bounds)
+    inside, everyone = one.inside + other.inside, one.everyone + other.everyone
+    return KnownCounts(inside, everyone, bounds, one.n_users + other.n_users)
 
 
 @lru_cache(maxsize=2)
@@ -131,9 +146,13 @@ def read_content(uri: str) -> Content:
 
 
 def make_table(
-    release: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
+    release: ResolvedRelease,
+    content: Content,
+    bounds: Bounds,
+    counts: Counts | None = None,
+    limits: Limits | None = None,
 ) -> PublishedTable:
-    """Return a release as input of consistency checks; ``counts`` is None if no count is known."""
+    """Return a release as input of consistency checks; None: nothing is known of its counts."""
     unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
     return PublishedTable(
         name=release.name,
@@ -144,4 +163,5 @@ def make_table(
         counts=unknown,
         roi_totals=content.totals.roi,
         epoch_totals=content.totals.epoch,
+        limits=limits,
     )

@@ -193,7 +193,10 @@ def _exposure_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     text = f"users are {finding.exposure}: {finding.reason}"
     if finding.exposure == "inconclusive":
         text = f"whether users are exposed is inconclusive: {finding.reason}"
-    return Reason("exposure", policy.level_of_exposure(finding.exposure), finding.mean, nan, text)
+    level = policy.level_of_exposure(finding.exposure)
+    if level == "pass" and finding.exposure != "not seen to be exposed":
+        text += "; the policy lets this pass"
+    return Reason("exposure", level, finding.mean, nan, text)
 
 
 def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:

@@ -160,6 +160,7 @@ def test_what_is_not_known_is_never_taken_as_exact():
         "complement": "consistent",  # in no sum
         "differencing": "consistent",  # the same values
         "noise_law": "unknown",
+        "possible_counts": "unknown",
         "possible_values": "unknown",
         "totals": "unknown",
     }

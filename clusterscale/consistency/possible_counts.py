@@ -1,0 +1,62 @@
+"""Check for values that no group of the users whose traces are known would have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clusterscale.consistency.finding import Check, CheckResult
+from clusterscale.consistency.table import PublishedTable, count_bounds
+from clusterscale.validation_messages import plural
+
+__all__ = ["PossibleCounts"]
+
+
+class PossibleCounts(Check):
+    """Check whether some group of the known users has counts that give the published values.
+
+    A group of ``n`` of ``N`` users whose traces are known has in each cell at most as many visits
+    as all users have, and at most ``n``; at least as many as its known members have; and at least
+    ``n − N`` plus the visits of all users. A value is wrong if no count between gives it. This
+    needs a mechanism without noise that processes each count separately and preserves their order.
+
+    The table must be of some of these users: a table of others is called inconsistent.
+    """
+
+    name: Literal["possible_counts"] = "possible_counts"
+    compares: ClassVar[bool] = False
+
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
+        """Return how many values no group has; ``others`` and ``rng`` are not used."""
+        if table.limits is None and (table.counts < 0).all():
+            return CheckResult.unknown(self.name, 0, "neither traces nor counts are known")
+        stated = count_bounds(table)
+        if stated is None:
+            text = f"{table.mechanism.label} adds noise, or combines counts"
+            return CheckResult.unknown(self.name, 0, text)
+        published = table.published
+        unknown = table.counts < 0
+        least, most = table.limits or (
+            np.where(unknown, 0, table.counts),
+            np.where(unknown, table.group_size, table.counts),
+        )
+        wrong = published & (np.maximum(stated[0], least) > np.minimum(stated[1], most))
+        n_cells = int(published.sum())
+        n = int(wrong.sum())
+        text = (
+            f"all {n_cells:,} published values are possible for a group of "
+            f"{plural(table.group_size, 'known user')}"
+        )
+        if n:
+            cell = np.unravel_index(np.argmax(wrong), wrong.shape)
+            text = (
+                f"{n:,} of {n_cells:,} published values are impossible for a group of "
+                f"{plural(table.group_size, 'known user')}: {table.values[cell]:g} is published at "
+                f"ROI {cell[0]} and epoch {table.first_epoch + cell[1]}, where such a group has "
+                f"{least[cell]:,} to {most[cell]:,} visits"
+            )
+        return CheckResult.of_faults(self.name, n, n_cells, text)
