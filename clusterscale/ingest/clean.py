@@ -228,7 +228,7 @@ def _explain(records: Records, invalid: Mask) -> str:
 
 def _locate(column: str, fault: str) -> str:
     literal = f"column {column} of ".replace("{", "{{").replace("}", "}}")
-    return literal + "{file}: first bad value " + fault.replace("{", "{{").replace("}", "}}")
+    return literal + "{file}: the first bad value " + fault.replace("{", "{{").replace("}", "}}")
 
 
 def _drop(

@@ -230,7 +230,7 @@ def _meaning(raw: Any, seconds: NDArray[np.float64]) -> str:
     value = raw[int(bad[0])] if len(bad) else None
     if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
         return "a time without a zone: set the reader's `timezone`"
-    return "not a time"
+    return "not a time, as in 2026-03-02T08:05:00 or seconds since 1970"
 
 
 def _fault(value: object, meaning: str) -> str:

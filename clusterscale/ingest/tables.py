@@ -133,6 +133,8 @@ def _describe_columns(names: Sequence[str]) -> str:
         return "its first line does not name columns"
     n_hidden = len(names) - len(shown)
     more = f", and {plural(n_hidden, 'name')} with other characters" if n_hidden else ""
+    if len(names) == 1 and (found := re.search(r"[;\t|,]", names[0])):
+        more = f"; columns may be separated by {found[0]!r}: set the reader's `delimiter`"
     return f"its columns are {', '.join(shown)}{more}"
 
 

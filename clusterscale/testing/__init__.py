@@ -8,7 +8,7 @@ Each ``check_KIND`` calls all checks of its kind on a class or an object, and ra
 >>> from clusterscale.mechanisms import create
 >>> from clusterscale.testing import check_mechanism, checks_of_mechanism
 >>> check_mechanism(create("laplace", epsilon=1.0, unit="event"))
->>> @pytest.mark.parametrize(("name", "check"), checks_of_mechanism())
+>>> @pytest.mark.parametrize(("name", "check"), list(checks_of_mechanism()))
 ... def test_contract(name, check):
 ...     check(create("suppress_small", up_to=2))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 
@@ -76,6 +77,17 @@ def gives_a_score_for_each_group(attack: Attack) -> None:
     expect(not np.isnan(scores).any(), "a score is NaN")
 
 
+def states_that_it_needs_whereabouts(attack: Attack) -> None:
+    """``fit`` works where ``knowledge.whereabouts`` is None, or ``needs_whereabouts`` is True."""
+    if attack.needs_whereabouts:
+        return
+    knowledge = replace(_play()[0], whereabouts=None)
+    try:
+        attack.fit(knowledge, rng=stream(0, "attack"))
+    except (AttributeError, TypeError) as error:
+        expect(False, f"fit needs whereabouts ({error}): set needs_whereabouts = True")
+
+
 def repeats_with_its_generator(attack: Attack) -> None:
     """Training twice with the same state of ``rng`` gives the same scores.
 
@@ -129,7 +141,10 @@ def does_not_beat_its_control(attack: Attack) -> None:
     """With shuffled labels, the AUC is that of guessing; with true labels it is not below.
 
     Both within four standard errors of the mean over 30 targets: a sound attack fails with a
-    probability of about 1 in 16,000. Training must use nothing but the labels it is given.
+    probability of about 1 in 16,000. An attack that ignores the labels of training passes, as those
+    of its challenges are shuffled instead. One that compares with the groups without the target
+    can fail, as what is called so is half with it: compare with all groups, or with
+    ``knowledge.whereabouts.mean_trace``.
     """
     auc, control = measure(attack)
     error = np.std(control, ddof=1) / np.sqrt(len(control))
@@ -146,6 +161,7 @@ def does_not_beat_its_control(attack: Attack) -> None:
 
 _CHECKS: tuple[Check, ...] = (
     gives_a_score_for_each_group,
+    states_that_it_needs_whereabouts,
     repeats_with_its_generator,
     leaves_its_input,
     has_a_threshold,

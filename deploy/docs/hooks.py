@@ -28,9 +28,9 @@ INCLUDED = {  # page: file of the repository
     "security": ".github/SECURITY.md",
 }
 PACKAGES = (
-    "attacks", "audit", "config", "consistency", "cube", "errors", "groups", "ingest", "mechanisms",
-    "metrics", "priors", "reaudit", "recovery", "report", "runtime", "screening", "study",
-    "traits", "utility",
+    "attacks", "audit", "config", "consistency", "contracts", "cube", "errors", "groups", "ingest",
+    "mechanisms", "metrics", "priors", "reaudit", "recovery", "report", "runtime", "screening",
+    "study", "testing", "traits", "utility",
 )  # fmt: skip
 REGISTRIES = {
     "attacks": ATTACKS,

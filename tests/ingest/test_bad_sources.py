@@ -99,7 +99,8 @@ CASES = {
     ),
     "another delimiter": Case(
         {"source.csv": HEAD.replace(b",", b";") + GOOD},
-        "SOURCE has no column user: its columns are user;timestamp;lat;lon",
+        "SOURCE has no column user: its columns are user;timestamp;lat;lon; columns may be "
+        "separated by ';': set the reader's `delimiter`",
     ),
     "rows shorter than the header": Case(
         {"source.csv": HEAD + b"ann,1,1\nbob,2\n"},
@@ -112,12 +113,12 @@ CASES = {
     ),
     "times that are words": Case(
         {"source.csv": HEAD + b"ann,noon,1,1\nbob,later,1,1\n"},
-        "column timestamp of SOURCE: first bad value is not a time; none of its 2 "
-        "records can be used",
+        "column timestamp of SOURCE: the first bad value is not a time, as in "
+        "2026-03-02T08:05:00 or seconds since 1970; none of its 2 records can be used",
     ),
     "times without a zone": Case(
         {"source.csv": HEAD + b"ann,2023-11-14T22:13:20,1,1\n"},
-        "column timestamp of SOURCE: first bad value is a time without "
+        "column timestamp of SOURCE: the first bad value is a time without "
         "a zone: set the reader's `timezone`; its only record cannot be used",
     ),
     "times in milliseconds": Case(
@@ -134,23 +135,23 @@ CASES = {
     ),
     "positions that are words": Case(
         {"source.csv": HEAD + b"ann,%d,north,1\n" % START},
-        "column lat of SOURCE: first bad value is not a number; its only record cannot be used",
+        "column lat of SOURCE: the first bad value is not a number; its only record cannot be used",
     ),
     "positions that are braces": Case(
         {"source.csv": HEAD + b"ann,%d,{file},1\n" % START},
-        "column lat of SOURCE: first bad value is not a number; its only record cannot be used",
+        "column lat of SOURCE: the first bad value is not a number; its only record cannot be used",
     ),
     "a long bad value": Case(
         {"source.csv": HEAD + b"ann,%d,%s,1\n" % (START, b"x" * 99)},
-        "column lat of SOURCE: first bad value is not a number; its only record cannot be used",
+        "column lat of SOURCE: the first bad value is not a number; its only record cannot be used",
     ),
     "decimal commas": Case(
         {"source.csv": HEAD + b'ann,%d,"1,5","1,5"\n' % START},
-        "column lat of SOURCE: first bad value is not a number; its only record cannot be used",
+        "column lat of SOURCE: the first bad value is not a number; its only record cannot be used",
     ),
     "positions swapped": Case(
         {"source.csv": HEAD + b"ann,%d,-122.4,37.7\n" % START},
-        "column lat of SOURCE: first bad value is beyond ±90 degrees; its only record "
+        "column lat of SOURCE: the first bad value is beyond ±90 degrees; its only record "
         "cannot be used",
     ),
     "positions elsewhere": Case(
@@ -160,7 +161,7 @@ CASES = {
     ),
     "users missing": Case(
         {"source.csv": HEAD + b",%d,1,1\n" % START},
-        "column user of SOURCE: first bad value is missing; its only record cannot be used",
+        "column user of SOURCE: the first bad value is missing; its only record cannot be used",
     ),
     "some of each": Case(
         {"source.csv": HEAD + b"ann,noon,1,1\nbob,1,1,1\ncy,%d,9,9\n" % START},
@@ -171,8 +172,8 @@ CASES = {
     ),
     "one bad file of two": Case(
         {"a.csv": HEAD + GOOD, "b.csv": HEAD + b"ann,x,1,1\nann,y,1,1\n"},
-        "column timestamp of SOURCE/b.csv: first bad value is not a time; none of its 2 "
-        "records can be used",
+        "column timestamp of SOURCE/b.csv: the first bad value is not a time, as in "
+        "2026-03-02T08:05:00 or seconds since 1970; none of its 2 records can be used",
     ),
     "text in UTF-16": Case(
         {"source.csv": (HEAD + GOOD).decode().encode("utf-16")},
@@ -205,7 +206,7 @@ CASES = {
     ),
     "Parquet positions missing": Case(
         {"source.parquet": parquet(lat=pa.array([None], pa.float64()))},
-        "column lat of SOURCE: first bad value is missing; its only record cannot be used",
+        "column lat of SOURCE: the first bad value is missing; its only record cannot be used",
     ),
     "unknown ROIs": Case(
         {"source.csv": b"user,timestamp,place\nann,%d,Bnak\n" % START},
@@ -256,7 +257,7 @@ CASES = {
             "source.geojson": b'{"type": "Feature", "geometry": {"type": "LineString"},'
             b' "properties": {"user": 1, "timestamp": 1}}'
         },
-        "column geometry of SOURCE: first bad value is not a coordinate of a "
+        "column geometry of SOURCE: the first bad value is not a coordinate of a "
         "point; its only record cannot be used",
         reader=GeoJson(),
     ),

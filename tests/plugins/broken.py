@@ -130,8 +130,15 @@ MECHANISMS = {
         release=release_of(lambda v, c: v + c.sum()),
     ),
 }
+
+
+def at_the_cells(self, knowledge, *, rng):
+    return Direction(knowledge.whereabouts.mean_trace.ravel(), threshold=0.0)
+
+
 ATTACKS = {
     "gives_a_score_for_each_group": twin(MatchingCells, fit=fit_of(two_columns)),
+    "states_that_it_needs_whereabouts": twin(MatchingCells, fit=at_the_cells),
     "repeats_with_its_generator": twin(MatchingCells, fit=fit_of(as_counted)),
     "leaves_its_input": twin(MatchingCells, fit=fit_of(written)),
     "has_a_threshold": twin(

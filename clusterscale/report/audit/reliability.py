@@ -127,7 +127,7 @@ def _folds(audit: AuditReport, rate: str) -> list[tuple[str, Markup]]:
     columns = (
         Column("Attack", number=False, header=True),
         Column("Mean AUC"),
-        Column("95 % interval", hint="Bootstrap over targets"),
+        Column("95 % interval", hint="Of the mean over targets"),
         Column(f"TPR at {rate} FPR", hint="All targets together, by p-values"),
         Column("ε at least", hint="Lower bound at δ = 0, all targets together"),
         Column("Shuffled", hint="Mean AUC after training on shuffled labels"),
@@ -199,7 +199,7 @@ _RESULT_COLUMNS = (
     Column("Attack", number=False, header=True),
     Column("Targets", hint="Targets with a result, out of those tested"),
     Column("Mean AUC"),
-    Column("95 % interval", hint="Bootstrap over targets"),
+    Column("95 % interval", hint="Of the mean over targets"),
     Column("Median AUC"),
     Column("AUC > 0.6"),
     Column("AUC > 0.75"),
