@@ -35,8 +35,9 @@ def empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
 
     least = results.released_share.min(("period", "group_size")).values  # skips NaN
     pairs = zip(results.mechanism.values, least, strict=True)
+    some = " for some group size or period" if least.size < results.released_share.size else ""
     if labels := [label for label, share in pairs if emptiness(float(share))]:
-        yield f"[bold red]nearly empty releases:[/] {', '.join(map(key.short, labels))}"
+        yield f"[bold red]nearly empty releases{some}:[/] {', '.join(map(key.short, labels))}"
 
 
 def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:

@@ -192,7 +192,7 @@ def test_a_nearly_empty_release_is_marked(shown):
     assert "exact (" not in text
     brief = shown(dataset, full=False)
     assert "(empty)" in brief, "the summary shows the worst group size"
-    assert "nearly empty releases: B, C" in brief
+    assert "nearly empty releases for some group size or period: B, C" in brief
 
 
 def test_utility_that_was_not_measured_is_not_shown(shown):

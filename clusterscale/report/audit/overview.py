@@ -73,6 +73,7 @@ def findings(audit: AuditReport) -> Markup:
         best_defence=best_defence(defences),
         empty=[name for name in defences.mechanisms if defences.emptiest(name)],
         nearly_empty=percent(NEARLY_EMPTY),
+        several=len(list(defences.cases())) > 1,
         verdicts=_verdicts(audit),
         worst_of_all=worst_finding(audit.findings),
         verdict_word=lambda finding: fill("exposure.html.j2", finding=finding),
