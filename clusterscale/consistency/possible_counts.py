@@ -38,15 +38,12 @@ class PossibleCounts(Check):
         if stated is None:
             text = f"{table.mechanism.label} adds noise, or combines counts"
             return CheckResult.unknown(self.name, 0, text)
-        published = table.published
-        unknown = table.counts < 0
-        least, most = table.limits or (
-            np.where(unknown, 0, table.counts),
-            np.where(unknown, table.group_size, table.counts),
-        )
-        wrong = published & (np.maximum(stated[0], least) > np.minimum(stated[1], most))
-        n_cells = int(published.sum())
-        n = int(wrong.sum())
+        known = table.counts >= 0
+        least, most = table.limits or (0, table.group_size)
+        least = np.maximum(least, np.where(known, table.counts, 0))
+        most = np.minimum(most, np.where(known, table.counts, table.group_size))
+        wrong = table.published & (np.maximum(stated[0], least) > np.minimum(stated[1], most))
+        n, n_cells = int(wrong.sum()), int(table.published.sum())
         text = (
             f"all {n_cells:,} published values are possible for a group of "
             f"{plural(table.group_size, 'known user')}"

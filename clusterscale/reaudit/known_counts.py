@@ -60,7 +60,7 @@ class KnownCounts:
     """
 
     inside: Counts
-    everyone: Ints
+    everyone: NDArray[np.int64]
     bounds: Bounds
     n_users: int
 
@@ -77,8 +77,7 @@ class KnownCounts:
     def limits(self, group_size: int) -> Limits:
         """Return the smallest and the largest possible count of a group of these users."""
         others = self.everyone - (self.n_users - group_size)
-        least = np.maximum(self.inside, others).astype(np.int64)
-        return least, np.minimum(self.everyone, group_size).astype(np.int64)
+        return np.maximum(self.inside, others), np.minimum(self.everyone, group_size)
 
 
 @dataclass(frozen=True, slots=True)
