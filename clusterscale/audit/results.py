@@ -21,9 +21,9 @@ from clusterscale.dp_audit import Evaluations, lay_out_evaluations
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Coordinates
-from clusterscale.storage import exists, manifest, open_dataset, open_store, put, remove
+from clusterscale.storage import exists, open_dataset, open_store, put, remove
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.result_table import is_table, open_sealed
+from clusterscale.storage.result_table import is_table, open_sealed, seal_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,7 +72,7 @@ def write_results(
         }
         about = _attributes(plan, cube) | {"evaluation_errors": _errors(evaluations)}
         _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
-        manifest.seal(staging)
+        seal_table(staging)
 
 
 def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:

@@ -16,10 +16,15 @@ from clusterscale.errors import DamagedError, FormatError
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import put, read
 
-__all__ = ["MANIFEST", "check", "digest", "digests", "find_damage", "from_sealed"]
-__all__ += ["digests_of", "is_intact", "seal", "to_sealed"]
+__all__ = ["MANIFEST", "REMEDY", "check", "digest", "digests", "find_damage", "from_sealed"]
+__all__ += ["digests_of", "is_intact", "list_files", "seal", "to_sealed"]
 
 MANIFEST = "manifest/zarr.json"
+REMEDY = (
+    "run the command again that wrote these results, with the same config and output: it "
+    "computes what is damaged, and keeps the rest"
+)
+"""What repairs a damaged folder."""
 _READS = 16  # concurrent reads of remote files
 
 
@@ -94,10 +99,10 @@ def seal(uri: str, expected: Mapping[str, str] | None = None) -> None:
     DamagedError
         If a file does not have the expected digest.
     """
-    found = digests(uri, _paths(uri))
+    found = digests(uri, list_files(uri))
     for path, wanted in (expected or {}).items():
         if found.get(path) != wanted:
-            raise DamagedError(f"{uri}/{path} {_damage(path, found)}; {_remedy(uri)}")
+            raise DamagedError(f"{uri}/{path} {_damage(path, found)}; {REMEDY}")
     attributes = json.loads(to_sealed({"files": found}))
     group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
     put(f"{uri}/{MANIFEST}", json.dumps(group, indent=1, sort_keys=True).encode())
@@ -119,8 +124,8 @@ def find_damage(uri: str, *, growing: bool = False) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{uri}/{MANIFEST} is damaged ({error}); {_remedy(uri)}") from None
-    present = _paths(uri)
+        raise DamagedError(f"{uri}/{MANIFEST} is damaged ({error}); {REMEDY}") from None
+    present = list_files(uri)
     found = digests(uri, listed.keys())
     damage = {
         path: _damage(path, found) for path in sorted(listed) if found.get(path) != listed[path]
@@ -141,9 +146,9 @@ def check(uri: str) -> None:
     """
     damage = find_damage(uri)
     if damage is None:
-        raise DamagedError(f"{uri}/{MANIFEST} is missing; {_remedy(uri)}")
+        raise DamagedError(f"{uri}/{MANIFEST} is missing; {REMEDY}")
     for path, what in damage.items():
-        raise DamagedError(f"{uri}/{path} {what}; {_remedy(uri)}")
+        raise DamagedError(f"{uri}/{path} {what}; {REMEDY}")
 
 
 def is_intact(uri: str) -> bool:
@@ -154,18 +159,12 @@ def is_intact(uri: str) -> bool:
         return False
 
 
-def _remedy(uri: str) -> str:
-    return (
-        "run the command again that wrote these results, with the same config and output: it "
-        "computes what is damaged, and keeps the rest"
-    )
-
-
 def _damage(path: str, found: Mapping[str, str]) -> str:
     return "is not the file that was written" if path in found else "is missing"
 
 
-def _paths(uri: str) -> set[str]:
+def list_files(uri: str) -> set[str]:
+    """Return the paths of the files in a folder, without its manifest and unfinished writes."""
     filesystem, root = connect(uri)
     filesystem.invalidate_cache()
     prefix = str(root).rstrip("/") + "/"

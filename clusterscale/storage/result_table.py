@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["TableStore", "attributes_of", "create_table", "is_table", "open_sealed", "open_table"]
+__all__ += ["seal_table"]
 
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str, "M": np.int64}
 _TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}  # of kind M
@@ -71,7 +73,7 @@ class TableStore:
             If a chunk is not the one that was written.
         """
         self._group.attrs["complete"] = True
-        manifest.seal(self._table, self._digests | self._store.digests)
+        seal_table(self._table, self._digests | self._store.digests)
 
     def mark_done(self, name: str) -> None:
         """Record that a part is complete; its numbers are durable."""
@@ -177,6 +179,46 @@ def create_table(
     group.attrs.put(dict(attributes))
 
 
+def seal_table(uri: str, expected: Mapping[str, str] | None = None) -> None:
+    """Write the manifest of a complete table, after the chunks that have only the fill value.
+
+    Zarr leaves those out. They are written, so that a chunk that is not there is one that was lost.
+
+    Parameters
+    ----------
+    uri
+        Zarr store, a local path or fsspec URL.
+    expected
+        Digests of files that were recorded when they were written, by their path in the store.
+
+    Raises
+    ------
+    DamagedError
+        If a file does not have the expected digest.
+    """
+    kept = manifest.list_files(uri) | (expected or {}).keys()
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        group = zarr.open_group(open_store(uri, "r+"), mode="r+")
+        for array, chunks in _arrays(group):
+            for key, index in chunks.items():
+                if key not in kept:
+                    region = tuple(
+                        slice(at * size, (at + 1) * size)
+                        for at, size in zip(index, array.chunks, strict=True)
+                    )
+                    array[region] = array.fill_value
+    manifest.seal(uri, expected)
+
+
+def _arrays(
+    group: zarr.Group,
+) -> Iterator[tuple[zarr.Array[Any], dict[str, tuple[int, ...]]]]:
+    """Yield each array, and the file of each of its chunks with its index."""
+    for _, array in group.arrays():
+        indices = product(*(range(size) for size in array.cdata_shape))
+        yield array, {f"{array.path}/{array.metadata.encode_chunk_key(i)}": i for i in indices}
+
+
 def open_table(
     uri: str | Path, what: str, form: str, variables: Mapping[str, Variable]
 ) -> xr.Dataset:
@@ -231,6 +273,10 @@ def open_sealed(uri: str, variables: Mapping[str, Variable]) -> xr.Dataset:
         If the dataset does not match ``variables``.
     """
     manifest.check(uri)
+    present = manifest.list_files(uri)
+    for _, chunks in _arrays(open_group(uri)):
+        for lost in sorted(chunks.keys() - present):
+            raise DamagedError(f"{uri}/{lost} is missing; {manifest.REMEDY}")
     dataset = open_dataset(uri)
     try:
         return validate(dataset, variables, stored=True)

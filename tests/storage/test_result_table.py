@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from clusterscale.errors import MissingError
+from clusterscale.errors import DamagedError, MissingError
 from clusterscale.schema import Variable
 from clusterscale.storage import manifest
-from clusterscale.storage.result_table import create_table, open_table
+from clusterscale.storage.result_table import create_table, open_table, seal_table
 
 VARIABLES = {
     "row": Variable(("row",), "iu", "1", "number"),
@@ -25,7 +25,7 @@ def write(uri, n_rows, *, complete=True):
         "column": ["a", "b"],
     }
     create_table(uri, VARIABLES, columns, {"row": 2}, {"format": "test", "complete": complete})
-    manifest.seal(uri)
+    seal_table(uri)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 5])
@@ -37,6 +37,22 @@ def test_what_is_known_is_there_and_the_rest_is_not_a_number(tmp_path, n_rows):
     assert found.value.isnull().all()
     if n_rows:
         assert found.time.values[0] == np.datetime64("1938-04-24T22:13:20")
+
+
+def test_a_chunk_of_missing_values_is_written_so_that_a_lost_one_is_noticed(tmp_path):
+    store = tmp_path / "results.zarr"
+    write(str(store), 5)
+    chunks = sorted(path for path in store.rglob("*") if path.is_file() and "c" in path.parts)
+    assert len(chunks) == 3 * 3 + 1 + 3 * 2
+    for chunk in chunks:
+        content = chunk.read_bytes()
+        chunk.unlink()
+        manifest.seal(str(store))
+        with pytest.raises(DamagedError, match=f"{chunk.relative_to(store)} is missing; run"):
+            open_table(tmp_path, "table", "test", VARIABLES)
+        chunk.write_bytes(content)
+        manifest.seal(str(store))
+    assert open_table(tmp_path, "table", "test", VARIABLES).value.isnull().all()
 
 
 def test_what_is_not_complete_is_not_opened(tmp_path):
