@@ -13,7 +13,7 @@ from clusterscale.consistency.finding import Check, CheckResult
 from clusterscale.consistency.table import MOST_DECIMALS, PublishedTable, decimals, steps_of
 from clusterscale.contracts import NO_NOISE, Mechanism, Support, Values
 from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.validation_messages import plural
 
 __all__ = ["PossibleValues"]
@@ -88,7 +88,7 @@ class PossibleValues(Check):
         return CheckResult.of_faults(self.name, n, values.size, text)
 
 
-def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:
+def _law(mechanism: Mechanism, group_size: int) -> Law | None:
     """Return the output distribution of a cell, without steps that sample events."""
     law = mechanism.law(group_size)
     if law is None:
@@ -96,16 +96,14 @@ def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:
         if len(rest) == len(steps_of(mechanism)):
             return None
         law = Chain.model_construct(steps=rest).law(group_size)  # type: ignore[arg-type]
-    return law if isinstance(law, OutputDistribution) else None
+    return law if isinstance(law, Law) else None
 
 
-def _impossible(law: OutputDistribution, values: Values, group_size: int) -> Flags:
+def _impossible(law: Law, values: Values, group_size: int) -> Flags:
     """Return which values have a likelihood of 0 for every count, shape of ``values``."""
     distinct, inverse, n_cells = np.unique(values, return_inverse=True, return_counts=True)
-    if law.noise == NO_NOISE:
-        of_count = np.arange(group_size + 1.0)[None]
-        law.revise(of_count)
-        wrong = ~np.isin(distinct, of_count)
+    if isinstance(law, FiniteDistribution) or law.noise == NO_NOISE:
+        wrong = ~_among(distinct, _possible(law, group_size))
     else:
         wrong = np.concatenate(
             [
@@ -120,6 +118,25 @@ def _impossible(law: OutputDistribution, values: Values, group_size: int) -> Fla
                     wrong[wrong] = _unlikely(law, distinct[wrong] + shift, group_size)
         wrong |= _too_whole(law, distinct, n_cells)
     return np.asarray(wrong[inverse.reshape(values.shape)])
+
+
+def _possible(law: Law, group_size: int) -> Values:
+    """Return the values that are published for some count, if these are finitely many."""
+    counts = np.arange(group_size + 1.0)
+    if isinstance(law, FiniteDistribution):
+        values, probabilities = law.published(counts)
+        return np.asarray(values[probabilities > 0])
+    law.revise(counts[None])  # a view
+    return counts
+
+
+def _among(values: Values, possible: Values) -> Flags:
+    """Return which values are possible, or the possible ones rounded to the table's decimals."""
+    found = np.isin(values, possible)
+    n_decimals = decimals(values)
+    if n_decimals and not found.all():
+        found |= np.isin(values, np.round(possible, n_decimals))
+    return np.asarray(found)
 
 
 def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.mechanisms.small_counts import SuppressSmall
+from clusterscale.mechanisms.small_counts import Suppression
 
 __all__ = ["MOST_DECIMALS", "PublishedTable", "count_bounds", "decimals", "fill_suppressed"]
 __all__ += ["smallest_shown", "steps_of", "suppressed_up_to"]
@@ -144,12 +145,8 @@ def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
 
 def suppressed_up_to(mechanism: Mechanism) -> int | None:
     """Return the largest count that the mechanism publishes as 0, None if it suppresses none."""
-    thresholds = [
-        step.up_to if step.up_to is not None else (step.below or 1) - 1
-        for step in steps_of(mechanism)
-        if isinstance(step, SuppressSmall)
-    ]
-    return max(thresholds, default=None)
+    steps = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
+    return max((step.least_shown - 1 for step in steps), default=None)
 
 
 def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
@@ -163,15 +160,25 @@ def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
 
 
 def fill_suppressed(table: PublishedTable) -> Values:
-    """Return the values, float64, shape (roi, epoch), with 0 in suppressed blank cells.
+    """Return the values, float64, shape (roi, epoch), with a number in suppressed blank cells.
 
-    A declared suppression publishes 0. A table without any 0 is assumed to leave suppressed cells
-    blank instead.
+    It is the number that the declared mechanism has for them. If that is 0, a table without any 0
+    is assumed to leave suppressed cells blank instead.
     """
-    values = table.values
-    if suppressed_up_to(table.mechanism) is None or (values == 0).any():
+    values, steps = table.values, steps_of(table.mechanism)
+    last = max((i for i, step in enumerate(steps) if isinstance(step, Suppression)), default=None)
+    if last is None:
         return values
-    return np.where(table.published, values, 0.0)
+    suppression = steps[last]
+    assert isinstance(suppression, Suppression)
+    if suppression.hidden == "zero" and (values == 0).any():
+        return values
+    stands_for = np.array([[suppression.hidden_as]])
+    for step in steps[last + 1 :]:
+        if not isinstance(step, PostProcessing) or step.noise_scope != "cell":
+            return values  # what it publishes depends on more than this cell
+        step.revise(stands_for)
+    return np.where(table.published, values, stands_for[0, 0])
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:

@@ -16,6 +16,13 @@ sample_events        counts a random sample of the events             POMACS20 �
 sample_traces        the same, sampled once for all releases          POMACS20 §4.2.2
 fixed_ranges         counts replaced by ranges of fixed size          POMACS20 §4.2.1 (DGFR)
 adaptive_ranges      counts replaced by a few ranges per ROI          POMACS20 §4.2.1 (DGAR)
+threshold            small counts hidden, or published as "<k"
+dominance            cells hidden that few people dominate            Hundepool et al. 2012
+round_to_base        multiples of a base, at random or the nearest    Fellegi 1975
+cell_key             perturbations that depend on who is in a cell    Giessing 2016
+expand               counts multiplied up to a population
+top_code             large counts published as one value
+share_of_total       shares of the sum instead of counts
 coarsen_space        ROIs are merged                                  POMACS20 §4.2.1 (SPG)
 coarsen_time         epochs are merged                                POMACS20 §4.2.1 (TG)
 cap_contributions    at most n events per user and day                POPETS24 §6.2

@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import InputError
-from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.registry import Registry
 
 __all__ = [
@@ -75,7 +75,7 @@ class BaseMechanism(Mechanism):
         """
         return not self.whole_output and (self.stage == "noise" or super().publishes_float_noise)
 
-    def law(self, group_size: int) -> OutputDistribution | None:
+    def law(self, group_size: int) -> Law | None:
         """Return None: no known output distribution of a single count."""
         return None
 
@@ -158,7 +158,7 @@ class PostProcessing(BaseMechanism):
     noise_scope: ClassVar[NoiseScope] = "cell"
     noise_is_count_independent: ClassVar[bool] = True
 
-    def law(self, group_size: int) -> OutputDistribution | None:
+    def law(self, group_size: int) -> Law | None:
         """Return the distribution of a revised count; None unless counts are revised one by one."""
         return OutputDistribution().then(self.revise) if self.noise_scope == "cell" else None
 

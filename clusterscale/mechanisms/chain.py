@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
@@ -23,7 +24,8 @@ from clusterscale.contracts import (
 )
 from clusterscale.mechanisms.base import MECHANISMS, STAGES, BaseMechanism, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
-from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.law import Law, OutputDistribution
+from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 
 __all__ = ["Chain"]
@@ -128,15 +130,19 @@ class Chain(BaseMechanism):
         noise = self._step("noise")
         return NO_NOISE if noise is None else noise.noise
 
-    def law(self, group_size: int) -> OutputDistribution | None:
+    def law(self, group_size: int) -> Law | None:
         """Return the distribution of noise and revisions; None unless each count is independent."""
-        law: OutputDistribution | None = OutputDistribution()
+        law: Law | None = OutputDistribution()
         for step in self.steps:
-            if isinstance(step, PostProcessing):
-                law = law and (law.then(step.revise) if step.noise_scope == "cell" else None)
-            elif step.stage != "trace":  # the distribution is known if counts were unchanged
-                raw = law is not None and law.noise == NO_NOISE and not law.revised
-                law = step.law(group_size) if raw else None
+            own = OutputDistribution() if step.stage == "trace" else step.law(group_size)
+            if law is None or own is None:
+                return None
+            known = step.stage == "trace" or isinstance(step, PostProcessing | RoundToBase)
+            if known and isinstance(own, OutputDistribution) and own.noise == NO_NOISE:
+                law = reduce(lambda before, revise: before.then(revise), own.revisions, law)
+            else:  # what it states of counts holds if they were unchanged
+                raw = isinstance(law, OutputDistribution) and law.noise == NO_NOISE
+                law = own if raw and not law.revised else None
         return law
 
     def support(self, before: Support, group_size: int) -> Support:

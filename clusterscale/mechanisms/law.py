@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import NO_NOISE, Mechanism, Noise, Values
 from clusterscale.errors import ConfigError
 
-__all__ = ["OutputDistribution", "Response", "respond"]
+__all__ = ["FiniteDistribution", "Law", "OutputDistribution", "Response", "respond"]
 
 Floats = NDArray[np.float64]
 Revise = Callable[[Values], None]
@@ -126,6 +126,61 @@ class OutputDistribution:
         low, high = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
         before = low - 1 if self.noise.whole else low
         return np.asarray(np.maximum(self.noise.cdf(high) - self.noise.cdf(before), 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FiniteDistribution:
+    """A few possible values of each count, followed by functions of single values.
+
+    Attributes
+    ----------
+    outcomes
+        Takes counts of any shape (…,); returns the possible values of each and their
+        probabilities, both float64, shape (…, outcome).
+    revisions
+        Each revises values, shape (…, roi, epoch), in place.
+    """
+
+    outcomes: Callable[[NDArray[Any]], tuple[Floats, Floats]]
+    revisions: tuple[Revise, ...] = ()
+
+    @property
+    def revised(self) -> bool:
+        """True: counts are changed by more than noise."""
+        return True
+
+    def then(self, revise: Revise) -> FiniteDistribution:
+        """Return the distribution with one more revision."""
+        return replace(self, revisions=(*self.revisions, revise))
+
+    def published(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the possible published values of counts and their probabilities, (…, outcome)."""
+        values, probabilities = self.outcomes(np.asarray(counts))
+        rows = np.ascontiguousarray(values.reshape(1, -1))
+        for revise in self.revisions:
+            revise(rows)
+        return rows.reshape(values.shape), probabilities
+
+    def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Floats:
+        """Return the probability of each value, float64, shape (group, cell, count).
+
+        ``values``, shape (group, cell), are published; ``counts``, shape (cell, count), candidates.
+        """
+        possible, probabilities = self.published(counts)
+        values = np.asarray(values, np.float64)[..., None]
+        likelihood = np.zeros(np.broadcast_shapes(values.shape, counts.shape))
+        for i in range(possible.shape[-1]):
+            likelihood += np.where(values == possible[..., i], probabilities[..., i], 0.0)
+        return likelihood
+
+    def moments(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of the published value of each count, (count,)."""
+        values, probabilities = self.published(counts)
+        mean = (values * probabilities).sum(axis=-1)
+        return mean, ((values - mean[..., None]) ** 2 * probabilities).sum(axis=-1)
+
+
+Law = OutputDistribution | FiniteDistribution
 
 
 @dataclass(frozen=True, slots=True, eq=False)

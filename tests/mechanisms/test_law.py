@@ -26,6 +26,9 @@ RANGES = {"name": "fixed_ranges", "size": 4}
 CAP = {"name": "cap_contributions", "per_day": 2}
 SAMPLE = {"name": "sample_events", "remove": 0.3}
 POPULAR = {"name": "suppress_unpopular", "fraction": 0.5}
+NEAREST = {"name": "round_to_base", "base": 3, "rule": "nearest"}
+CELL_KEY = {"name": "cell_key", "deviation": 3, "variance": 2.0, "blocked": 1}
+EXPAND = {"name": "expand", "factor": 2.5}
 CLIP, ROUND, FLOOR = {"clip": True}, {"integers": "round"}, {"integers": "floor"}
 
 
@@ -49,6 +52,10 @@ IN_STEPS = [
     chain(LAPLACE | ROUND, UP_TO), chain(LAPLACE | CLIP | FLOOR, BELOW, RANGES),
     chain(LAPLACE, RANGES), chain(GAUSSIAN, RANGES, UP_TO), chain(GAUSSIAN | CLIP | ROUND, BELOW),
     chain(UP_TO, RANGES), chain(RANGES, BELOW), chain(CAP, UP_TO),
+    *(alone({"name": "threshold", "k": 3, "shown": how}) for how in ("zero", "hidden", "label")),
+    alone({"name": "round_to_base", "base": 3}), alone(NEAREST), alone(CELL_KEY), alone(EXPAND),
+    alone({"name": "dominance", "n": 2, "share": 0.8}), alone({"name": "top_code", "at": 4}),
+    chain(CELL_KEY, UP_TO), chain(CELL_KEY, EXPAND), chain(UP_TO, NEAREST), chain(EXPAND, UP_TO),
 ]  # fmt: skip
 # Each is published by a density, and where it is clipped or hidden also as single values.
 SMOOTH = [
@@ -64,6 +71,7 @@ NO_LAW = {
     "randomized_response": "the noise hangs on the count",
     "unscaled_fourier": "noise is on coefficients of a series",
     "sample_events": "what is dropped hangs on the count",
+    "share_of_total": "looks at the whole release",
     "suppress_unpopular": "looks at the whole release",
     "truncated_laplace": "not of a law that is named",
 }

@@ -64,9 +64,13 @@ def test_what_is_said_is_no_more_than_is_so():
         "enhanced_fourier",
         "unscaled_fourier",
     }
-    assert {name for name, reach in reaches.items() if reach == "release"} == {"suppress_unpopular"}
+    assert {name for name, reach in reaches.items() if reach == "release"} == {
+        "share_of_total",
+        "suppress_unpopular",
+    }
     by_count = {mechanism.name for mechanism in EVERY if not mechanism.noise_is_count_independent}
-    assert by_count == {"chain", "perturb_small", "randomized_response", "sample_events"}
+    drop_events = {"perturb_small", "randomized_response", "sample_events"}
+    assert by_count == {"chain", "cell_key", "round_to_base"} | drop_events
 
 
 def test_a_chain_reaches_as_far_as_its_steps():

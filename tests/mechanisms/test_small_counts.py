@@ -50,6 +50,56 @@ def test_noisy_values_are_held_against_the_threshold_as_they_are():
         np.testing.assert_array_equal(revised, expected)
 
 
+@given(counts=MATRICES, k=st.integers(2, 9))
+def test_a_threshold_hides_small_counts_in_three_ways(counts, k):
+    zero, hidden, label = (
+        publish(mechanisms.create("threshold", k=k, shown=shown), counts)
+        for shown in ("zero", "hidden", "label")
+    )
+    for cell, count in np.ndenumerate(counts):
+        assert zero[cell] == hidden[cell] == (0 if count < k else count)
+        assert label[cell] == (k / 2 if 0 < count < k else count)
+    np.testing.assert_array_equal(zero, publish(small(below=k), counts))
+
+
+@pytest.mark.parametrize(
+    ("rule", "contributions", "hidden"),
+    [  # by the definitions of both rules, for cells to which each person contributes one visit
+        ({"n": 1, "share": 0.5}, 1, True),
+        ({"n": 1, "share": 0.5}, 2, False),  # exactly half
+        ({"n": 2, "share": 0.85}, 2, True),
+        ({"n": 2, "share": 0.85}, 3, False),
+        ({"n": 3, "share": 0.3}, 9, True),
+        ({"n": 3, "share": 0.3}, 10, False),
+        ({"percent": 10.0}, 2, True),
+        ({"percent": 10.0}, 3, False),
+        ({"percent": 100.0}, 2, True),
+        ({"percent": 100.0}, 3, False),
+    ],
+)
+def test_dominated_cells_are_hidden(rule, contributions, hidden):
+    if "share" in rule:
+        assert hidden == (rule["n"] / contributions > rule["share"])
+    else:
+        assert hidden == (contributions - 2 < rule["percent"] / 100)
+    values = publish(mechanisms.create("dominance", **rule), np.array([[contributions]]))
+    assert values.item() == (0 if hidden else contributions)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "error"),
+    [
+        ("threshold", {"k": 1}, "k: is 1, but should be greater than or equal to 2"),
+        ("dominance", {}, "give exactly one of share, percent"),
+        ("dominance", {"share": 0.5, "percent": 10.0}, "give exactly one of share, percent"),
+        ("dominance", {"n": 2, "percent": 10.0}, "n is for share: percent is about the two"),
+    ],
+)
+def test_rules_of_small_counts_that_make_no_sense_are_refused(name, fields, error):
+    with pytest.raises(ConfigError, match=error):
+        mechanisms.create(name, **fields)
+
+
 FRACTIONS = st.sampled_from([0.1, 0.2, 0.25, 0.29, 1 / 3, 0.5, 0.57, 0.6, 0.75, 0.8, 0.9, 0.99])
 
 

@@ -69,6 +69,23 @@ TITLES = [
     ),
     ("sample_events", {"remove": 0.4}, "40 % of events removed"),
     ("sample_traces", {"remove": 0.125}, "12.5 % of events removed, the same in all releases"),
+    ("round_to_base", {"base": 3}, "counts rounded at random, base 3"),
+    ("top_code", {"at": 1000}, "values above 1,000 shown as 1,000"),
+    ("share_of_total", {}, "shares of the total of each epoch"),
+    ("share_of_total", {"of": "release"}, "shares of the total of the release"),
+    ("expand", {"factor": 5.13}, "values multiplied by 5.13"),
+    ("threshold", {"k": 5}, "values below 5 set to 0"),
+    ("threshold", {"k": 5, "shown": "hidden"}, "values below 5 hidden"),
+    ("threshold", {"k": 5, "shown": "label"}, "values from 1 to 4 shown as “<5”"),
+    ("dominance", {"share": 0.8}, "cells hidden of which one person makes up over 80 %"),
+    ("dominance", {"n": 2, "share": 0.8}, "cells hidden of which 2 people make up over 80 %"),
+    ("dominance", {"percent": 10.0}, "cells hidden by the p-percent rule, p = 10"),
+    ("cell_key", {"deviation": 5, "variance": 3.0}, "cell keys, at most ±5, variance 3"),
+    (
+        "cell_key",
+        {"deviation": 5, "variance": 3.0, "blocked": 2},
+        "cell keys, at most ±5, variance 3, never 1 to 2",
+    ),
     ("fixed_ranges", {"size": 10}, "ranges of 10, shown by their middle"),
     (
         "fixed_ranges",
@@ -158,7 +175,7 @@ def drawn(schema, kinds):
         known = dict(schema["properties"])
         known.pop("title", None)
         if "factor" in known:  # lists in its place are counted in a title, not spelled out
-            del known["groups"]
+            known.pop("groups", None)
         fields = {name: drawn(each, kinds) for name, each in known.items()}
         needed = {"name": fields.pop("name")} | {
             name: fields.pop(name) for name in schema.get("required", ()) if name in fields

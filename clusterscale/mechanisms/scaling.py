@@ -1,0 +1,106 @@
+"""Published values on another scale: expanded to a population, cut at the top, or as shares."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clusterscale.contracts import Count, NoiseScope, Positive, Support, Values
+from clusterscale.mechanisms.base import PostProcessing
+from clusterscale.validation_messages import exact_number
+
+__all__ = ["Expand", "ShareOfTotal", "TopCode"]
+
+
+class Expand(PostProcessing):
+    """Multiply values by the number of people for whom each counted person stands.
+
+    Operators expand the counts of their customers to the population with such factors, such as the
+    reciprocal of their market share. This protects nobody: who knows the factor divides by it. A
+    threshold after it applies to people who were not counted: with a factor of 5.13, a threshold
+    of 5 hides nobody.
+
+    Attributes
+    ----------
+    factor
+        Number of people per counted person, e.g. ``5.13``.
+    """
+
+    name: Literal["expand"] = "expand"
+    factor: Positive
+
+    no_guarantee = "values divided by the factor are the counts"
+
+    @property
+    def phrase(self) -> str:
+        """Short description for display."""
+        return f"values multiplied by {exact_number(self.factor)}"
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the multiples of ``before``."""
+        return Support(*self._ends(before), before.step * self.factor)
+
+    def revise(self, values: Values) -> None:
+        """Multiply values in place."""
+        values *= self.factor
+
+
+class TopCode(PostProcessing):
+    """Publish large values as one largest value.
+
+    Attributes
+    ----------
+    at
+        The largest published value, in visits, e.g. ``100``.
+    """
+
+    name: Literal["top_code"] = "top_code"
+    at: Count
+
+    @property
+    def phrase(self) -> str:
+        """Short description for display."""
+        return f"values above {self.at:,} shown as {self.at:,}"
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return ``before`` up to the largest value."""
+        low, high = self._ends(before)
+        whole = before.step > 0 and self.at % before.step == 0
+        return Support(low, high, before.step if whole or high < self.at else 0.0)
+
+    def revise(self, values: Values) -> None:
+        """Cut large values in place."""
+        np.minimum(values, self.at, out=values)
+
+
+class ShareOfTotal(PostProcessing):
+    """Publish each value as a share of the sum of all values of its epoch or of the release.
+
+    Where the sum is 0, so are the shares. If the total is known from elsewhere, shares are counts.
+
+    Attributes
+    ----------
+    of
+        The sum over places at each ``epoch``, or over the whole ``release``.
+    """
+
+    name: Literal["share_of_total"] = "share_of_total"
+    of: Literal["epoch", "release"] = "epoch"
+
+    noise_scope: ClassVar[NoiseScope] = "release"
+
+    @property
+    def phrase(self) -> str:
+        """Short description for display."""
+        whole = "each epoch" if self.of == "epoch" else "the release"
+        return f"shares of the total of {whole}"
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the numbers from 0 to 1, if no value is negative."""
+        return Support(0.0, 1.0, 0.0) if before.low >= 0 else Support(-np.inf, np.inf, 0.0)
+
+    def revise(self, values: Values) -> None:
+        """Divide values by their sum in place."""
+        total = values.sum(axis=-2 if self.of == "epoch" else (-2, -1), keepdims=True)
+        np.divide(values, total, out=values, where=total != 0)
