@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 __all__ = ["BROKEN", "CONSISTENT", "GUARANTEE_VERDICTS", "LOOKS", "NOTHING_PROMISED"]
-__all__ += ["NOT_TESTED", "NO_GUARANTEE", "RELEASE_VERDICTS", "TOO_FEW_SAMPLES", "is_tested"]
+__all__ += [
+    "CHECK_VERDICTS",
+    "NOT_TESTED",
+    "NO_GUARANTEE",
+    "RELEASE_VERDICTS",
+    "TOO_FEW_SAMPLES",
+    "is_tested",
+]
 __all__ += ["privacy_unit", "worst_guarantee"]
 
 BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
@@ -24,9 +31,17 @@ NO_GUARANTEE = "no guarantee"
 RELEASE_VERDICTS: Mapping[str, str] = {"pass": "passed", "warn": "warned", "fail": "failed"}
 """Words for the verdicts of a policy, best first."""
 
+CHECK_VERDICTS: Mapping[str, str] = {
+    "pass": "consistent",
+    "warn": "inconclusive",
+    "fail": "inconsistent",
+}
+"""Words for the verdicts on a published table, best first."""
+
 LOOKS: Mapping[str, str] = {
     CONSISTENT: "good",
     BROKEN: "bad",
+    "inconsistent": "bad",
     "not seen to be exposed": "good",
     "inconclusive": "middling",
     "partly exposed": "bad",

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, Vali
 from pydantic_core import core_schema
 
 from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNameError
-from clusterscale.validation_messages import choices, explain
+from clusterscale.validation_messages import choices, explain, forget_schemas
 
 __all__ = ["NonEmptyUnique", "OptionalUnique", "Registry", "distinct", "register"]
 
@@ -153,6 +153,7 @@ class Registry(Generic[T]):
         if other is not None and (taken := f"{other.__module__}.{other.__qualname__}") != called:
             raise InputError(f"{called} cannot be the {self.kind} {name!r}, which {taken} is")
         self._classes[name] = cls
+        forget_schemas()
 
     def discard(self, cls: type[Any]) -> None:
         """Remove a class that was registered, if it is there: for tests."""
@@ -234,7 +235,7 @@ class _Entry:
 
 
 def register(cls: type[T]) -> type[T]:
-    """Register a mechanism, prior, attack, measure, reader, check, cluster or analysis by its name.
+    """Register a mechanism, prior, attack, measure, reader, check or other class by its name.
 
     It can then be named in configs, and appears in the JSON schema, plans and reports. A package
     that is installed registers its classes by entry points instead. Can be used as a decorator.
@@ -244,8 +245,9 @@ def register(cls: type[T]) -> type[T]:
     cls
         Derives from ``clusterscale.contracts.Mechanism``, ``Prior`` or ``Attack``,
         ``clusterscale.utility.Utility``, ``clusterscale.ingest.Reader``,
-        ``clusterscale.consistency.Check``, ``clusterscale.runtime.Cluster`` or
-        ``clusterscale.study.AnalysisPlan``, which decides its kind, and has a literal ``name``.
+        ``clusterscale.tables.TableFormat``, ``clusterscale.consistency.Check``,
+        ``clusterscale.runtime.Cluster`` or ``clusterscale.study.AnalysisPlan``, which decides its
+        kind, and has a literal ``name``.
 
     Returns
     -------

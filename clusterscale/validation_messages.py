@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from clusterscale.errors import InputError
 
 __all__ = ["check_kinds", "choices", "exact_number", "exact_percent", "explain", "find_ties"]
-__all__ += ["name_best", "plural", "quote"]
+__all__ += ["forget_schemas", "name_best", "plural", "quote"]
 
 _SAME = 5e-4  # numbers that look the same with three digits
 _MOST_NAMED = 3
@@ -197,6 +197,11 @@ def _hint(fault: Fault) -> str:
 @cache
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
+
+
+def forget_schemas() -> None:
+    """Forget which keys are known, because a registry has changed."""
+    _schema.cache_clear()
 
 
 def _keys(model: type[BaseModel], path: list[str | int]) -> list[str]:

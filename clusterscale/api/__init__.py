@@ -10,7 +10,9 @@ screen          scores every user in closed form         dataset, one row per us
 traits          compares the most and least exposed      dataset of characteristics
 recover         infers locations from a release          dataset of errors per user
 analyse         runs an analysis of another package      its dataset
-check           checks published tables without traces   dataset, one row per check and table
+check           checks a published table on arrays       dataset, one row per check
+check_tables    checks files of tables without traces    verdict and findings of each table
+read_table      reads a published table of any format    dataset over (roi, epoch)
 reaudit         audits the new releases of a catalogue   dataset, the verdict on each release
 gate            evaluates a run against a policy         verdict and reasons
 report          writes the page of a run                 location of the page
@@ -27,7 +29,7 @@ from clusterscale.api.games import attack, play
 from clusterscale.api.records import ingest, inspect
 from clusterscale.api.releases import Gate, gate, reaudit
 from clusterscale.api.reports import report
-from clusterscale.api.tables import check
+from clusterscale.api.tables import check, check_tables, read_table
 
-__all__ = ["Gate", "analyse", "attack", "audit", "check", "gate", "ingest", "inspect", "play"]
-__all__ += ["reaudit", "recover", "report", "screen", "traits"]
+__all__ = ["Gate", "analyse", "attack", "audit", "check", "check_tables", "gate", "ingest"]
+__all__ += ["inspect", "play", "read_table", "reaudit", "recover", "report", "screen", "traits"]

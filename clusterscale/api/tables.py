@@ -15,10 +15,11 @@ from clusterscale.errors import InputError
 if TYPE_CHECKING:
     import xarray as xr
 
-    from clusterscale.consistency import PublishedTable
+    from clusterscale.consistency import PublishedTable, TableFindings
     from clusterscale.contracts import Bounds, Mechanism
+    from clusterscale.tables import TableFormat
 
-__all__ = ["check"]
+__all__ = ["check", "check_tables", "read_table"]
 
 _NUMBERS = ("measured", "expected", "n_cells")
 
@@ -103,6 +104,122 @@ def check(
     )
     checks = [consistency.create(key) for key in consistency.CHECKS]
     return _dataset(consistency.check_table(table, others, checks, seed=seed), name)
+
+
+def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = None) -> xr.Dataset:
+    """Read a published table of any format.
+
+    Parameters
+    ----------
+    uri
+        A file, a folder of files or a Zarr group, a local path or fsspec URL.
+    form
+        Its format: an object, a name, or a mapping with a name and settings, such as ``{"name":
+        "long", "place": "zone"}``; by default the one that its ending suggests.
+
+    Returns
+    -------
+    xr.Dataset
+        ``values`` over (roi, epoch), float64, NaN where hidden; ``roi_total`` and ``epoch_total``
+        if they were published. As :func:`check` takes it.
+
+    Raises
+    ------
+    MissingError
+        If nothing is stored there.
+    InputError, FormatError, ConfigError
+        If it does not fit the format; names file, row and column.
+    DamagedError, StoreError
+        If it cannot be read.
+    """
+    import xarray as xr
+
+    from clusterscale import tables
+
+    found = tables.read_table(uri, _format_of(form))
+    names: dict[str, Any] = {"roi": found.rois, "epoch": found.epochs}
+    coords = {name: axis for name, axis in names.items() if axis is not None}
+    variables: dict[str, Any] = {"values": (("roi", "epoch"), found.values)}
+    totals = {"roi": found.totals.roi, "epoch": found.totals.epoch}
+    variables |= {f"{dim}_total": (dim, one) for dim, one in totals.items() if one is not None}
+    attributes = found.metadata.model_dump(mode="json", include=found.metadata.model_fields_set)
+    return xr.Dataset(
+        variables, {dim: np.asarray(axis) for dim, axis in coords.items()}, attributes
+    )
+
+
+def check_tables(
+    uris: Sequence[str],
+    *,
+    beside: Sequence[str] = (),
+    mechanism: Mechanism | Mapping[str, Any] | str | None = None,
+    group_size: int | None = None,
+    form: TableFormat | Mapping[str, Any] | str | None = None,
+    seed: int = 0,
+) -> list[TableFindings]:
+    """Check published tables alone and against each other, without traces.
+
+    :mod:`clusterscale.consistency` lists what each check detects. No check shows that a table is
+    safe: that takes an audit.
+
+    Parameters
+    ----------
+    uris
+        The tables to check.
+    beside
+        Tables that were published with or before them.
+    mechanism
+        What the publisher declares, for tables whose metadata do not say it.
+    group_size
+        Number of people in each table, if its metadata do not say it. A table of unknown size is
+        not compared with others.
+    form
+        Format of all tables; by default the one that the ending of each suggests.
+    seed
+        Root seed of the checks that draw random numbers.
+
+    Returns
+    -------
+    list[TableFindings]
+        One for each of ``uris``, with a ``verdict`` and the results of all checks.
+
+    Raises
+    ------
+    MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
+        If a table cannot be read, or how it was published is not known.
+    """
+    from clusterscale import consistency, tables
+
+    read = [
+        consistency.NamedRelease(_name_of(uri), tables.read_table(uri, _format_of(form)))
+        for uri in (*uris, *beside)
+    ]
+    names = [one.name for one in read]
+    read = [
+        one if names.count(one.name) == 1 else consistency.NamedRelease(uri, one.release)
+        for one, uri in zip(read, (*uris, *beside), strict=True)
+    ]
+    return consistency.check_together(
+        read[: len(uris)],
+        read[len(uris) :],
+        [consistency.create(key) for key in consistency.CHECKS],
+        mechanism=None if mechanism is None else make_mechanism(mechanism),
+        group_size=group_size,
+        seed=seed,
+    )
+
+
+def _format_of(form: TableFormat | Mapping[str, Any] | str | None) -> TableFormat | None:
+    from clusterscale import tables
+
+    if form is None or isinstance(form, tables.TableFormat):
+        return form
+    settings = {"name": form} if isinstance(form, str) else dict(form)
+    return tables.create(str(settings.pop("name", "")), **settings)
+
+
+def _name_of(uri: str) -> str:
+    return uri.rstrip("/").rpartition("/")[2] or uri
 
 
 def _values_of(values: Any) -> tuple[NDArray[np.float64], Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from clusterscale.cli import (
     analyses,
+    checks,
     gates,
     guide,
     init,
@@ -36,6 +37,7 @@ for verb in (
     analyses.analyse,
     reports.report,
     gates.gate,
+    checks.check,
     releases.reaudit,
     papers.reproduce,
     watch.watch,
@@ -53,7 +55,7 @@ def main() -> None:
 
     Exits with 0 when done, 1 when tasks failed, 2 on bad input, 70 on an unexpected error, and 75
     when the cluster, a store, memory or another resource failed: the same command resumes the run.
-    3 and 4 are the verdicts warn and fail of reaudit and gate.
+    3 and 4 are the verdicts warn and fail of reaudit, gate and check.
     """
     # As an exception, so that files that are being written are removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

@@ -1,5 +1,6 @@
 """Read YAML configs of a run, a catalogue of releases, or a study of a paper."""
 
+from clusterscale.config.entries import parse_entry
 from clusterscale.config.reading import (
     QUICKSTART,
     built_in,
@@ -29,6 +30,7 @@ __all__ = [
     "load_releases",
     "load_study",
     "parse",
+    "parse_entry",
     "parse_releases",
     "parse_study",
     "schema",

@@ -51,10 +51,12 @@ from clusterscale.consistency.noise_law import NoiseLaw
 from clusterscale.consistency.possible_counts import PossibleCounts
 from clusterscale.consistency.possible_values import PossibleValues
 from clusterscale.consistency.table import PublishedTable
+from clusterscale.consistency.together import NamedRelease, TableFindings, check_together
 from clusterscale.consistency.totals import Totals
 from clusterscale.registry import Registry
 
-__all__ = ["CHECKS", "Check", "CheckResult", "PublishedTable", "check_table", "create"]
+__all__ = ["CHECKS", "Check", "CheckResult", "NamedRelease", "PublishedTable", "TableFindings"]
+__all__ += ["check_table", "check_together", "create"]
 
 CHECKS: Registry[Check] = Registry(
     "check",

@@ -45,6 +45,11 @@ class CheckResult:
     n_cells: int
     text: str
 
+    @property
+    def decided(self) -> bool:
+        """Whether the check could decide, and there was anything to check."""
+        return self.level == "inconsistent" or (self.level == "consistent" and self.n_cells > 0)
+
     @classmethod
     def unknown(cls, check: str, n_cells: int, text: str) -> Self:
         """Return the result of a check that cannot decide."""

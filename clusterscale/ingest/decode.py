@@ -132,7 +132,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     if np.isnan(seconds).any():
         _parse_iso(raw, seconds, timezone)
     # The message describes the first bad value.
-    return Numbers(name, raw, seconds, _meaning(raw, seconds))
+    return Numbers(name, raw, seconds, _meaning(raw, seconds, timezone))
 
 
 def _plain(raw: Any) -> Any:
@@ -225,10 +225,12 @@ def _seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
     return np.where(known, moments.astype(np.int64) / 1e6, np.nan)
 
 
-def _meaning(raw: Any, seconds: NDArray[np.float64]) -> str:
+def _meaning(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> str:
     bad = np.flatnonzero(np.isnan(seconds))
     value = raw[int(bad[0])] if len(bad) else None
     if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
+        if timezone is not None:
+            return f"not a time: no such day or month, or clocks in {timezone} skip it"
         return "a time without a zone: set the reader's `timezone`"
     return "not a time, as in 2026-03-02T08:05:00 or seconds since 1970"
 

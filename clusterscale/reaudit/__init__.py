@@ -19,16 +19,17 @@ they were computed.
 
 from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases
 from clusterscale.reaudit.driver import Pending, Reaudit
-from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
+from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
 from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
-from clusterscale.reaudit.notify import Announcement, Webhook, junit, summary
+from clusterscale.reaudit.notify import Announcement, Webhook, junit, junit_of_tables, summary
 from clusterscale.reaudit.policy import Limit, Policy, ReauditPlan, worst_of
 from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
 from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.reaudit.run import Outcome, audit_new
+from clusterscale.tables import ReleaseMetadata
 
 __all__ = [
     "Announcement",
@@ -58,6 +59,7 @@ __all__ = [
     "find_releases",
     "json_safe",
     "junit",
+    "junit_of_tables",
     "measure",
     "summary",
     "verdict_of",

@@ -15,9 +15,9 @@ from clusterscale import storage
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
-from clusterscale.reaudit.entry import URI_FIELDS, ReleaseEntry
+from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, resolve_release
-from clusterscale.reaudit.values import ENDINGS, read_values
+from clusterscale.tables import ENDINGS, URI_FIELDS, read_table
 
 __all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
 
@@ -200,7 +200,7 @@ class Catalogue:
         return hash_of([self.cube_of(release).fingerprint, members])
 
     def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
-        raw = read_values(entry.counts, entry.variable)
+        raw = read_table(entry.counts, entry.table_format)
         members = read_file(entry.members) if entry.members else b""
         return resolve_release(entry, raw, self.cube_of(entry), members)
 

@@ -19,9 +19,9 @@ from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
-from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.storage import manifest, open_group
 from clusterscale.study.execution import Reduction
+from clusterscale.tables import PublishedTotals
 
 __all__ = ["INSIDE", "KnownCounts", "KnownTask", "TableTask", "add_known", "check_alone"]
 __all__ += ["count_known", "make_table", "read_content"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -19,6 +19,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import parse_url
 
 from clusterscale import storage
+from clusterscale.consistency import TableFindings
 from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level
 from clusterscale.errors import ClusterscaleError, DamagedError, InputError, StoreError
 from clusterscale.reaudit.catalogue import Problem
@@ -26,7 +27,7 @@ from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
 from clusterscale.reaudit.policy import worst_of
 from clusterscale.redaction import clean
 
-__all__ = ["Announcement", "Webhook", "junit", "post", "post_new", "summary"]
+__all__ = ["Announcement", "Webhook", "junit", "junit_of_tables", "post", "post_new", "summary"]
 
 # Characters that XML 1.0 does not allow, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -99,21 +100,49 @@ def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
     """
     report = JUnitXml("clusterscale")
     for row in verdicts:
-        suite = TestSuite(_xml(row.release))
-        for reason in row.why:
-            case = TestCase(reason["check"], classname=_xml(row.series or "releases"))
-            if reason["level"] == "fail":
-                case.result = [Failure(_xml(reason["text"]))]
-            elif reason["level"] != "pass":
-                case.result = [Skipped(_xml(f"{reason['level']}: {reason['text']}"))]
-            suite.add_testcase(case)
-        report.add_testsuite(suite)
+        report.add_testsuite(_suite(row.release, row.series or "releases", row.why))
     for problem in problems:
         suite, case = TestSuite(_xml(problem.name)), TestCase("audit", classname="releases")
         case.result = [Error(_xml(_message(problem)))]
         suite.add_testcase(case)
         report.add_testsuite(suite)
     return str(report.tostring().decode())  # type: ignore[no-untyped-call]
+
+
+def junit_of_tables(findings: Sequence[TableFindings]) -> str:
+    """Return checks of published tables as JUnit XML.
+
+    Parameters
+    ----------
+    findings
+        Result of :func:`clusterscale.consistency.check_together`.
+
+    Returns
+    -------
+    str
+        A suite per table, with a case per check; what could not be decided is a skipped case.
+    """
+    report = JUnitXml("clusterscale")
+    levels = {"consistent": "pass", "inconsistent": "fail", "unknown": "unknown"}
+    for table in findings:
+        cases = [
+            {"check": result.check, "level": levels[result.level], "text": result.text}
+            for result in table.results
+        ]
+        report.add_testsuite(_suite(table.name, "tables", cases))
+    return str(report.tostring().decode())  # type: ignore[no-untyped-call]
+
+
+def _suite(name: str, kind: str, cases: Sequence[Mapping[str, Any]]) -> TestSuite:
+    suite = TestSuite(_xml(name))
+    for one in cases:
+        case = TestCase(one["check"], classname=_xml(kind))
+        if one["level"] == "fail":
+            case.result = [Failure(_xml(one["text"]))]
+        elif one["level"] != "pass":
+            case.result = [Skipped(_xml(f"{one['level']}: {one['text']}"))]
+        suite.add_testcase(case)
+    return suite
 
 
 class Webhook(ConfigModel):

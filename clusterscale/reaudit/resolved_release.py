@@ -15,8 +15,9 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.reaudit.entry import DeclaredMechanism, First, Name, ReleaseEntry, Size
-from clusterscale.reaudit.values import PublishedTotals, RawRelease
+from clusterscale.reaudit.entry import Name, ReleaseEntry
+from clusterscale.tables import DeclaredMechanism, PublishedTotals, RawRelease
+from clusterscale.tables.metadata import First, Size
 from clusterscale.validation_messages import explain
 
 __all__ = ["Content", "ResolvedRelease", "resolve_release"]

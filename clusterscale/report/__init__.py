@@ -7,10 +7,11 @@ summary of the findings, and ``results.clusterscale.report(path)`` writes the re
 """
 
 from clusterscale.report.accessor import Findings
+from clusterscale.report.checks import render_checks, write_checks
 from clusterscale.report.render import render, write_report
 from clusterscale.report.run import Run, open_run
 from clusterscale.report.tables import write_tables
 from clusterscale.report.trend import render_trend, write_trend
 
-__all__ = ["Findings", "Run", "open_run", "render", "render_trend", "write_report"]
-__all__ += ["write_tables", "write_trend"]
+__all__ = ["Findings", "Run", "open_run", "render", "render_checks", "render_trend"]
+__all__ += ["write_checks", "write_report", "write_tables", "write_trend"]

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from clusterscale.cli import app
 from clusterscale.cli.guide import PAGES, read_page, write_page, written
 from clusterscale.cli.reference import GENERATED
-from clusterscale.config import load_either, load_policy
+from clusterscale.config import load_either, load_policy, parse_entry
 from clusterscale.schema import RESULTS
+from clusterscale.tables import TABLE_FORMATS
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([\w.-]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.DOTALL)
@@ -100,8 +101,12 @@ def test_configs_of_the_guide_are_valid(page, tmp_path):
         if language == "yaml" and name:
             path = tmp_path / name
             path.write_text(text)
-            is_policy = not {"cube", "releases"} & yaml.safe_load(text).keys()
-            assert load_policy(path) if is_policy else load_either(path)
+            keys = yaml.safe_load(text).keys()
+            if "name" in keys:
+                assert parse_entry(TABLE_FORMATS, str(path))
+            else:
+                is_policy = not {"cube", "releases"} & keys
+                assert load_policy(path) if is_policy else load_either(path)
 
 
 @pytest.mark.parametrize("page", [*WRITTEN])

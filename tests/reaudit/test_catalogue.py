@@ -50,13 +50,13 @@ def folder(tmp_path):
 @pytest.fixture
 def opened(monkeypatch):
     """Addresses of releases that were opened."""
-    seen, read = [], catalogue.read_values
+    seen, read = [], catalogue.read_table
 
     def watch(uri, *rest):
         seen.append(Path(uri).name)
         return read(uri, *rest)
 
-    monkeypatch.setattr(catalogue, "read_values", watch)
+    monkeypatch.setattr(catalogue, "read_table", watch)
     return seen
 
 

@@ -13,9 +13,9 @@ from clusterscale.audit import AuditTemplate
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
-from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
+from clusterscale.reaudit import ReleaseEntry, ReleaseMetadata
 from clusterscale.reaudit.resolved_release import ResolvedRelease, resolve_release
-from clusterscale.reaudit.values import PublishedTotals, RawRelease, read_values
+from clusterscale.tables import PublishedTotals, RawRelease, read_table
 
 N_ROIS, N_EPOCHS = 4, 48
 LAPLACE = {"name": "laplace", "epsilon": 1.0}
@@ -217,7 +217,7 @@ def test_the_hash_is_the_same_in_any_form(paris, tmp_path):
             told.attrs = describe(form, group_size=5, mechanism=LAPLACE)
             for packed in ({}, {"counts": {"dtype": "int16", "_FillValue": -999}}):
                 uri = write(told, tmp_path, form, name=f"{form}-{i}-{len(packed)}", encoding=packed)
-                listed, _ = resolve_release(ReleaseEntry(counts=uri), read_values(uri), paris, b"")
+                listed, _ = resolve_release(ReleaseEntry(counts=uri), read_table(uri), paris, b"")
                 found.add((listed.content, str(sorted(listed.identity().items()))))
     assert len(found) == 1
 

@@ -26,10 +26,10 @@ from clusterscale.errors import FormatError, InputError, MissingError, PackageEr
 from clusterscale.ingest import Events, GeoJson, read_points
 from clusterscale.reaudit import find_releases
 from clusterscale.reaudit.catalogue import read_file
-from clusterscale.reaudit.values import read_values
 from clusterscale.storage import address
 from clusterscale.storage.address import VARIABLE, check_address
 from clusterscale.storage.atomic import staged
+from clusterscale.tables import read_table
 
 SECRET = "k3y-of-a-user"
 UNSAFE = [
@@ -87,7 +87,7 @@ DOORS = {
     "staged": _open_staged,
     "cube": TraceCube,
     "points": read_points,
-    "release": read_values,
+    "release": read_table,
     "members": read_file,
     "config": load,
     "catalogue": load_releases,
@@ -230,7 +230,7 @@ def test_a_release_in_a_folder_may_not_have_a_chained_name(tmp_path):
     (tmp_path / "simplecache::memory:x.nc").write_bytes(b"")
     (entry,) = find_releases(str(tmp_path))
     with pytest.raises(InputError, match="chained addresses"):
-        read_values(entry.counts)
+        read_table(entry.counts)
 
 
 def test_files_are_not_read_beyond_the_limit(tmp_path, monkeypatch):

@@ -13,7 +13,8 @@ from oracles.releases import FORMS, dataset, describe, write
 
 from clusterscale.errors import ConfigError, DamagedError, FormatError, MissingError
 from clusterscale.mechanisms import create
-from clusterscale.reaudit.values import read_values
+from clusterscale.tables import create as form_of
+from clusterscale.tables import read_table
 
 VALUES = np.array([[3.0, 0.0, 7.5, np.nan], [-2.25, 1e6, 0.0, 4.0], [0.0, 9.0, 1.0, 2.0]])
 ROIS = ["a", "b", "ç"]
@@ -33,7 +34,7 @@ def test_what_was_written_is_read(tmp_path, form):
     told.attrs = describe(
         form, group_size=50, mechanism=LAPLACE, first=5, null_roi=True, series="daily", other="text"
     )
-    written = read_values(write(told, tmp_path, form))
+    written = read_table(write(told, tmp_path, form))
     np.testing.assert_array_equal(written.values, VALUES)
     assert written.values.dtype == np.float64
     assert written.rois == tuple(ROIS)
@@ -47,7 +48,7 @@ def test_what_was_written_is_read(tmp_path, form):
 
 
 def test_next_to_nothing_need_be_said(tmp_path, form):
-    written = read_values(write(dataset(VALUES), tmp_path, form))
+    written = read_table(write(dataset(VALUES), tmp_path, form))
     np.testing.assert_array_equal(written.values, VALUES)
     assert (written.rois, written.epochs, written.totals.roi, written.totals.epoch) == (None,) * 4
     assert not written.metadata.model_fields_set
@@ -55,7 +56,7 @@ def test_next_to_nothing_need_be_said(tmp_path, form):
 
 def test_dimensions_in_another_order(tmp_path, form):
     told = dataset(VALUES.T, ROIS, EPOCHS, dims=("epoch", "roi"))
-    written = read_values(write(told, tmp_path, form))
+    written = read_table(write(told, tmp_path, form))
     np.testing.assert_array_equal(written.values, VALUES)
     assert written.values.flags.c_contiguous
 
@@ -63,54 +64,56 @@ def test_dimensions_in_another_order(tmp_path, form):
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "float32", "float64"])
 def test_any_kind_of_number(tmp_path, form, kind):
     values = np.arange(12).reshape(3, 4).astype(kind)
-    written = read_values(write(dataset(values), tmp_path, form))
+    written = read_table(write(dataset(values), tmp_path, form))
     np.testing.assert_array_equal(written.values, values.astype(np.float64))
 
 
 def test_what_is_masked_or_packed_is_unpacked(tmp_path, form):
     encoding = {"counts": {"dtype": "int16", "_FillValue": -9999, "scale_factor": 0.25}}
     values = np.where(np.isnan(VALUES) | (VALUES > 1e5), np.nan, VALUES)
-    written = read_values(write(dataset(values), tmp_path, form, encoding=encoding))
+    written = read_table(write(dataset(values), tmp_path, form, encoding=encoding))
     np.testing.assert_array_equal(written.values, values)
 
 
 def test_times(tmp_path, form):
     times = np.datetime64("2024-01-01T05", "ns") + np.arange(4) * np.timedelta64(3600, "s")
-    written = read_values(write(dataset(VALUES, ROIS, times), tmp_path, form))
+    written = read_table(write(dataset(VALUES, ROIS, times), tmp_path, form))
     np.testing.assert_array_equal(written.epochs.astype("datetime64[ns]"), times)
 
 
 def test_names_as_bytes(tmp_path):
     """As in NetCDF 3 of those who do not say that it is UTF-8."""
     told = dataset(VALUES, np.array([each.encode() for each in ROIS]))
-    assert read_values(write(told, tmp_path, "netcdf3")).rois == tuple(ROIS)
+    assert read_table(write(told, tmp_path, "netcdf3")).rois == tuple(ROIS)
 
 
 def test_attributes_of_the_variable_win(tmp_path, form):
     told = dataset(VALUES)
     told.attrs = describe(form, group_size=50, first=1)
     told["counts"].attrs = describe(form, group_size=60, observed=[3, 9])
-    said = read_values(write(told, tmp_path, form)).metadata
+    said = read_table(write(told, tmp_path, form)).metadata
     assert (said.group_size, said.first, said.observed) == (60, 1, (3, 9))
     told["counts"].attrs = describe(form, observed=[3])
-    assert read_values(write(told, tmp_path, form, mode="w")).metadata.observed == (3,)
+    assert read_table(write(told, tmp_path, form, mode="w")).metadata.observed == (3,)
 
 
 def test_one_of_several(tmp_path, form):
     told = dataset(VALUES, noisy=(("epoch", "roi"), VALUES.T + 1), depth=("roi", [1.0, 2, 3]))
     uri = write(told, tmp_path, form)
-    np.testing.assert_array_equal(read_values(uri, "noisy").values, VALUES + 1)
+    np.testing.assert_array_equal(
+        read_table(uri, form_of("arrays", variable="noisy")).values, VALUES + 1
+    )
     with pytest.raises(FormatError, match=r"has 2 variables .* \(counts, noisy\): choose one with"):
-        read_values(uri)
+        read_table(uri)
     for wrong in ("depth", "count"):
         with pytest.raises(FormatError, match=f"no variable '{wrong}' .*it has: counts, noisy$"):
-            read_values(uri, wrong)
+            read_table(uri, form_of("arrays", variable=wrong))
 
 
 def test_none_that_fits(tmp_path, form):
     uri = write(dataset(VALUES, dims=("place", "time")), tmp_path, form)
     with pytest.raises(FormatError, match=r"has no variables of dimensions roi and epoch$") as told:
-        read_values(uri)
+        read_table(uri)
     assert str(told.value).startswith(uri)
 
 
@@ -120,25 +123,25 @@ def test_infinities(tmp_path, form, which, bad):
     told = dataset(VALUES, roi_total=("roi", [1.0, 2, 3]), epoch_total=("epoch", [1.0, 2, 3, 4]))
     told[which][-1] = bad
     with pytest.raises(FormatError, match=f": {which} has infinite values"):
-        read_values(write(told, tmp_path, form))
+        read_table(write(told, tmp_path, form))
 
 
 def test_text_is_no_number(tmp_path, form):
     uri = write(dataset(np.full((3, 4), "many")), tmp_path, form)
     with pytest.raises(FormatError, match=r": counts has values of type .* not numeric"):
-        read_values(uri)
+        read_table(uri)
 
 
 def test_times_are_no_numbers(tmp_path):
     told = dataset(np.zeros((3, 4), "datetime64[ns]"))
     with pytest.raises(FormatError, match="not numeric"):
-        read_values(write(told, tmp_path))
+        read_table(write(told, tmp_path))
 
 
 def test_totals_of_other_dimensions(tmp_path, form):
     uri = write(dataset(VALUES, roi_total=("epoch", [1.0, 2, 3, 4])), tmp_path, form)
     with pytest.raises(FormatError, match=r"roi_total has dimensions \('epoch',\), not \('roi',\)"):
-        read_values(uri)
+        read_table(uri)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_attributes_that_are_wrong_are_named(tmp_path, form, attributes, told):
     release.attrs = describe(form, **attributes)
     uri = write(release, tmp_path, form)
     with pytest.raises(ConfigError) as caught:
-        read_values(uri)
+        read_table(uri)
     assert str(caught.value).startswith(f"{uri}: attribute")
     assert told in str(caught.value)
 
@@ -170,7 +173,7 @@ def test_attributes_that_name_places_are_set_aside(tmp_path, form):
     release = dataset(VALUES)
     release.attrs = describe(form, group_size=50, members="a.csv")
     release["counts"].attrs = describe(form, cube="s3://b/cube", path="b.csv")
-    written = read_values(write(release, tmp_path, form))
+    written = read_table(write(release, tmp_path, form))
     assert written.uris == {"cube": "s3://b/cube", "members": "a.csv"}
     assert written.metadata.model_fields_set == {"group_size"}
 
@@ -179,16 +182,16 @@ def test_a_flag_of_a_netcdf_file_is_a_number(tmp_path):
     for number, flag in ((0, False), (1, True)):
         told = dataset(VALUES)
         told.attrs = {"null_roi": np.int8(number)}
-        assert read_values(write(told, tmp_path, "netcdf4")).metadata.null_roi is flag
+        assert read_table(write(told, tmp_path, "netcdf4")).metadata.null_roi is flag
     told.attrs = {"null_roi": np.int8(2)}
     with pytest.raises(ConfigError, match="attribute null_roi: is 2"):
-        read_values(write(told, tmp_path, "netcdf4"))
+        read_table(write(told, tmp_path, "netcdf4"))
 
 
 @pytest.mark.parametrize("name", ["week.zarr", "week.nc", "week"])
 def test_nothing_there(tmp_path, name):
     with pytest.raises(MissingError, match="there is no release"):
-        read_values(f"{tmp_path}/{name}")
+        read_table(f"{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize("name", ["week.nc", "week.netcdf", "week.zarr", "week"])
@@ -196,13 +199,13 @@ def test_nothing_there(tmp_path, name):
 def test_a_file_that_is_neither(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises((FormatError, DamagedError)) as caught:
-        read_values(f"{tmp_path}/{name}")
+        read_table(f"{tmp_path}/{name}")
     assert str(caught.value).startswith(f"{tmp_path}/{name}")
 
 
 def test_a_folder_that_is_no_group(tmp_path):
     with pytest.raises(FormatError, match="is not a readable Zarr group"):
-        read_values(str(tmp_path))
+        read_table(str(tmp_path))
 
 
 @pytest.mark.parametrize("form", ["zarr3", "zarr2"])
@@ -214,7 +217,7 @@ def test_a_chunk_that_is_damaged(tmp_path, form):
     )  # fmt: skip
     chunk.write_bytes(b"nothing that was packed")
     with pytest.raises(DamagedError, match="cannot be read"):
-        read_values(uri)
+        read_table(uri)
 
 
 @pytest.mark.parametrize("consolidated", [True, False])
@@ -236,14 +239,14 @@ def test_a_store_that_would_run_code_is_refused_unread(tmp_path, monkeypatch, co
             zarr.consolidate_metadata(uri)
     message = "array roi is stored with the codec pickle, which can run arbitrary code"
     with pytest.raises(FormatError, match=message):
-        read_values(uri)
+        read_table(uri)
     assert not decoded
 
 
 def test_an_address_of_an_object_store():
     told = dataset(VALUES, ROIS)
     told.to_zarr("memory://values/week.zarr", zarr_format=2, consolidated=False)
-    np.testing.assert_array_equal(read_values("memory://values/week.zarr").values, VALUES)
+    np.testing.assert_array_equal(read_table("memory://values/week.zarr").values, VALUES)
     xr.open_zarr("memory://values/week.zarr", consolidated=False).close()
 
 
@@ -268,4 +271,4 @@ def test_a_netcdf_file_names_no_other_files(tmp_path, way):
             file["counts" if way == "link" else "deep/counts"] = h5py.ExternalLink(other, "counts")
     name = "deep/counts" if way == "deep" else "counts"
     with pytest.raises(FormatError, match=f"{name} is stored in another file, which is not opened"):
-        read_values(uri)
+        read_table(uri)

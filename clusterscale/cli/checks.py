@@ -1,0 +1,140 @@
+"""The ``check`` command: check published tables without traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from clusterscale.cli.console import out
+from clusterscale.cli.options import check_address
+from clusterscale.cli.releases import EXIT_CODES
+
+if TYPE_CHECKING:
+    from clusterscale.consistency import TableFindings
+
+__all__ = ["check"]
+
+_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def _check_addresses(addresses: list[str] | None) -> list[str]:
+    for address in addresses or ():
+        check_address(address)
+    return addresses or []
+
+
+def check(
+    tables: Annotated[
+        list[str], typer.Argument(help="Tables: paths or URLs.", callback=_check_addresses)
+    ],
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A table that was published with or before them; may be repeated.",
+            callback=_check_addresses,
+        ),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="How they were published: a mechanism, as exact, 'threshold(k=5)', "
+            "'{name: threshold, k: 5}', or a YAML file."
+        ),
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(help="Number of people in each table.", min=2)
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="Format of the tables, as 'long(place='zone')' or a YAML file; by default that "
+            "of their ending.",
+        ),
+    ] = None,
+    to_json: Annotated[
+        str | None, typer.Option("--json", help="File to write the findings to.")
+    ] = None,
+    to_junit: Annotated[
+        str | None, typer.Option("--junit", help="File to write them to as JUnit XML.")
+    ] = None,
+    to_page: Annotated[
+        str | None,
+        typer.Option("--page", help="HTML page to write.", callback=check_address),
+    ] = None,
+) -> None:
+    """Check published tables against their method and each other, without traces or a config.
+
+    Exits with the worst verdict: 0 consistent, 3 inconclusive, 4 inconsistent.
+
+    No check shows that a table is safe: that takes an audit.
+    """
+    from clusterscale.api.tables import check_tables
+    from clusterscale.config import parse_entry
+    from clusterscale.mechanisms import MECHANISMS
+    from clusterscale.reaudit import junit_of_tables
+    from clusterscale.storage import put
+    from clusterscale.tables import TABLE_FORMATS
+
+    findings = check_tables(
+        tables,
+        beside=beside or [],
+        mechanism=None if method is None else parse_entry(MECHANISMS, method),
+        group_size=group_size,
+        form=None if form is None else parse_entry(TABLE_FORMATS, form),
+    )
+    for table in findings:
+        _show(table)
+    worst = max((table.verdict for table in findings), key=list(EXIT_CODES).index)
+    if to_json:
+        put(to_json, json.dumps(_plain(findings, worst), indent=1).encode())
+    if to_junit:
+        put(to_junit, junit_of_tables(findings).encode())
+    if to_page:
+        from clusterscale.report import write_checks
+
+        out.print(f"page     {write_checks(findings, to_page)}", highlight=False, soft_wrap=True)
+    raise typer.Exit(EXIT_CODES[worst])
+
+
+def _show(table: TableFindings) -> None:
+    from clusterscale.phrases import CHECK_VERDICTS
+
+    style, word = _STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
+    line = f"[{style}]{word}[/]  {escape(table.name)}  ({escape(table.mechanism)})"
+    out.print(line, highlight=False, soft_wrap=True)
+    open_checks: dict[str, list[str]] = {}
+    for result in table.results:
+        if result.decided:
+            mark = "inconsistent: " if result.level == "inconsistent" else ""
+            _print(f"{mark}{result.check}: {result.text}")
+        else:
+            open_checks.setdefault(result.text, []).append(result.check)
+    for text, names in open_checks.items():
+        _print(f"not checked: {', '.join(names)}: {text}")
+
+
+def _print(text: str) -> None:
+    out.print(f"      {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:
+    from clusterscale.phrases import CHECK_VERDICTS
+    from clusterscale.reaudit import json_safe
+
+    tables = [
+        {
+            "table": table.name,
+            "mechanism": table.mechanism,
+            "verdict": CHECK_VERDICTS[table.verdict],
+            "omitted": table.omitted,
+            "checks": [json_safe(asdict(result)) for result in table.results],
+        }
+        for table in findings
+    ]
+    return {"verdict": CHECK_VERDICTS[worst], "tables": tables}

@@ -1,0 +1,220 @@
+"""Check several published tables at once, alone and against each other, without traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.consistency.finding import Check, CheckResult, check_table
+from clusterscale.consistency.table import PublishedTable
+from clusterscale.contracts import Level, Mechanism
+from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.tables import RawRelease
+
+__all__ = ["NamedRelease", "TableFindings", "check_together"]
+
+_MOST = 1 << 20  # largest group that is assumed if its size is not stated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRelease:
+    """A table that was read.
+
+    Attributes
+    ----------
+    name
+        Name used in results.
+    release
+        The table.
+    """
+
+    name: str
+    release: RawRelease
+
+
+@dataclass(frozen=True, slots=True)
+class TableFindings:
+    """Results of all checks of one table.
+
+    Attributes
+    ----------
+    name
+        Name of the table.
+    mechanism
+        Label of the declared mechanism.
+    results
+        One for each check.
+    omitted
+        Why some checks were not done that should have been; empty if all were.
+    """
+
+    name: str
+    mechanism: str
+    results: tuple[CheckResult, ...]
+    omitted: str = ""
+
+    @property
+    def verdict(self) -> Level:
+        """``fail`` if a check is inconsistent; ``pass`` if some could decide, and none is omitted.
+
+        Otherwise ``warn``: that nothing was found says nothing then.
+        """
+        if any(result.level == "inconsistent" for result in self.results):
+            return "fail"
+        decided = any(result.decided for result in self.results)
+        return "pass" if decided and not self.omitted else "warn"
+
+
+def check_together(
+    releases: Sequence[NamedRelease],
+    beside: Sequence[NamedRelease],
+    checks: Sequence[Check],
+    *,
+    mechanism: Mechanism | None = None,
+    group_size: int | None = None,
+    seed: int = 0,
+) -> list[TableFindings]:
+    """Check tables alone, and against each other and those ``beside`` them.
+
+    Tables are compared in the places that all have, at the epochs that both have. An error of one
+    check does not stop the others.
+
+    Parameters
+    ----------
+    releases
+        The tables to check.
+    beside
+        Tables that were published with or before them.
+    checks
+        Entries of :data:`clusterscale.consistency.CHECKS`.
+    mechanism, group_size
+        How all were published, and how many people each counts, where they do not state it
+        themselves. A table of unknown size is checked alone.
+    seed
+        Root seed of checks that draw random numbers.
+
+    Returns
+    -------
+    list[TableFindings]
+        One for each of ``releases``.
+
+    Raises
+    ------
+    ConfigError
+        If the mechanism of a table is not known.
+    """
+    everything = [*releases, *beside]
+    alone = [_table(item, mechanism, group_size) for item in everything]
+    why, shared = _align(everything, alone)
+    unsized = any(_size(item, group_size) is None for item in everything)
+    if not why and unsized and len(everything) > 1:
+        why = "the number of people in a table is not stated, so tables are not compared"
+    findings = []
+    for i, (item, table) in enumerate(zip(releases, alone[: len(releases)], strict=True)):
+        others = [other for j, other in enumerate(shared) if j != i]
+        results, omitted = list[CheckResult](), why if others else ""
+        for check in checks:
+            try:
+                if check.compares and why:
+                    results.append(CheckResult.unknown(check.name, 0, why))
+                else:
+                    given = (shared[i], others) if check.compares else (table, [])
+                    results += check_table(*given, [check], seed=seed)
+            except ClusterscaleError as error:
+                omitted = f"{check.name} cannot run: {error}"
+                results.append(CheckResult.unknown(check.name, 0, omitted))
+        label = table.mechanism.label
+        findings.append(TableFindings(item.name, label, tuple(results), omitted))
+    return findings
+
+
+def _size(item: NamedRelease, group_size: int | None) -> int | None:
+    stated = item.release.metadata.group_size
+    return stated if stated is not None else group_size
+
+
+def _table(
+    item: NamedRelease, mechanism: Mechanism | None, group_size: int | None
+) -> PublishedTable:
+    release = item.release
+    declared = release.metadata.mechanism or mechanism
+    if declared is None:
+        raise ConfigError(
+            f"{item.name}: how this table was published is not known: state its mechanism, "
+            "{name: exact} for unchanged counts"
+        )
+    size = _size(item, group_size)
+    if size is None:  # no count can be above it, so nothing is called impossible for its size
+        largest = np.nanmax(np.append(release.values, 2.0))
+        size = int(min(2 * largest + 1000, _MOST))
+    return PublishedTable(
+        name=item.name,
+        values=release.values,
+        group_size=size,
+        mechanism=declared,
+        first_epoch=0,
+        counts=np.full(release.values.shape, -1, np.int32),
+        roi_totals=release.totals.roi,
+        epoch_totals=release.totals.epoch,
+    )
+
+
+def _align(
+    items: Sequence[NamedRelease], tables: Sequence[PublishedTable]
+) -> tuple[str, list[PublishedTable]]:
+    """Return why the tables cannot be compared, or the tables on shared places and epochs."""
+    try:
+        firsts = _first_epochs([item.release.epochs for item in items])
+        rows = _shared_places([item.release for item in items])
+    except ConfigError as error:
+        return str(error), list(tables)
+    return "", [
+        replace(
+            table,
+            values=np.ascontiguousarray(table.values[keep]),
+            counts=table.counts[keep],
+            first_epoch=first,
+            roi_totals=None if table.roi_totals is None else table.roi_totals[keep],
+        )
+        for table, first, keep in zip(tables, firsts, rows, strict=True)
+    ]
+
+
+def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
+    """Return the number of the first epoch of each table, on the epochs of all."""
+    if len(axes) == 1:
+        return [0]
+    known = [axis for axis in axes if axis is not None and len(axis)]
+    if len(known) < len(axes) or len({axis.dtype.kind for axis in known}) > 1:
+        raise ConfigError("not all tables state their times, so they are not compared")
+    seconds = [
+        axis.astype("datetime64[s]").astype(np.int64) if axis.dtype.kind == "M" else axis
+        for axis in known
+    ]
+    gaps = {int(gap) for axis in seconds for gap in np.diff(axis)}
+    if len(gaps) > 1:
+        raise ConfigError("the epochs of the tables differ in length, so they are not compared")
+    step = gaps.pop() if gaps else 1
+    first = min(int(axis[0]) for axis in seconds)
+    starts = [divmod(int(axis[0]) - first, step) for axis in seconds]
+    if any(rest for _, rest in starts):
+        raise ConfigError("the epochs of the tables begin at other times, so they are not compared")
+    return [number for number, _ in starts]
+
+
+def _shared_places(releases: Sequence[RawRelease]) -> list[NDArray[np.int64]]:
+    """Return the rows of the places that all tables have, in the same order."""
+    if any(release.rois is None for release in releases):
+        if len({len(release.values) for release in releases}) > 1:
+            raise ConfigError("not all tables name their places, so they are not compared")
+        return [np.arange(len(release.values)) for release in releases]
+    names = [list(release.rois or ()) for release in releases]
+    shared = sorted(set(names[0]).intersection(*names[1:]))
+    if not shared:
+        raise ConfigError("the tables have no place in common, so they are not compared")
+    index = [{name: row for row, name in enumerate(some)} for some in names]
+    return [np.array([rows[name] for name in shared], np.int64) for rows in index]

@@ -1,0 +1,43 @@
+"""Published tables: the formats in which operators and statistics offices publish aggregates.
+
+================ ==========================================================================
+arrays           Zarr group or NetCDF file over (roi, epoch)
+long             CSV or Parquet with a row per place and time, or per origin, destination, time
+wide             CSV with places in rows and times in columns, or the reverse
+geojson          zones with a value per time
+sdmx_csv         SDMX-CSV of statistics offices
+multimno         Eurostat's pipeline for data of mobile networks
+flow_data_frame  ``FlowDataFrame`` of scikit-mobility
+flowkit          aggregates of FlowKit
+mds              Metrics of the Mobility Data Specification
+mitma            trips between districts of Spain
+================ ==========================================================================
+
+:func:`read_table` reads a table over (roi, epoch), whatever its format; hidden cells are NaN, and
+are never read as 0. What does not fit is an error that names file, row and column.
+"""
+
+from clusterscale.tables.content import (
+    TABLE_FORMATS,
+    PublishedTotals,
+    RawRelease,
+    TableFormat,
+)
+from clusterscale.tables.metadata import URI_FIELDS, DeclaredMechanism, ReleaseMetadata
+from clusterscale.tables.reading import ENDINGS, choose_format, read_table
+
+__all__ = [
+    "ENDINGS",
+    "TABLE_FORMATS",
+    "URI_FIELDS",
+    "DeclaredMechanism",
+    "PublishedTotals",
+    "RawRelease",
+    "ReleaseMetadata",
+    "TableFormat",
+    "choose_format",
+    "create",
+    "read_table",
+]
+
+create = TABLE_FORMATS.create

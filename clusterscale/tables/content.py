@@ -1,0 +1,97 @@
+"""The content of a published table, and the base of the formats in which it is stored."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from numpy.typing import NDArray
+
+from clusterscale.contracts import ConfigModel, Values
+from clusterscale.errors import InputError
+from clusterscale.registry import Registry
+from clusterscale.tables.metadata import ReleaseMetadata
+
+__all__ = ["TABLE_FORMATS", "PublishedTotals", "RawRelease", "TableFormat"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedTotals:
+    """Totals that were published with the values, else None.
+
+    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, NaN
+    where redacted.
+    """
+
+    roi: Values | None = None
+    epoch: Values | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawRelease:
+    """Content of the store of a release.
+
+    Attributes
+    ----------
+    values
+        float64, shape (roi, epoch), NaN where redacted.
+    rois
+        Names of the ROIs, None if there are none.
+    epochs
+        Coordinate of the epochs: numbers of the cube's epochs or datetime64 in UTC; None if none.
+    totals
+        Totals that were published with the values.
+    metadata
+        Metadata from the attributes of the store.
+    uris
+        URIs in attributes, by name of the attribute; they are never opened.
+    """
+
+    values: Values
+    rois: tuple[str, ...] | None
+    epochs: NDArray[Any] | None
+    totals: PublishedTotals = field(default_factory=PublishedTotals)
+    metadata: ReleaseMetadata = field(default_factory=ReleaseMetadata)
+    uris: Mapping[str, str] = field(default_factory=dict)
+
+
+class TableFormat(ConfigModel):
+    """A format of published tables: reads the table at an address, and writes one."""
+
+    _registry: ClassVar[str] = "clusterscale.tables:TABLE_FORMATS"
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
+
+    accepts: ClassVar[str]
+    """Supported files, for messages."""
+
+    @abstractmethod
+    def read(self, uri: str) -> RawRelease:
+        """Return the table at an address, a local path or fsspec URL.
+
+        Raises
+        ------
+        MissingError
+            If nothing is stored there.
+        InputError
+            If it does not fit; names file, row and column.
+        DamagedError, StoreError
+            If it cannot be read.
+        """
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write a table that :meth:`read` returns the same; ``uri`` is replaced.
+
+        Raises
+        ------
+        InputError
+            If this format is only read, or cannot contain the table.
+        """
+        raise InputError(f"tables are not written as {self.name}: {uri}")
+
+
+TABLE_FORMATS: Registry[TableFormat] = Registry.of_package(
+    "table format", "clusterscale.tables", TableFormat, plugins="clusterscale.table_formats"
+)

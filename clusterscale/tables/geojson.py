@@ -1,0 +1,180 @@
+"""Zones as GeoJSON features, whose properties have the values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from pydantic import model_validator
+
+from clusterscale import storage
+from clusterscale.cube.calendar import parse_step
+from clusterscale.errors import InputError, MissingError, SourceError
+from clusterscale.ingest.records import Zone
+from clusterscale.tables.beside import describe
+from clusterscale.tables.content import PublishedTotals, RawRelease, TableFormat
+from clusterscale.tables.long import Codes, Step, _shown
+from clusterscale.tables.metadata import URI_FIELDS, read_metadata
+from clusterscale.tables.rows import Rows, lay_out
+from clusterscale.tables.values import HIDDEN, Clock, Spot, decode_values
+
+__all__ = ["GeoJsonTable"]
+
+_NOTES = "clusterscale"
+_NO_ZONE = "its features have no property that is a time"
+
+
+class GeoJsonTable(TableFormat):
+    """A GeoJSON FeatureCollection (RFC 7946) of zones; their geometry is not used.
+
+    Each feature is a zone whose properties are named by times; or, if ``time`` is set, a zone at
+    one time. Other properties are ignored.
+
+    Attributes
+    ----------
+    place
+        Property with the name of the zone, or ``id``, the member of the feature.
+    time
+        Property with the time, e.g. ``datetime``; by default properties are named by times.
+    count
+        Property with the value, if ``time`` is set, e.g. ``population``.
+    hidden
+        Values that stand for a hidden one, e.g. ``['-1']``; null and "<5" always do.
+    absent
+        What cells without a value are, e.g. ``hidden``; by default an error.
+    timezone
+        Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
+    time_format
+        Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
+    slots
+        Whether times are numbers of epochs.
+    step
+        Length of an epoch, e.g. ``1h``; by default the shortest time between two.
+    """
+
+    name: Literal["geojson"] = "geojson"
+    place: str = "id"
+    time: str | None = None
+    count: str | None = None
+    hidden: Codes = HIDDEN
+    absent: Literal["zero", "hidden"] | None = None
+    timezone: Zone | None = None
+    time_format: str | None = None
+    slots: bool = False
+    step: Step | None = None
+
+    accepts: ClassVar[str] = "a GeoJSON FeatureCollection"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.time is None) != (self.count is None):
+            raise ValueError("give both of time, count, or neither")
+        return self
+
+    def read(self, uri: str) -> RawRelease:
+        """Return the values of the zones; metadata are a member of the collection."""
+        collection = self._load(uri)
+        cells = list(self._cells(collection["features"], uri))
+        clock = Clock(self.timezone, self.time_format, self.slots)
+        known: dict[str, int] = {}
+        place = np.array([known.setdefault(name, len(known)) for name, _, _ in cells], np.int64)
+        spot = Spot(uri, 1, "value")
+        times = pa.array([time for _, time, _ in cells], pa.string())
+        seconds = clock.decode("time", times, None, spot=spot)
+        texts = pa.array([value for _, _, value in cells], pa.string())
+        values = decode_values(
+            "value", texts, None, hidden=self.hidden, hidden_status=(), comma=False, spot=spot
+        )
+        flags = np.zeros(len(cells), np.bool_)
+        rows = Rows(list(known), place, seconds, flags, values, self.slots, uri)
+        step = None if self.step is None else parse_step(self.step)
+        table = lay_out(rows, step=step, absent=self.absent, add_up=False)
+        notes = collection.get(_NOTES, {})
+        if not isinstance(notes, dict):
+            raise SourceError(f"{uri}: {_NOTES} should be a mapping")
+        uris = {key: str(notes[key]) for key in URI_FIELDS if key in notes}
+        metadata = read_metadata(notes, uri)
+        return RawRelease(
+            table.values, table.places, table.epochs, PublishedTotals(), metadata, uris
+        )
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write zones without a geometry; hidden values are null, times in UTC."""
+        if release.rois is None or release.epochs is None:
+            raise InputError("zones need the names of places and the times of epochs")
+        if release.totals.roi is not None or release.totals.epoch is not None:
+            raise InputError(f"{uri}: GeoJSON has no place for totals")
+        times = [str(time) for time in _shown(release.epochs)]
+        features = []
+        for name, series in zip(release.rois, release.values.tolist(), strict=True):
+            shown = {
+                time: None if value != value else value
+                for time, value in zip(times, series, strict=True)
+            }
+            zone = {"type": "Feature", "geometry": None}
+            if self.time is None:
+                features.append(zone | self._named(name, shown))
+                continue
+            for time, value in shown.items():
+                features.append(zone | self._named(name, {self.time: time, self.count: value}))
+        collection: dict[str, Any] = {"type": "FeatureCollection", "features": features}
+        if notes := describe(release.metadata):
+            collection[_NOTES] = notes
+        storage.put(uri, json.dumps(collection).encode())
+
+    def _named(self, name: str, properties: dict[Any, Any]) -> dict[str, Any]:
+        if self.place == "id":
+            return {"id": name, "properties": properties}
+        return {"properties": {self.place: name, **properties}}
+
+    def _load(self, uri: str) -> dict[str, Any]:
+        if not storage.exists(uri):
+            raise MissingError(f"{uri}: there is no such file")
+        try:
+            collection = json.loads(storage.read(uri))
+        except (ValueError, RecursionError):
+            raise SourceError(f"{uri} is not JSON") from None
+        found: dict[str, Any] = collection if isinstance(collection, dict) else {}
+        if found.get("type") != "FeatureCollection" or not isinstance(found.get("features"), list):
+            raise SourceError(f"{uri} is not a GeoJSON FeatureCollection")
+        if not found["features"]:
+            raise SourceError(f"{uri} has no features")
+        return found
+
+    def _cells(self, features: list[Any], uri: str) -> Any:
+        """Yield place, time and value of each cell, as text; null is None."""
+        for number, feature in enumerate(features, 1):
+            properties = feature.get("properties") if isinstance(feature, dict) else None
+            if not isinstance(properties, dict):
+                raise SourceError(f"{uri}: feature {number} has no properties")
+            name = feature.get("id") if self.place == "id" else properties.get(self.place)
+            if not isinstance(name, str | int) or isinstance(name, bool) or name == "":
+                raise SourceError(f"{uri}: feature {number} has no {self.place}")
+            if self.time is not None:
+                for key in (self.time, self.count):
+                    if key not in properties:
+                        raise SourceError(f"{uri}: feature {number} has no property {key}")
+                yield str(name), _text(properties[self.time]), _text(properties[self.count])
+                continue
+            found = [key for key in properties if key != self.place and self._is_time(key)]
+            if not found:
+                raise SourceError(f"{uri}: feature {number}: {_NO_ZONE}; set `time` and `count`")
+            for key in found:
+                yield str(name), key, _text(properties[key])
+
+    def _is_time(self, key: str) -> bool:
+        clock = Clock(self.timezone or "UTC", self.time_format, self.slots)
+        try:
+            clock.decode("time", pa.array([key], pa.string()), None, spot=Spot("", 1, ""))
+        except SourceError:
+            return False
+        return True
+
+
+def _text(value: object) -> str | None:
+    """Return a JSON value as text; numbers in full."""
+    if value is None or isinstance(value, str):
+        return value
+    return repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else "?"

@@ -1,0 +1,246 @@
+"""Tables with one row per place and time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Strict, model_validator
+
+from clusterscale.contracts import Ints
+from clusterscale.cube.calendar import parse_step
+from clusterscale.errors import InputError, SourceError
+from clusterscale.ingest import decode
+from clusterscale.ingest import tables as columns
+from clusterscale.ingest.records import Delimiter, Zone
+from clusterscale.tables.beside import read_beside, write_beside
+from clusterscale.tables.content import RawRelease, TableFormat
+from clusterscale.tables.rows import Rows, lay_out
+from clusterscale.tables.values import HIDDEN, HIDDEN_STATUS, Clock, Spot, decode_values, text_of
+
+__all__ = ["ARROW", "TOTAL", "Codes", "LongTable", "Step"]
+
+ARROW = " → "
+"""Between the names of origin and destination in the name of a pair."""
+TOTAL = "Total"
+_PIECE = 1 << 26  # bytes of text read at a time
+
+
+def _step(text: str) -> str:
+    try:
+        parse_step(text)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+Step = Annotated[str, AfterValidator(_step)]
+Codes = Annotated[tuple[str, ...], Strict(False)]
+
+
+class LongTable(TableFormat):
+    """CSV or Parquet with a row per place and time: a file, or a folder of one kind.
+
+    Parquet may have other columns too, such as the geometry of GeoParquet. Cells are hidden by a
+    text in place of the number, such as ``*`` or ``<5``, by their status, or by the absence of
+    their row; zeros are values. A table of trips between places has columns ``origin`` and
+    ``destination``, and a ROI for each pair that it lists.
+
+    Attributes
+    ----------
+    place
+        Column with the name of the place, e.g. ``zone``.
+    origin, destination
+        Columns with the names of two places, instead, e.g. ``origin``.
+    time
+        Column with the time: ISO 8601, a date, or seconds since 1970, e.g. ``date``.
+    hour
+        Column with the hour of the day, if the time is a date, e.g. ``hour``.
+    count
+        Column with the published value, e.g. ``population``.
+    status
+        Column that says whether a value is hidden, e.g. ``status``.
+    hidden
+        Values that stand for a hidden one, e.g. ``['-1']``; "<5" and the like always do.
+    hidden_status
+        Statuses of hidden values, e.g. ``[c]``.
+    absent
+        What cells without a row are, e.g. ``hidden``; by default an error.
+    total
+        Name of the place in rows that are totals over places, and of the time in those over
+        times, e.g. ``Total``.
+    add_rows
+        Whether several rows of one place and time are added, such as those of age groups.
+    timezone
+        Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
+    time_format
+        Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
+    slots
+        Whether times are numbers of epochs.
+    step
+        Length of an epoch, e.g. ``1h``; by default the shortest time between two.
+    delimiter
+        Field separator of a CSV file.
+    decimal_comma
+        Whether decimals follow a comma.
+    """
+
+    name: Literal["long"] = "long"
+    place: str = "place"
+    origin: str | None = None
+    destination: str | None = None
+    time: str = "time"
+    hour: str | None = None
+    count: str = "count"
+    status: str | None = None
+    hidden: Codes = HIDDEN
+    hidden_status: Codes = HIDDEN_STATUS
+    absent: Literal["zero", "hidden"] | None = None
+    total: str | None = None
+    add_rows: bool = False
+    timezone: Zone | None = None
+    time_format: str | None = None
+    slots: bool = False
+    step: Step | None = None
+    delimiter: Delimiter = ","
+    decimal_comma: bool = False
+
+    accepts: ClassVar[str] = columns.ACCEPTS
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.origin is None) != (self.destination is None):
+            raise ValueError("give both of origin, destination, or neither")
+        if self.origin is not None and "place" in self.model_fields_set:
+            raise ValueError("give place, or origin and destination")
+        if self.slots and (self.hour or self.time_format or self.step):
+            raise ValueError("slots: numbers of epochs have no hour, time_format or step")
+        return self
+
+    def read(self, uri: str) -> RawRelease:
+        """Return the table of a file or folder; its metadata are those described beside it."""
+        rows = self._collect(uri)
+        step = None if self.step is None else parse_step(self.step)
+        table = lay_out(rows, step=step, absent=self.absent, add_up=self.add_rows)
+        metadata, uris = read_beside(uri)
+        return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write a CSV or Parquet file; hidden values are empty, times in UTC."""
+        write_beside(uri, self.to_frame(release), release.metadata)
+
+    def to_frame(self, release: RawRelease) -> pd.DataFrame:
+        """Return the rows of a release, with columns as these settings name them."""
+        if release.rois is None or release.epochs is None:
+            raise InputError("a long table needs the names of places and the times of epochs")
+        times = _shown(release.epochs)
+        table: dict[str, Any] = {}
+        places, total = list(release.rois), self.total or TOTAL
+        parts = [(places, times, release.values)]
+        if release.totals.roi is not None:
+            parts.append((places, [total], release.totals.roi[:, None]))
+        if release.totals.epoch is not None:
+            parts.append(([total], times, release.totals.epoch[None]))
+        names = [name for some, at, _ in parts for name in some for _ in at]
+        if self.origin is not None:
+            pairs = [name.split(ARROW) if name != total else [total] * 2 for name in names]
+            table |= {str(self.origin): [one for one, _ in pairs]}
+            table |= {str(self.destination): [two for _, two in pairs]}
+        else:
+            table[self.place] = names
+        table[self.time] = [time for some, at, _ in parts for _ in some for time in at]
+        table[self.count] = np.concatenate([values.ravel() for _, _, values in parts])
+        if self.status is not None:
+            hidden = next(iter(self.hidden_status), "")
+            table[self.status] = np.where(np.isnan(table[self.count]), hidden, "A")
+        return pd.DataFrame(table)
+
+    def _collect(self, uri: str) -> Rows:
+        parts, names = list[tuple[NDArray[Any], ...]](), dict[str, int]()
+        file, row = "", 0
+        for piece in columns.pieces(uri, _PIECE):
+            if piece.file.name != file:
+                file, row = piece.file.name, 0
+            is_text = not file.lower().endswith((".parquet", ".parq", ".pq"))
+            unit, above = ("line", 2) if is_text else ("row", 1)
+            for batch in columns.batches(piece, self._columns(), delimiter=self.delimiter):
+                if batch.malformed.count:
+                    raise SourceError(
+                        f"{file}: {batch.malformed.count:,} lines are not rows; the first "
+                        f"{batch.malformed.fault}"
+                    )
+                parts.append(self._decode(batch.columns, names, Spot(file, row + above, unit)))
+                row += len(parts[-1][0])
+        place, time, all_times, value = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
+        return Rows(list(names), place, time, all_times, value, self.slots, uri)
+
+    def _columns(self) -> list[str]:
+        places = [self.place] if self.origin is None else [self.origin, str(self.destination)]
+        others = (self.time, self.hour, self.count, self.status)
+        return [*places, *(name for name in others if name is not None)]
+
+    def _decode(
+        self, raw: dict[str, Any], names: dict[str, int], spot: Spot
+    ) -> tuple[NDArray[Any], ...]:
+        place = self._places(raw, names, spot)
+        time, hours = raw[self.time], None if self.hour is None else raw[self.hour]
+        all_times = np.zeros(len(time), np.bool_)
+        if self.total is not None:
+            texts = text_of(time)
+            all_times = np.asarray(pc.fill_null(pc.equal(texts, self.total), False))
+            if all_times.any():  # any valid time takes its place
+                others = np.flatnonzero(~all_times)
+                if not len(others):
+                    return self._only_totals(spot)
+                time = texts.take(pa.array(np.where(all_times, others[0], np.arange(len(texts)))))
+        clock = Clock(self.timezone, self.time_format, self.slots)
+        seconds = clock.decode(self.time, time, hours, spot=spot)
+        values = decode_values(
+            self.count,
+            raw[self.count],
+            None if self.status is None else raw[self.status],
+            hidden=self.hidden,
+            hidden_status=self.hidden_status,
+            comma=self.decimal_comma,
+            spot=spot,
+        )
+        return place, seconds, all_times, values
+
+    def _only_totals(self, spot: Spot) -> tuple[NDArray[Any], ...]:
+        raise SourceError(f"{spot.file}: {spot.unit}s from {spot.first:,} on are only totals")
+
+    def _places(self, raw: dict[str, Any], names: dict[str, int], spot: Spot) -> Ints:
+        """Return the codes of the places of rows; −1 for totals."""
+        if self.origin is None:
+            codes, texts = _texts_of(self.place, raw[self.place], spot)
+        else:
+            first, starts = _texts_of(self.origin, raw[self.origin], spot)
+            last, ends = _texts_of(str(self.destination), raw[str(self.destination)], spot)
+            pairs, codes = np.unique(first * len(ends) + last, return_inverse=True)
+            texts = []
+            for pair in pairs.tolist():
+                start, end = starts[pair // len(ends)], ends[pair % len(ends)]
+                texts.append(start if start == end == self.total else f"{start}{ARROW}{end}")
+        known = [-1 if text == self.total else names.setdefault(text, len(names)) for text in texts]
+        return np.array([*known, -1], np.int64)[codes]
+
+
+def _texts_of(name: str, raw: Any, spot: Spot) -> tuple[Ints, list[str]]:
+    """Return the code of each row, and the names by code."""
+    found = decode.ids(name, raw, where=spot.file)
+    if found.bad.any():
+        raise SourceError(f"{spot.name(int(np.argmax(found.bad)), name)}: the name is missing")
+    return found.codes, [str(text).strip() for text in found.names.to_pylist()]
+
+
+def _shown(epochs: NDArray[Any]) -> list[Any]:
+    """Return epochs as ISO text in UTC, or as whole numbers."""
+    if epochs.dtype.kind == "M":
+        return [f"{time}Z" for time in np.datetime_as_string(epochs, unit="s")]
+    return [int(number) for number in epochs]

@@ -1,0 +1,125 @@
+"""Metadata of a published table: what it counts, when, and how it was published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, Strict, ValidationError, model_validator
+
+from clusterscale.contracts import ConfigModel, Count, Mechanism
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.registry import OptionalUnique
+from clusterscale.validation_messages import explain
+
+__all__ = ["URI_FIELDS", "DeclaredMechanism", "First", "ReleaseMetadata", "Size", "read_metadata"]
+
+URI_FIELDS = ("cube", "members")
+"""Fields with URIs: a catalogue may set them, the attributes of a release may not."""
+
+First = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+Size = Annotated[int, Strict(), Field(ge=2, lt=2**63)]
+
+if TYPE_CHECKING:
+    DeclaredMechanism = Mechanism
+else:
+    DeclaredMechanism = MECHANISMS.field()
+
+
+class ReleaseMetadata(ConfigModel):
+    """Metadata of a release; each field may also be an attribute of its store.
+
+    ``group_size``: number of users counted. ``mechanism``: how counts were published, as in an
+    audit. ``first``: the first epoch of the release, in the cube; or ``start``, its ISO date and
+    time in the time zone of the cube. ``epochs``: number of epochs of the cube, needed if the
+    mechanism merges some. ``observed``: first epochs of past windows that adversaries have seen.
+    ``null_roi``: whether users without an event are counted in a last ROI. ``series``: consecutive
+    releases of one series are compared.
+
+    Attributes
+    ----------
+    group_size
+        Number of users counted, e.g. ``300``.
+    mechanism
+        How counts were published, e.g. ``{name: exact}``.
+    first
+        Number of the first epoch in the cube, e.g. ``0``.
+    start
+        Date and time of the first epoch, instead, e.g. ``'2010-03-01T00:00'``.
+    epochs
+        Number of epochs of the cube, e.g. ``168``.
+    observed
+        First epochs of past windows that were observed, e.g. ``[0, 168]``.
+    null_roi
+        Whether users without an event are counted in a last ROI, e.g. ``true``.
+    series
+        Name of the series of releases, e.g. ``stations``.
+    """
+
+    group_size: Size | None = None
+    mechanism: DeclaredMechanism | None = None
+    first: First | None = None
+    start: str | None = None
+    epochs: Count | None = None
+    observed: Annotated[tuple[First, ...], *OptionalUnique] = ()
+    null_roi: bool | None = None
+    series: str = ""
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> Self:
+        if self.first is not None and self.start is not None:
+            raise ValueError("give first or start, not both")
+        return self
+
+    def or_else(self, other: ReleaseMetadata) -> dict[str, Any]:
+        """Return the fields that are set here, and else those that are set in ``other``."""
+        fields = set(ReleaseMetadata.model_fields)
+        mine = {
+            name: getattr(self, name) for name in self.model_fields_set & {*fields, *URI_FIELDS}
+        }
+        theirs = {name: getattr(other, name) for name in other.model_fields_set & fields}
+        if mine.keys() & {"first", "start"}:
+            theirs = {key: value for key, value in theirs.items() if key not in ("first", "start")}
+        return theirs | mine
+
+
+def read_metadata(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
+    """Return the metadata among the attributes of a store or of a description beside a file.
+
+    Raises
+    ------
+    ConfigError
+        If an attribute is invalid.
+    """
+    fields = {
+        name: _plain(attributes[name])
+        for name in ReleaseMetadata.model_fields
+        if name in attributes
+    }
+    # NetCDF has numbers instead of booleans and of lists with one item.
+    if isinstance(fields.get("null_roi"), int) and fields["null_roi"] in (0, 1):
+        fields["null_roi"] = bool(fields["null_roi"])
+    if isinstance(fields.get("observed"), int):
+        fields["observed"] = (fields["observed"],)
+    try:
+        return ReleaseMetadata.model_validate(fields)
+    except ValidationError as error:
+        lines = explain(error, ReleaseMetadata).splitlines()
+        raise ConfigError("\n".join(f"{uri}: attribute {line}" for line in lines)) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute as a Python value; text may be JSON, because NetCDF has no mappings."""
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str) and value[:1] in "{[":
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return tuple(value) if isinstance(value, list) else value

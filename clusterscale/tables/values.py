@@ -1,0 +1,236 @@
+"""Decode the columns of published tables: values, hidden values, and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints, Values
+from clusterscale.errors import SourceError
+from clusterscale.ingest import decode
+from clusterscale.validation_messages import quote
+
+__all__ = ["HIDDEN", "HIDDEN_STATUS", "Clock", "Spot", "decode_values", "text_of"]
+
+HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
+"""Texts that publishers show instead of a hidden value, besides "<5"."""
+
+HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
+"""Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
+
+_BELOW = re.compile(r"^<\s*=?\s*\d+$")
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+_EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a run of rows is: the file, and the number of the first row or line."""
+
+    file: str
+    first: int
+    unit: str
+
+    def name(self, row: int, column: str) -> str:
+        """Return the file, row and column of a value, for messages."""
+        return f"{self.file}: {self.unit} {self.first + row:,}, column {column}"
+
+
+def text_of(raw: Any) -> Any:
+    """Return a column as trimmed Arrow strings; null and bytes that are not UTF-8 are null."""
+    plain = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+    try:
+        return pc.utf8_trim_whitespace(plain.cast(pa.string()))
+    except pa.ArrowInvalid:
+        decoded = [_decoded(value) for value in plain.to_pylist()]
+        return pc.utf8_trim_whitespace(pa.array(decoded, pa.string()))
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return "\ufffd"
+
+
+def decode_values(
+    name: str,
+    raw: Any,
+    status: Any,
+    *,
+    hidden: Sequence[str],
+    hidden_status: Sequence[str],
+    comma: bool,
+    spot: Spot,
+) -> Values:
+    """Return published values, float64, shape (row,); NaN where they are hidden.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+    raw
+        Arrow column of numbers or text.
+    status
+        Arrow column with the status of each value; None without one.
+    hidden, hidden_status
+        Values and statuses of hidden cells.
+    comma
+        Whether decimals follow a comma.
+    spot
+        Where the rows are.
+
+    Raises
+    ------
+    SourceError
+        If a value is no number, is infinite, or is given although its status says that it is
+        hidden.
+    """
+    plain = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+    if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
+        values = np.array(decode.numbers(name, plain, where=spot.file).values)
+        empty = np.isnan(values)
+        codes = [float(code) for code in hidden if _is_number(code)]
+        values[np.isin(values, codes)] = np.nan
+        texts = None
+    else:
+        texts = text_of(plain)
+        empty = _among(texts, hidden) | _matches(texts, _BELOW.pattern)
+        numbers = pc.replace_substring(texts, ",", ".") if comma else texts
+        numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), numbers)
+        values = np.array(decode.numbers(name, numbers, where=spot.file).values)
+    if texts is not None and (wrong := np.isnan(values) & ~empty).any():
+        row = int(np.argmax(wrong))
+        raise SourceError(
+            f"{spot.name(row, name)}: {quote(texts[row].as_py())} is not a number; if it hides the "
+            "value, add it to `hidden`"
+        )
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise SourceError(f"{spot.name(row, name)}: the value is infinite")
+    if status is not None:
+        shown = text_of(status)
+        flagged = _among(shown, hidden_status)
+        both = np.flatnonzero(flagged & ~np.isnan(values))
+        if len(both):
+            row = int(both[0])
+            raise SourceError(
+                f"{spot.name(row, name)}: there is a value, but its status is "
+                f"{quote(shown[row].as_py())}, hidden"
+            )
+    return values
+
+
+def _is_number(code: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", code) is not None
+
+
+def _among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
+    found = pc.is_in(pc.fill_null(texts, ""), value_set=pa.array(list(codes), pa.string()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
+    found = pc.match_substring_regex(pc.fill_null(texts, ""), pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How a table states times.
+
+    Attributes
+    ----------
+    timezone
+        Zone of times without one; None: such times are refused.
+    format
+        Format of ``datetime.strptime``; None: ISO 8601, dates or epoch seconds.
+    slots
+        Whether times are numbers of epochs.
+    """
+
+    timezone: str | None = None
+    format: str | None = None
+    slots: bool = False
+
+    def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
+        """Return UTC seconds or numbers of epochs, int64, shape (row,).
+
+        ``hours``: Arrow column with the hour of the day, which is added to a date; or None.
+
+        Raises
+        ------
+        SourceError
+            If a time cannot be read.
+        """
+        if self.slots:
+            return self._whole(name, raw, spot, 0)
+        if hours is not None or self.format is not None:
+            return self._local(name, raw, hours, spot)
+        plain = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+        if pa.types.is_date(plain.type):
+            plain = plain.cast(pa.string())
+        if pa.types.is_string(plain.type) or pa.types.is_binary(plain.type):
+            plain = pc.replace_substring_regex(text_of(plain), f"({_DAY[1:-1]})$", r"\1T00:00")
+        times = decode.times(name, plain, timezone=self.timezone, where=spot.file)
+        seconds = times.values
+        if np.isnan(seconds).any():
+            row = int(np.argmax(np.isnan(seconds)))
+            shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
+            raise SourceError(f"{spot.name(row, name)}: {shown}{times.fault(row)}")
+        if (seconds != np.floor(seconds)).any():
+            row = int(np.argmax(seconds != np.floor(seconds)))
+            raise SourceError(f"{spot.name(row, name)}: the time is not in whole seconds")
+        if seconds.min(initial=_EARLIEST) < _EARLIEST:
+            row = int(np.argmin(seconds))
+            raise SourceError(
+                f"{spot.name(row, name)}: the time is {np.datetime64(int(seconds[row]), 's')}; if "
+                "it is the number of an epoch, set `slots: true`, else `time_format`"
+            )
+        return seconds.astype(np.int64)
+
+    def _whole(self, name: str, raw: Any, spot: Spot, least: int) -> Ints:
+        numbers = decode.numbers(name, raw, where=spot.file)
+        wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
+        wrong |= ~(numbers.values >= least)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise SourceError(
+                f"{spot.name(row, name)}: the value is not a whole number of at least {least}"
+            )
+        return numbers.values.astype(np.int64)
+
+    def _local(self, name: str, raw: Any, hours: Any, spot: Spot) -> Ints:
+        """Return the UTC seconds of dates with hours, or of times in a format."""
+        if self.timezone is None:
+            raise SourceError(
+                f"column {name} of {spot.file} contains times without a zone: set `timezone`"
+            )
+        texts = text_of(raw).to_pandas()
+        stamps = pd.to_datetime(texts, format=self.format or "ISO8601", errors="coerce")
+        wrong = stamps.isna().to_numpy()
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            how = f"in the format {self.format}" if self.format else "an ISO date"
+            raise SourceError(f"{spot.name(row, name)}: {quote(texts[row])} is not {how}")
+        if hours is not None:
+            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot, 0), unit="h")
+        zoned = stamps.dt.tz_localize(
+            self.timezone, ambiguous=np.ones(len(stamps), np.bool_), nonexistent="NaT"
+        )
+        if zoned.isna().any():
+            row = int(np.argmax(zoned.isna().to_numpy()))
+            raise SourceError(
+                f"{spot.name(row, name)}: {stamps[row]} does not exist: clocks in {self.timezone} "
+                "skip it"
+            )
+        moments = zoned.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
+        return np.asarray(moments.astype(np.int64))

@@ -1,0 +1,150 @@
+"""Tables are checked alone and against each other; what cannot be done is said, never passed."""
+
+import numpy as np
+import pytest
+
+from clusterscale.consistency import CHECKS, NamedRelease, check_together, create
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import create as mechanism
+from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata
+
+EXACT, HIDDEN = mechanism("exact"), mechanism("threshold", k=5, shown="hidden")
+EVERY = [create(name) for name in CHECKS]
+HOURS = np.datetime64("2026-03-02T00:00:00", "s") + np.arange(30) * 3600
+
+
+def table(name, values, *, places=None, epochs=HOURS, totals=None, **metadata):
+    values = np.asarray(values, float)
+    places = tuple(f"zone {i}" for i in range(len(values))) if places is None else places
+    said = ReleaseMetadata(**metadata)
+    axis = epochs[: values.shape[1]] if epochs is not None else None
+    return NamedRelease(name, RawRelease(values, places, axis, totals or PublishedTotals(), said))
+
+
+def found(findings, check):
+    return next(one for one in findings.results if one.check == check)
+
+
+def counts(seed=1, shape=(6, 30), mean=8):
+    return np.random.default_rng(seed).poisson(mean, shape).astype(float)
+
+
+def test_a_wrong_threshold_is_found():
+    honest, wrong = (np.where(counts() < k, np.nan, counts()) for k in (5, 4))
+    first, second = check_together(
+        [table("a", honest), table("b", wrong)], [], EVERY, mechanism=HIDDEN, group_size=400
+    )
+    assert first.verdict == "pass"
+    assert second.verdict == "fail"
+    shown, small = int((counts() >= 4).sum()), int((counts() == 4).sum())
+    text = f"{small} of {shown} published values, such as 4, can never be published"
+    assert found(second, "possible_values").text.startswith(text)
+
+
+def test_a_threshold_after_expansion_is_found_where_one_before_it_is_declared():
+    steps = [{"name": "threshold", "k": 5}, {"name": "expand", "factor": 5.13}]
+    before, after = (mechanism("chain", steps=some) for some in (steps, steps[::-1]))
+    rng = np.random.default_rng(1)
+    values = after.release(counts(mean=3).astype(np.int32), group_size=400, rng=rng)
+    (result,) = check_together([table("a", values)], [], EVERY, mechanism=before)
+    assert result.verdict == "fail"
+    (result,) = check_together([table("a", values)], [], EVERY, mechanism=after)
+    assert result.verdict == "pass"
+
+
+def test_values_may_be_rounded_to_the_decimals_that_are_published():
+    expand = mechanism("expand", factor=5.137)
+    values = np.round(counts() * 5.137, 2)
+    assert check_together([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "pass"
+    values[0, 0] += 0.01
+    assert check_together([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "fail"
+
+
+@pytest.mark.parametrize("base", [3, 5])
+def test_random_rounding_and_cell_keys_publish_what_they_can(base):
+    rng = np.random.default_rng(2)
+    for declared in (
+        mechanism("round_to_base", base=base),
+        mechanism("cell_key", deviation=3, variance=2.0, blocked=2),
+    ):
+        values = declared.release(counts().astype(np.int32), group_size=400, rng=rng)
+        honest, wrong = values.copy(), values.copy()
+        wrong[0, 0] = 1
+        results = check_together(
+            [table("a", honest), table("b", wrong)], [], EVERY, mechanism=declared
+        )
+        assert [found(one, "possible_values").level for one in results] == [
+            "consistent",
+            "inconsistent",
+        ]
+
+
+def test_a_margin_that_gives_a_cell_away_is_found():
+    values = counts()
+    totals = PublishedTotals(values.sum(axis=1), values.sum(axis=0))
+    shown = np.where(values < 5, np.nan, values)
+    (result,) = check_together([table("a", shown, totals=totals)], [], EVERY, mechanism=HIDDEN)
+    assert found(result, "totals").level == "inconsistent"
+
+
+def test_two_tables_whose_difference_is_one_person():
+    """The second table has other places too, in another order, and begins a day later."""
+    larger = counts(shape=(6, 30), mean=20)
+    smaller = larger.copy()
+    smaller[2, 5:] -= 1
+    more = np.concatenate([smaller[::-1], counts(9, (1, 30))])
+    names = (*(f"zone {i}" for i in range(5, -1, -1)), "zone 9")
+    one = table("week", larger, group_size=300)
+    two = table("without one", more[:, 4:], places=names, epochs=HOURS[4:], group_size=299)
+    results = check_together([one, two], [], EVERY, mechanism=EXACT)
+    assert [found(result, "differencing").level for result in results] == ["inconsistent"] * 2
+    (alone,) = check_together([one], [two], EVERY, mechanism=EXACT)
+    assert found(alone, "differencing").level == "inconsistent"
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"epochs": HOURS[:30] + 1800}, "begin at other times"),
+        ({"epochs": HOURS[0] + np.arange(30) * 900}, "differ in length"),
+        ({"epochs": None}, "not all tables state their times"),
+        ({"places": tuple("uvwxyz")}, "no place in common"),
+        ({"group_size": None}, "the number of people in a table is not stated"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_and_is_no_pass(other, reason):
+    one = table("a", counts(), group_size=300)
+    settings = {"group_size": 200} | other
+    size = settings.pop("group_size")
+    two = table("b", counts(3), **settings, **({} if size is None else {"group_size": size}))
+    results = check_together([one, two], [], EVERY, mechanism=EXACT)
+    for result in results:
+        assert result.verdict == "warn"
+        assert reason in result.omitted
+        assert found(result, "differencing").level == "unknown"
+        assert found(result, "possible_values").level == "consistent"
+
+
+def test_an_error_of_one_check_stops_no_other(monkeypatch):
+    def fail(self, *rest, **options):
+        raise ConfigError("no")
+
+    monkeypatch.setattr(CHECKS["totals"], "check", fail)
+    wrong = np.where(counts() < 4, np.nan, counts())
+    honest = np.where(counts() < 5, np.nan, counts())
+    results = check_together([table("a", wrong)], [], EVERY, mechanism=HIDDEN)
+    results += check_together([table("b", honest)], [], EVERY, mechanism=HIDDEN)
+    assert [result.verdict for result in results] == ["fail", "warn"]
+    assert results[1].omitted == "totals cannot run: no"
+
+
+def test_a_table_whose_method_is_not_known_is_refused():
+    with pytest.raises(ConfigError, match="a: how this table was published is not known"):
+        check_together([table("a", counts())], [], EVERY)
+
+
+def test_nothing_decided_is_inconclusive():
+    laplace = mechanism("laplace", epsilon=1.0, sensitivity=1.0)
+    values = counts() + np.random.default_rng(1).laplace(0, 1, (6, 30))
+    (result,) = check_together([table("a", values)], [], [create("totals")], mechanism=laplace)
+    assert result.verdict == "warn"

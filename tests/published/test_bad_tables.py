@@ -1,0 +1,263 @@
+"""Damaged and ambiguous tables are refused with the file, row and column, never read as zeros."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clusterscale.errors import ClusterscaleError
+from clusterscale.tables import create
+
+HEAD = "place,time,count\n"
+ROWS = "a,2026-03-02T08:00Z,3\na,2026-03-02T09:00Z,4\nb,2026-03-02T08:00Z,5\n"
+FULL = HEAD + ROWS + "b,2026-03-02T09:00Z,6\n"
+LOCAL = FULL.replace("Z", "")
+STATUS = "place,time,count,status\n"
+
+
+def zones(*features):
+    return json.dumps({"type": "FeatureCollection", "features": list(features)})
+
+
+def zone(place="a", **properties):
+    return {"type": "Feature", "id": place, "geometry": None, "properties": properties}
+
+
+LONG = [
+    ("", {}, "is empty: the first line should name the columns"),
+    ("3,4,5\n", {}, "the first line contains values, not column names"),
+    (HEAD, {}, "the table has no rows with values"),
+    (FULL, {"place": "zone"}, "has no column zone: its columns are place, time, count"),
+    (FULL, {"count": "population"}, "has no column population: its columns are place, time, count"),
+    (FULL, {"time": "hour"}, "has no column hour: its columns are place, time, count"),
+    (FULL, {"status": "flag"}, "has no column flag: its columns are place, time, count"),
+    (FULL, {"origin": "o", "destination": "d"}, "has no column o: its columns are place, time"),
+    (FULL.replace(",", ";"), {}, "columns may be separated by ';': set the reader's `delimiter`"),
+    (FULL.replace("time", "place"), {}, "has 2 columns named place"),
+    (FULL + "a,b\n", {}, "1 lines are not rows; the first has 2 fields, not 3"),
+    (FULL + 'a,"b,3\n', {}, "1 lines are not rows; the first has a quote that is not closed"),
+    (FULL + "a,2026-03-02T10:00Z,few\n", {}, "line 6, column count: 'few' is not a number; if it"),
+    (FULL + "a,2026-03-02T10:00Z,1e999\n", {}, "line 6, column count: '1e999' is not a number"),
+    (FULL + "a,2026-03-02T10:00Z,inf\n", {}, "line 6, column count: 'inf' is not a number"),
+    (FULL + 'a,2026-03-02T10:00Z,"3,5"\n', {}, "line 6, column count: '3,5' is not a number"),
+    (FULL + 'a,2026-03-02T10:00Z,"1,234.5"\n', {"decimal_comma": True}, "'1,234.5' is not a num"),
+    (FULL + "a,2026-03-02T10:00Z,>100\n", {}, "line 6, column count: '>100' is not a number"),
+    (FULL + "a,soon,3\n", {}, "line 6, column time: 'soon' is not a time, as in 2026-03-02T08:05"),
+    (FULL + "a,,3\n", {}, "line 6, column time: '' is not a time|is missing"),
+    (FULL + ",2026-03-02T10:00Z,3\n", {}, "line 6, column place: the name is missing"),
+    (FULL + "a,2026-03-02T10:00:00.5Z,3\n", {}, "line 6, column time: the time is not in whole"),
+    (LOCAL, {}, "a time without a zone: set the reader's `timezone`"),
+    (FULL + "a,2026-02-30T10:00Z,3\n", {}, "line 6, column time: '2026-02-30T10:00Z' is not a ti"),
+    (
+        LOCAL + "a,2026-03-29T02:30,3\n",
+        {"timezone": "Europe/Paris"},
+        "line 6, column time: '2026-03-29T02:30' is not a time",
+    ),
+    (
+        HEAD + "a,29/03/2026 02:30,3\n",
+        {"timezone": "Europe/Paris", "time_format": "%d/%m/%Y %H:%M"},
+        "line 2, column time: 2026-03-29 02:30:00 does not exist: clocks in Europe/Paris skip it",
+    ),
+    (
+        HEAD + "a,2026-03-02,3\n",
+        {"timezone": "Europe/Paris", "time_format": "%d/%m/%Y"},
+        "line 2, column time: '2026-03-02' is not in the format %d/%m/%Y",
+    ),
+    (
+        HEAD + "a,02/03/2026,3\n",
+        {"time_format": "%d/%m/%Y"},
+        "times without a zone: set `timezone`",
+    ),
+    (
+        "place,time,hour,count\na,2026-03-02,8.5,3\n",
+        {"hour": "hour", "timezone": "UTC"},
+        "line 2, column hour: the value is not a whole number of at least 0",
+    ),
+    (HEAD + "a,0,3\na,1,4\n", {}, "column time: the time is 1970-01-01T00:00:00; if it is the"),
+    (HEAD + "a,20260302,3\n", {}, "column time: the time is 1970-08-23T11:51:42; if it is the"),
+    (HEAD + "a,-1,3\n", {"slots": True}, "line 2, column time: the value is not a whole number of"),
+    (
+        HEAD + "a,1.5,3\n",
+        {"slots": True},
+        "line 2, column time: the value is not a whole number of",
+    ),
+    (
+        HEAD + ROWS,
+        {},
+        "1 of 4 cells have no row, such as 'b', 2026-03-02T09:00:00: set `absent` to",
+    ),
+    (
+        HEAD + "a,3,1\na,5,1\n",
+        {"slots": True},
+        "1 of 3 cells have no row, such as 'a', 4: set `absent`",
+    ),
+    (
+        FULL + "a,2026-03-02T08:00Z,3\n",
+        {},
+        "'a', 2026-03-02T08:00:00 is listed 2 times: set `add_r",
+    ),
+    (FULL + "a,2026-03-02T09:00+01:00,3\n", {}, "'a', 2026-03-02T08:00:00 is listed 2 times"),
+    (
+        HEAD + "a,2026-10-25T02:00,1\na,2026-10-25T02:00,2\n",
+        {"timezone": "Europe/Paris"},
+        "'a', 2026-10-25T00:00:00 is listed 2 times",
+    ),
+    (
+        FULL + "a,2026-03-02T10:30Z,3\n",
+        {"step": "1h"},
+        "times are not 3600 s apart: 2026-03-02T10:30:00 is not a multiple of it after 2026-03-02T",
+    ),
+    (
+        HEAD + "a,2026-03-28,1\na,2026-03-29,2\na,2026-03-30,3\n",
+        {"timezone": "Europe/Paris"},
+        "times are not 82800 s apart: 2026-03-28T23:00:00 is not a multiple",
+    ),
+    (HEAD + "a,2026-03-02T08:00Z,3\n", {}, "the table has one time: set `step`, as in 1h"),
+    (
+        HEAD + "a,2026-03-02T08:00:00Z,3\na,2026-03-02T08:00:01Z,3\na,2240-01-01T00:00Z,3\n",
+        {"absent": "zero"},
+        "epochs of 1 s are more than 2,147,483,648 cells",
+    ),
+    (
+        STATUS + "a,2026-03-02T08:00Z,3,c\n",
+        {"status": "status"},
+        "line 2, column count: there is a value, but its status is 'c', hidden",
+    ),
+    (
+        STATUS + "a,2026-03-02T08:00Z,3,A\na,2026-03-02T09:00Z,none,A\n",
+        {"status": "status"},
+        "line 3, column count: 'none' is not a number",
+    ),
+    (
+        FULL + "Total,2026-03-02T11:00Z,3\n",
+        {"total": "Total"},
+        "there is a total for all places, 2026-03-02T11:00:00, but no values",
+    ),
+    (HEAD + "a,Total,3\nb,Total,3\n", {"total": "Total"}, "lines from 2 on are only totals"),
+    ("place,time,count\na,2026-03-02T08:00Z,\xff\n".encode("latin-1"), {}, "is not a number"),
+    (b"PAR1", {}, "the first line|does not name columns|has no column"),
+]
+WIDE = [
+    ("", {}, "has 0 lines, the first with 0 columns separated by ','"),
+    ("place,2026-03-02T08:00Z\n", {}, "has 1 line, the first with 2 columns separated by ','"),
+    ("place;2026-03-02T08:00Z\na;3\n", {}, "has 2 lines, the first with 1 column separated by ','"),
+    ("place,2026-03-02T08:00Z\na,3,4\n", {}, "line 2 has 3 fields, not 2"),
+    ("place,monday\na,3\n", {}, "column 2, column time: 'monday' is not a time"),
+    (
+        "place,2026-03-02T08:00Z,2026-03-02T09:00Z\na,3,x1\n",
+        {},
+        "line 2, column 3 ('2026-03-02T09:00Z'): 'x1' is not a number",
+    ),
+    (
+        "place,2026-03-02T08:00Z,2026-03-02T09:00Z\na,3,4\na,5,6\n",
+        {},
+        "'a', 2026-03-02T08:00:00 is listed 2 times",
+    ),
+    (
+        "place,2026-03-02T08:00Z,2026-03-02T08:00Z\na,3,4\n",
+        {},
+        "'a', 2026-03-02T08:00:00 is listed 2 times",
+    ),
+    ("place,2026-03-02T08:00Z,2026-03-02T09:00Z\n,3,4\n", {}, "place 1 has no name"),
+    ('place,2026-03-02T08:00Z\na,"3\n', {}, "line 2: unexpected end of data"),
+    ("place,Total\na,3\n", {"total": "Total"}, "line 1 has no times"),
+]
+GEOJSON = [
+    ("{", {}, "is not JSON"),
+    ("[]", {}, "is not a GeoJSON FeatureCollection"),
+    (zones(), {}, "has no features"),
+    (zones({"type": "Feature"}), {}, "feature 1 has no properties"),
+    (zones(zone("", **{"2026-03-02T08:00Z": 3})), {}, "feature 1 has no id"),
+    (zones(zone(name="x")), {}, "feature 1: its features have no property that is a time; set"),
+    (
+        zones(zone(at="2026-03-02T08:00Z")),
+        {"time": "at", "count": "n"},
+        "feature 1 has no property n",
+    ),
+    (zones(zone(**{"2026-03-02T08:00Z": "many"})), {}, "column value: 'many' is not a number"),
+    (
+        zones(zone(**{"2026-03-02T08:00Z": 1, "2026-03-02T09:00Z": True})),
+        {},
+        "column value: '?' is not a number",
+    ),
+]
+CASES = [
+    *((("long", "week.csv"), *case) for case in LONG),
+    *((("wide", "week.csv"), *case) for case in WIDE),
+    *((("geojson", "week.geojson"), *case) for case in GEOJSON),
+]
+
+
+def test_there_are_more_than_sixty():
+    assert len(CASES) >= 60
+
+
+@pytest.mark.parametrize(("how", "content", "settings", "message"), CASES)
+def test_what_does_not_fit_is_told_by_row_and_column(how, content, settings, message, tmp_path):
+    kind, name = how
+    uri = tmp_path / name
+    uri.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ClusterscaleError) as caught:
+        create(kind, **settings).read(str(uri))
+    text = str(caught.value)
+    assert str(uri) in text
+    assert any(part in text for part in message.split("|")), text
+    assert len(text) < 500
+
+
+def test_hidden_cells_are_not_zeros(tmp_path):
+    """Hidden in six ways: absent, empty, by a code, by a sign, as "<5", and by the status."""
+    uri = tmp_path / "week.csv"
+    lines = [
+        f"{place},2026-03-02T{hour:02}:00Z,{value},{status}"
+        for place, hour, value, status in [
+            ("a", 8, 0, "A"), ("a", 9, "", "A"), ("a", 10, -1, "A"), ("a", 11, "*", "A"),
+            ("b", 8, "<5", "A"), ("b", 9, "", "c"), ("b", 10, 7.25, "A"),
+        ]
+    ]  # fmt: skip
+    uri.write_text(STATUS + "\n".join(lines))
+    form = create("long", status="status", hidden=["-1", "*", ""], absent="hidden")
+    values = form.read(str(uri)).values
+    assert values[0, 0] == 0
+    assert values[1, 2] == 7.25
+    assert (values != values).sum() == 6
+
+
+def test_a_negative_number_is_a_value_unless_it_is_said_to_hide_one(tmp_path):
+    uri = tmp_path / "week.csv"
+    uri.write_text(HEAD + "a,2026-03-02T08:00Z,-1\na,2026-03-02T09:00Z,2\n")
+    assert create("long").read(str(uri)).values.tolist() == [[-1, 2]]
+    assert create("long", hidden=["-1"]).read(str(uri)).values[0, 0] != -1
+
+
+def test_numbers_stored_as_such_have_codes_and_nulls_too(tmp_path):
+    table = pa.table(
+        {
+            "zone_id": ["a", "a", "b", "b"],
+            "timestamp": pa.array([0, 3600, 0, 3600], pa.timestamp("s", "UTC")),
+            "population": pa.array([0.1, None, -1, 2], pa.float32()),
+        }
+    )
+    table = table.set_column(
+        1,
+        "timestamp",
+        pa.array([1_767_225_600 + s for s in (0, 3600, 0, 3600)], pa.timestamp("s", "UTC")),
+    )
+    pq.write_table(table, tmp_path / "week.parquet")
+    values = create("multimno", hidden=["-1"]).read(str(tmp_path / "week.parquet")).values
+    assert values[0, 0] == 0.1  # as published, not the nearest float32
+    assert (values != values).tolist() == [[False, True], [True, False]]
+
+
+def test_trips_of_the_ministry_are_added_over_their_other_columns(tmp_path):
+    uri = tmp_path / "20260302_Viajes_distritos.csv"
+    uri.write_text(
+        "fecha|periodo|origen|destino|edad|viajes|viajes_km\n"
+        "20260302|00|01001|01002|0-25|2.5|9\n20260302|00|01001|01002|25-45|1.25|9\n"
+        "20260302|01|01001|01002|NA|4|9\n20260302|01|01002|01001|NA|3|9\n"
+    )
+    found = create("mitma", absent="zero").read(str(uri))
+    assert found.rois == ("01001 → 01002", "01002 → 01001")
+    assert found.values.tolist() == [[3.75, 4], [0, 3]]
+    assert str(found.epochs[0]) == "2026-03-01T23:00:00"  # midnight in Madrid

@@ -1,0 +1,114 @@
+"""What is written in a format is read back the same: names, times, hidden cells, every digit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.errors import InputError
+from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata, create
+
+FORMATS = [
+    (create("arrays"), "week.zarr"),
+    (create("arrays"), "week.nc"),
+    (create("long", total="Total"), "week.csv"),
+    (create("long", total="Total"), "week.parquet"),
+    (create("wide", total="Total"), "week.csv"),
+    (create("wide", total="Total", times="rows"), "week.csv"),
+    (create("geojson"), "week.geojson"),
+    (create("geojson", time="at", count="people", place="zone"), "week.geojson"),
+    (create("sdmx_csv", total="Total"), "week.csv"),
+    (create("multimno", total="Total"), "week.parquet"),
+    (create("mds", total="Total"), "week.csv"),
+]
+PAIRS = [
+    (create("flow_data_frame"), "flows.csv"),
+    (create("flowkit"), "flows.parquet"),
+    (create("long", origin="from", destination="to"), "flows.csv"),
+]
+IDS = {"ids": lambda value: getattr(value, "name", value)}
+METADATA = ReleaseMetadata(
+    group_size=300,
+    mechanism={"name": "threshold", "k": 5, "shown": "hidden"},
+    start="2026-03-29T00:00",
+    null_roi=False,
+    observed=(3, 7),
+    series="zones",
+)
+NAMES = st.text(
+    st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=8
+).filter(lambda text: text not in ("Total", "id", "zone") and "→" not in text)
+NUMBERS = st.one_of(
+    st.integers(-5, 10**9).map(float),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.just(np.nan),
+)
+
+
+@st.composite
+def releases(draw, slots=False, pairs=False, totals=True):
+    names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    if pairs:
+        names = [f"{one} → {other}" for one in names for other in names]
+    n_epochs = draw(st.integers(2, 5))
+    rows = st.lists(NUMBERS, min_size=n_epochs, max_size=n_epochs)
+    values = np.array(draw(st.lists(rows, min_size=len(names), max_size=len(names))))
+    first = draw(st.integers(0, 10**5))
+    epochs = np.arange(first, first + n_epochs)
+    if not slots:
+        step = draw(st.sampled_from([900, 3600, 86400]))
+        epochs = np.datetime64("2026-03-28T22:00:00", "s") + epochs * step
+    some = PublishedTotals()
+    if totals and draw(st.booleans()):
+        whole = np.nan_to_num(values / 8)
+        some = PublishedTotals(whole.sum(axis=1), whole.sum(axis=0))
+    order = np.argsort(np.array(names, object))
+    named = tuple(names[i] for i in order)
+    return RawRelease(values, named, epochs, some, METADATA)
+
+
+def same(read, written):
+    np.testing.assert_array_equal(read.values, written.values)
+    assert read.rois == written.rois
+    np.testing.assert_array_equal(read.epochs, written.epochs)
+    for side in ("roi", "epoch"):
+        one, other = getattr(read.totals, side), getattr(written.totals, side)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_array_equal(one, other)
+    assert read.metadata == written.metadata
+
+
+@pytest.mark.parametrize(("form", "name"), FORMATS, **IDS)
+@given(data=st.data())
+def test_a_release_is_read_as_it_was_written(form, name, data, tmp_path_factory):
+    release = data.draw(releases(totals=form.name != "geojson"))
+    uri = str(tmp_path_factory.mktemp("release") / name)
+    form.write(uri, release)
+    same(form.read(uri), release)
+
+
+@pytest.mark.parametrize(("form", "name"), PAIRS, **IDS)
+@given(data=st.data())
+def test_trips_between_places_are_read_as_they_were_written(form, name, data, tmp_path_factory):
+    release = data.draw(releases(pairs=True, totals=False))
+    uri = str(tmp_path_factory.mktemp("release") / name)
+    form.write(uri, release)
+    same(form.read(uri), release)
+
+
+@pytest.mark.parametrize("kind", ["long", "wide", "geojson"])
+@given(data=st.data())
+def test_epochs_may_be_numbers(kind, data, tmp_path_factory):
+    release = data.draw(releases(slots=True, totals=False))
+    uri = str(tmp_path_factory.mktemp("release") / "week.csv")
+    form = create(kind, slots=True)
+    form.write(uri, release)
+    same(form.read(uri), release)
+
+
+def test_zones_have_no_place_for_totals(tmp_path):
+    totals = PublishedTotals(np.ones(1))
+    release = RawRelease(np.ones((1, 2)), ("a",), np.arange(2), totals)
+    with pytest.raises(InputError, match="GeoJSON has no place for totals"):
+        create("geojson").write(str(tmp_path / "week.geojson"), release)
