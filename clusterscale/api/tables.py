@@ -169,9 +169,9 @@ def check_tables(
     beside
         Tables that were published with or before them.
     mechanism
-        What the publisher declares, for tables whose metadata do not say it.
+        What the publisher declares of all tables; None: what each states itself.
     group_size
-        Number of people in each table, if its metadata do not say it. A table of unknown size is
+        Number of people in each table; None: what each states itself. A table of unknown size is
         not compared with others.
     form
         Format of all tables; by default the one that the ending of each suggests.

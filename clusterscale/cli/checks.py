@@ -43,11 +43,12 @@ def check(
         str | None,
         typer.Option(
             help="How they were published: a mechanism, as exact, 'threshold(k=5)', "
-            "'{name: threshold, k: 5}', or a YAML file."
+            "'{name: threshold, k: 5}', or a YAML file; by default what each table states."
         ),
     ] = None,
     group_size: Annotated[
-        int | None, typer.Option(help="Number of people in each table.", min=2)
+        int | None,
+        typer.Option(help="People in each table; by default what each states.", min=2),
     ] = None,
     form: Annotated[
         str | None,

@@ -92,8 +92,8 @@ def check_together(
     checks
         Entries of :data:`clusterscale.consistency.CHECKS`.
     mechanism, group_size
-        How all were published, and how many people each counts, where they do not state it
-        themselves. A table of unknown size is checked alone.
+        How all were published, and how many people each counts; None: what each states itself. A
+        table of unknown size is checked alone.
     seed
         Root seed of checks that draw random numbers.
 
@@ -133,15 +133,14 @@ def check_together(
 
 
 def _size(item: NamedRelease, group_size: int | None) -> int | None:
-    stated = item.release.metadata.group_size
-    return stated if stated is not None else group_size
+    return item.release.metadata.group_size if group_size is None else group_size
 
 
 def _table(
     item: NamedRelease, mechanism: Mechanism | None, group_size: int | None
 ) -> PublishedTable:
     release = item.release
-    declared = release.metadata.mechanism or mechanism
+    declared = release.metadata.mechanism if mechanism is None else mechanism
     if declared is None:
         raise ConfigError(
             f"{item.name}: how this table was published is not known: state its mechanism, "

@@ -148,3 +148,54 @@ def test_nothing_decided_is_inconclusive():
     values = counts() + np.random.default_rng(1).laplace(0, 1, (6, 30))
     (result,) = check_together([table("a", values)], [], [create("totals")], mechanism=laplace)
     assert result.verdict == "warn"
+
+
+LAPLACE = {"name": "laplace", "epsilon": 0.5, "sensitivity": 1.0}
+METHODS = [
+    {"name": "exact"},
+    {"name": "threshold", "k": 5},
+    {"name": "threshold", "k": 5, "shown": "label"},
+    {"name": "round_to_base", "base": 3},
+    {"name": "round_to_base", "base": 5, "rule": "nearest"},
+    {"name": "cell_key", "deviation": 3, "variance": 2.0, "blocked": 1},
+    LAPLACE,
+    LAPLACE | {"integers": "round", "clip": True},
+    {"name": "chain", "steps": [{"name": "threshold", "k": 5}, {"name": "expand", "factor": 5.13}]},
+    {"name": "chain", "steps": [{"name": "expand", "factor": 5.13}, {"name": "threshold", "k": 5}]},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_honest_tables_are_not_accused(method):
+    """1,000 releases of each method: of two groups, 500 times."""
+    declared = mechanism(**method)
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        some = [rng.poisson(rng.uniform(1, 12), (5, 20)).astype(np.int32) for _ in range(2)]
+        pair = [
+            table(name, declared.release(one, group_size=300, rng=rng), group_size=size)
+            for name, one, size in zip("ab", some, (300, 280), strict=True)
+        ]
+        for result in check_together(pair, [], EVERY, mechanism=declared):
+            assert result.verdict != "fail", (seed, result)
+
+
+@pytest.mark.parametrize(
+    ("declared", "published"),
+    [
+        (LAPLACE, LAPLACE | {"integers": "round"}),
+        ({"name": "round_to_base", "base": 5}, {"name": "round_to_base", "base": 3}),
+        ({"name": "threshold", "k": 5, "shown": "label"}, {"name": "exact"}),
+        ({"name": "cell_key", "deviation": 2, "variance": 1.0, "blocked": 1}, {"name": "exact"}),
+        ({"name": "expand", "factor": 5.13}, {"name": "exact"}),
+        ({"name": "top_code", "at": 9}, {"name": "exact"}),
+    ],
+    ids=str,
+)
+def test_another_method_than_declared_is_found(declared, published):
+    values = mechanism(**published).release(
+        counts(mean=4).astype(np.int32), group_size=300, rng=np.random.default_rng(1)
+    )
+    (result,) = check_together([table("a", values)], [], EVERY, mechanism=mechanism(**declared))
+    assert result.verdict == "fail"

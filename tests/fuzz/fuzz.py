@@ -24,7 +24,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])  # this file has the name
 
 from fuzz.runner import Limits, Verdict, run_cases, warm_up  # noqa: E402
 
-KINDS = ("configs", "sources", "cubes", "runs", "releases")
+KINDS = ("configs", "sources", "cubes", "runs", "releases", "published")
 MEANINGS = {
     0: "accepted",
     1: "1 failed",

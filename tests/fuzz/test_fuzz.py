@@ -37,7 +37,14 @@ def fuzz(*words, folder):
 
 @pytest.mark.parametrize(
     ("kind", "cases"),
-    [("configs", 60), ("sources", 30), ("cubes", 8), ("runs", 4), ("releases", 6)],
+    [
+        ("configs", 60),
+        ("sources", 30),
+        ("cubes", 8),
+        ("runs", 4),
+        ("releases", 6),
+        ("published", 60),
+    ],
 )
 @pytest.mark.nightly(group="hostile")
 def test_hostile_inputs_are_handled(kind, cases, tmp_path):
