@@ -130,6 +130,14 @@ class Mechanism(NamedModel):
         """Return the values that it can publish for values in ``before``: any, if unknown."""
         return Support(-np.inf, np.inf, 0.0)
 
+    def in_visits(self, values: Values, counts: Counts) -> Values:
+        """Return published values as numbers of visits, for measures of utility.
+
+        Unless overridden, they are. Shares and expanded values are scaled, by what is public or by
+        the totals of ``counts``, the unchanged ones; both have the shape (…, roi, epoch).
+        """
+        return values
+
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
         """Changes made to traces before counting."""

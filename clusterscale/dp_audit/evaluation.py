@@ -185,10 +185,11 @@ def _evaluate(
 def _publish(
     task: MechanismEvaluationTask, key: str, mechanism: Mechanism, cells: CellMap, counts: Counts
 ) -> Iterator[Values]:
-    """Yield the release of each group, on the cells of the cube."""
+    """Yield the release of each group in visits, on the cells of the cube."""
     rng = stream(task.source.seed, "utility noise", *task.key, key)
     for group in counts:
-        yield cells.expand(mechanism.release(group, group_size=task.group_size, rng=rng))
+        released = mechanism.release(group, group_size=task.group_size, rng=rng)
+        yield cells.expand(mechanism.in_visits(released, group))
 
 
 def _measure(

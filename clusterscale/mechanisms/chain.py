@@ -27,6 +27,7 @@ from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
+from clusterscale.mechanisms.scaling import ShareOfTotal
 
 __all__ = ["Chain"]
 
@@ -150,6 +151,14 @@ class Chain(BaseMechanism):
         for step in self.steps:
             before = step.support(replace(before, per_series=None), group_size)
         return before
+
+    def in_visits(self, values: Values, counts: Counts) -> Values:
+        """Return published values as numbers of visits, undoing the scale of each step."""
+        for step in reversed(self.steps):
+            values = step.in_visits(values, counts)
+            if isinstance(step, ShareOfTotal):  # the scale before it is divided out
+                break
+        return values
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:

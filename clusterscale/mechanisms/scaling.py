@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from clusterscale.contracts import Count, NoiseScope, Positive, Support, Values
+from clusterscale.contracts import Count, Counts, NoiseScope, Positive, Support, Values
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.validation_messages import exact_number
 
@@ -40,6 +41,10 @@ class Expand(PostProcessing):
     def support(self, before: Support, group_size: int) -> Support:
         """Return the multiples of ``before``."""
         return Support(*self._ends(before), before.step * self.factor)
+
+    def in_visits(self, values: Values, counts: Counts) -> Values:
+        """Return values divided by the factor."""
+        return values / self.factor
 
     def revise(self, values: Values) -> None:
         """Multiply values in place."""
@@ -100,7 +105,14 @@ class ShareOfTotal(PostProcessing):
         """Return the numbers from 0 to 1, if no value is negative."""
         return Support(0.0, 1.0, 0.0) if before.low >= 0 else Support(-np.inf, np.inf, 0.0)
 
+    def in_visits(self, values: Values, counts: Counts) -> Values:
+        """Return shares of the totals of ``counts``."""
+        return np.asarray(values * self._total(counts), np.float64)
+
     def revise(self, values: Values) -> None:
         """Divide values by their sum in place."""
-        total = values.sum(axis=-2 if self.of == "epoch" else (-2, -1), keepdims=True)
+        total = self._total(values)
         np.divide(values, total, out=values, where=total != 0)
+
+    def _total(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(values.sum(axis=-2 if self.of == "epoch" else (-2, -1), keepdims=True))

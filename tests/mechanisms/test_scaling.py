@@ -56,3 +56,16 @@ def test_shares_add_up_to_one_where_there_is_anyone(seed):
     assert (shares * total == pytest.approx(counts)) or total.min() == 0
     whole = release(create("share_of_total", of="release"), counts)
     assert whole * counts.sum() == pytest.approx(counts)
+
+
+@given(SEEDS)
+def test_scaled_values_are_the_counts_again_in_visits(seed):
+    counts = np.random.default_rng(seed).integers(1, 40, (3, 5))
+    for steps in (
+        [{"name": "expand", "factor": 5.13}],
+        [{"name": "share_of_total"}],
+        [{"name": "share_of_total", "of": "release"}],
+        [{"name": "expand", "factor": 5.13}, {"name": "share_of_total"}],
+    ):
+        mechanism = create("chain", steps=steps)
+        assert mechanism.in_visits(release(mechanism, counts), counts) == pytest.approx(counts)
