@@ -14,7 +14,7 @@ from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
-from clusterscale.reaudit.known_counts import make_table
+from clusterscale.reaudit.known_counts import find_faults, make_table
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe, key_of
 from clusterscale.reaudit.members import NO_MEMBERS, read_members
 from clusterscale.reaudit.metric_types import Exposures, ReleaseMetrics
@@ -158,12 +158,22 @@ class Reaudit:
         except ClusterscaleError as error:
             if isinstance(error, RuntimeError):  # an error of the cluster, not of the release
                 raise
-            return Problem(name, error)
+            return Problem(name, self._with_findings(pending.release, error))
         if row.verdict == "error":
             texts = [reason["text"] for reason in row.why if reason["level"] == "error"]
             return Problem(name, InputError("; ".join(texts)))
         check()
         return self.ledger.append(row)
+
+    def _with_findings(
+        self, release: ResolvedRelease, error: ClusterscaleError
+    ) -> ClusterscaleError:
+        """Return the error of an audit, with what checks that need no traces find in its values."""
+        try:
+            wrong = find_faults(release, self._catalogue.read(release), self._plan.audit.seed)
+        except ClusterscaleError:
+            return error
+        return InputError(f"{error}; without an audit, inconsistent: {wrong}") if wrong else error
 
     def _audit(
         self, pending: Pending, executor: Executor, memory: int, tell: Tell

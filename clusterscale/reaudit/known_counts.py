@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.release_scoring import VALUES
-from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
+from clusterscale.consistency import (
+    CHECKS,
+    CheckResult,
+    NamedRelease,
+    PublishedTable,
+    check_table,
+    check_together,
+)
 from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
@@ -21,10 +28,10 @@ from clusterscale.groups import count_visits
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.storage import manifest, open_group
 from clusterscale.study.execution import Reduction
-from clusterscale.tables import PublishedTotals
+from clusterscale.tables import PublishedTotals, RawRelease
 
 __all__ = ["INSIDE", "KnownCounts", "KnownTask", "TableTask", "add_known", "check_alone"]
-__all__ += ["count_known", "make_table", "read_content"]
+__all__ += ["count_known", "find_faults", "make_table", "read_content"]
 
 INSIDE = "inside"
 """Name of the Zarr array with the rows of known members, int64, (user,)."""
@@ -110,6 +117,21 @@ def _check(task: TableTask, known: KnownCounts) -> tuple[tuple[CheckResult, ...]
     table = make_table(release, read_content(task.uri), known.bounds, counts, limits)
     checks = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
     return tuple(check_table(table, [], checks, seed=task.source.seed)), known.bounds
+
+
+def find_faults(release: ResolvedRelease, content: Content, seed: int) -> str:
+    """Return what the checks that need no traces find in a release; empty if that is nothing."""
+    raw = RawRelease(content.values, None, None, content.totals)
+    (found,) = check_together(
+        [NamedRelease(release.name, raw)],
+        [],
+        [check for check in map(CHECKS.create, CHECKS) if not check.compares],
+        mechanism=release.mechanism,
+        group_size=release.group_size,
+        seed=seed,
+    )
+    wrong = [f"{one.check}: {one.text}" for one in found.results if one.level == "inconsistent"]
+    return "; ".join(wrong)
 
 
 def count_known(task: KnownTask) -> KnownCounts:

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import zarr
 from oracles.releases import dataset, touch, write
 
 from clusterscale.errors import ClusterscaleError
@@ -142,6 +143,18 @@ def test_what_cannot_be_audited_is_a_problem(folder, cube, tmp_path, attributes,
     assert isinstance(problem.error, ClusterscaleError)
     assert told in str(problem.error)
     assert [row.release for row in bad.ledger.rows] == ["day-1"]
+
+
+def test_values_are_checked_even_if_there_can_be_no_audit(folder, cube, tmp_path):
+    """The group is larger than the cube, and one of its values is a fraction."""
+    uri = add(folder, cube, 0, group_size=900)
+    values = zarr.open_group(uri, mode="r")["counts"][:]
+    values[0, 0] = 2.5
+    touch(uri, values)
+    (problem, _) = judge_all(work(folder, cube, tmp_path))
+    assert isinstance(problem, Problem)
+    assert "known_subset" in str(problem.error)
+    assert "without an audit, inconsistent: possible_values: 1 of 96" in str(problem.error)
 
 
 def test_failed_tasks_leave_no_verdict_and_are_run_again(folder, cube, tmp_path, monkeypatch):
