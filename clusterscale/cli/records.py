@@ -28,6 +28,7 @@ events       Parquet or CSV, one event per row
              roi=NAME instead of lat and lon
    settings  timezone=ZONE of times without a zone, delimiter=, in CSV
 trips        Parquet or CSV, one trip per row, which is two events
+trip_pairs   the same, one event in the ROI of its pair of stations
    columns   user=user, start=start_station, start_time=start_time,
              end=end_station, end_time=end_time
    settings  timezone=ZONE of times without a zone, delimiter=, in CSV
@@ -44,7 +45,8 @@ def ingest(
     start: Annotated[str, typer.Option(help="Start of epoch 0, ISO, in the time zone.")],
     epochs: Annotated[int, typer.Option(help="Number of epochs.")],
     reader: Annotated[
-        str, typer.Option(help="events, trips, geojson, cabspotting, or that of a plug-in.")
+        str,
+        typer.Option(help="events, trips, trip_pairs, geojson, cabspotting, or that of a plug-in."),
     ] = "events",
     column: Annotated[
         list[str] | None,

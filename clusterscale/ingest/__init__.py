@@ -4,7 +4,7 @@ from clusterscale.ingest.build import IngestOptions, ingest
 from clusterscale.ingest.clean import read_key
 from clusterscale.ingest.geojson import GeoJson
 from clusterscale.ingest.points import read_points
-from clusterscale.ingest.readers import READERS, Cabspotting, Events, Trips
+from clusterscale.ingest.readers import READERS, Cabspotting, Events, TripPairs, Trips
 from clusterscale.ingest.records import Reader
 from clusterscale.ingest.report import IngestReport
 
@@ -16,6 +16,7 @@ __all__ = [
     "IngestOptions",
     "IngestReport",
     "Reader",
+    "TripPairs",
     "Trips",
     "ingest",
     "read_key",

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import SourceError
 
-__all__ = ["TIMES", "DecodedColumn", "Ids", "Numbers", "ids", "numbers", "times"]
+__all__ = ["ARROW", "TIMES", "DecodedColumn", "Ids", "Numbers", "ids", "numbers", "pairs", "times"]
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
+ARROW = " → "
+"""Between the names of two places in the name of their pair."""
 TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
 """Supported times, for messages."""
 
@@ -96,6 +98,21 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
         usable = np.append(known.to_numpy(zero_copy_only=False), False)
         codes = np.where(usable[codes], codes, -1)
     return Ids(name, codes, names)
+
+
+def pairs(first: Ids, second: Ids) -> Ids:
+    """Return the names of pairs, ``FIRST → SECOND``; missing where one is."""
+    bad = first.bad | second.bad
+    n_second = max(len(second.names), 1)
+    joint = np.where(bad, -1, first.codes * n_second + second.codes)
+    known, codes = np.unique(joint, return_inverse=True)
+    starts, ends = first.names.to_pylist(), second.names.to_pylist()
+    names = [
+        "" if pair < 0 else f"{starts[pair // n_second]}{ARROW}{ends[pair % n_second]}"
+        for pair in known.tolist()
+    ]
+    codes = np.where(bad, -1, codes.reshape(bad.shape))
+    return Ids(f"{first.name} or {second.name}", codes, pa.array(names, pa.string()))
 
 
 def numbers(name: str, raw: Any, *, where: str) -> Numbers:

@@ -18,7 +18,7 @@ from clusterscale.ingest.sources import Piece
 from clusterscale.ingest.tables import ColumnBatch
 from clusterscale.registry import Registry
 
-__all__ = ["READERS", "Cabspotting", "Events", "Trips"]
+__all__ = ["READERS", "Cabspotting", "Events", "TripPairs", "Trips"]
 
 
 class Events(Reader):
@@ -141,6 +141,47 @@ class Trips(Reader):
                 )
 
 
+class TripPairs(Trips):
+    """As ``trips``, but a trip is one event: at its start, in the ROI of its pair of stations.
+
+    The ROI is named ``START → END``, as in published tables of trips between places; the cube then
+    has a ROI for each pair that occurs. A trip with one end missing gives no event.
+
+    Attributes
+    ----------
+    user
+        Name of the column.
+    start, start_time, end, end_time
+        Names of the columns with the stations and the times; ``end_time`` is not read.
+    timezone
+        Time zone of times without one; if not set, such times are refused.
+    delimiter
+        Field separator of a CSV file.
+    """
+
+    name: Literal["trip_pairs"] = "trip_pairs"  # type: ignore[assignment]
+
+    events_per_row: ClassVar[int] = 1
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the trips of a piece."""
+        file = piece.file.name
+        columns = list(dict.fromkeys((self.user, self.start, self.start_time, self.end)))
+        for batch in tables.batches(piece, columns, delimiter=self.delimiter):
+            raw = batch.columns
+            yield Records(
+                decode.ids(self.user, raw[self.user], where=file),
+                decode.times(
+                    self.start_time, raw[self.start_time], timezone=self.timezone, where=file
+                ),
+                decode.pairs(
+                    decode.ids(self.start, raw[self.start], where=file),
+                    decode.ids(self.end, raw[self.end], where=file),
+                ),
+                batch.malformed,
+            )
+
+
 _COLUMNS = {"lat": 0, "lon": 1, "time": 3}
 
 
@@ -191,5 +232,12 @@ class Cabspotting(Reader):
 
 
 READERS: Registry[Reader] = Registry(
-    "reader", Events, Cabspotting, Trips, GeoJson, base=Reader, plugins="clusterscale.readers"
+    "reader",
+    Events,
+    Cabspotting,
+    Trips,
+    TripPairs,
+    GeoJson,
+    base=Reader,
+    plugins="clusterscale.readers",
 )

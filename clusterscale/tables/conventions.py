@@ -45,7 +45,10 @@ class FlowDataFrame(LongTable):
 
 
 class FlowKit(LongTable):
-    """Trips between places, as FlowKit aggregates them; for presence set ``place: pcod``."""
+    """Trips between places, as FlowKit aggregates them.
+
+    For presence in places set ``place: pcod``, and ``origin`` and ``destination`` to null.
+    """
 
     name: Literal["flowkit"] = "flowkit"  # type: ignore[assignment]
     origin: str | None = "pcod_from"

@@ -16,16 +16,15 @@ from clusterscale.cube.calendar import parse_step
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest import decode
 from clusterscale.ingest import tables as columns
+from clusterscale.ingest.decode import ARROW, Ids
 from clusterscale.ingest.records import Delimiter, Zone
 from clusterscale.tables.beside import read_beside, write_beside
 from clusterscale.tables.content import RawRelease, TableFormat
 from clusterscale.tables.rows import Rows, lay_out
 from clusterscale.tables.values import HIDDEN, HIDDEN_STATUS, Clock, Spot, decode_values, text_of
 
-__all__ = ["ARROW", "TOTAL", "Codes", "LongTable", "Step"]
+__all__ = ["TOTAL", "Codes", "LongTable", "Step"]
 
-ARROW = " → "
-"""Between the names of origin and destination in the name of a pair."""
 TOTAL = "Total"
 _PIECE = 1 << 26  # bytes of text read at a time
 
@@ -115,7 +114,8 @@ class LongTable(TableFormat):
     def _fits_together(self) -> Self:
         if (self.origin is None) != (self.destination is None):
             raise ValueError("give both of origin, destination, or neither")
-        if self.origin is not None and "place" in self.model_fields_set:
+        default = type(self).model_fields["place"].default
+        if self.origin is not None and self.place != default:
             raise ValueError("give place, or origin and destination")
         if self.slots and (self.hour or self.time_format or self.step):
             raise ValueError("slots: numbers of epochs have no hour, time_format or step")
@@ -218,25 +218,22 @@ class LongTable(TableFormat):
     def _places(self, raw: dict[str, Any], names: dict[str, int], spot: Spot) -> Ints:
         """Return the codes of the places of rows; −1 for totals."""
         if self.origin is None:
-            codes, texts = _texts_of(self.place, raw[self.place], spot)
+            found = _names(self.place, raw[self.place], spot)
         else:
-            first, starts = _texts_of(self.origin, raw[self.origin], spot)
-            last, ends = _texts_of(str(self.destination), raw[str(self.destination)], spot)
-            pairs, codes = np.unique(first * len(ends) + last, return_inverse=True)
-            texts = []
-            for pair in pairs.tolist():
-                start, end = starts[pair // len(ends)], ends[pair % len(ends)]
-                texts.append(start if start == end == self.total else f"{start}{ARROW}{end}")
-        known = [-1 if text == self.total else names.setdefault(text, len(names)) for text in texts]
+            ends = (self.origin, str(self.destination))
+            found = decode.pairs(*(_names(end, raw[end], spot) for end in ends))
+        total = self.total if self.origin is None else f"{self.total}{ARROW}{self.total}"
+        texts = [str(text).strip() for text in found.names.to_pylist()]
+        codes = found.codes
+        known = [-1 if text == total else names.setdefault(text, len(names)) for text in texts]
         return np.array([*known, -1], np.int64)[codes]
 
 
-def _texts_of(name: str, raw: Any, spot: Spot) -> tuple[Ints, list[str]]:
-    """Return the code of each row, and the names by code."""
+def _names(name: str, raw: Any, spot: Spot) -> Ids:
     found = decode.ids(name, raw, where=spot.file)
     if found.bad.any():
         raise SourceError(f"{spot.name(int(np.argmax(found.bad)), name)}: the name is missing")
-    return found.codes, [str(text).strip() for text in found.names.to_pylist()]
+    return found
 
 
 def _shown(epochs: NDArray[Any]) -> list[Any]:

@@ -14,6 +14,7 @@ from clusterscale.ingest import READERS
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 from clusterscale.runtime import CLUSTERS
+from clusterscale.tables import TABLE_FORMATS
 from clusterscale.testing import (
     checks_of_attack,
     checks_of_mechanism,
@@ -38,10 +39,16 @@ CONTRACTS = [
     (PRIORS, list(checks_of_prior())),
     (CLUSTERS, list(named(CLUSTERS.base, ()))),
     (CHECKS, list(named(CHECKS.base, ()))),
+    (TABLE_FORMATS, list(named(TABLE_FORMATS.base, ()))),
 ]
 RECORDS = {
     "events": ("a.csv", "user,timestamp,lat,lon\nann,1000,1,2\nbob,2000,3,4\n"),
     "trips": (
+        "a.csv",
+        "user,start_station,start_time,end_station,end_time\n"
+        "ann,Bank,1000,Angel,2000\nbob,Angel,3000,Bank,4000\n",
+    ),
+    "trip_pairs": (
         "a.csv",
         "user,start_station,start_time,end_station,end_time\n"
         "ann,Bank,1000,Angel,2000\nbob,Angel,3000,Bank,4000\n",

@@ -161,6 +161,21 @@ def test_trips_are_two_events_and_an_unfinished_one_is_one(
     assert report.n_rows * report.events_per_row == report.n_events + sum(report.dropped.values())
 
 
+def test_pairs_of_stations_are_rois(tmp_path: Path) -> None:
+    """A trip is one event at its start; the end of the second of Bob's is missing."""
+    source = tmp_path / "trips.csv"
+    source.write_text(
+        "user,start_station,start_time,end_station,end_time\n"
+        f"ann,Bank,{START},Angel,{START + 100}\nann,Angel,{START + 200},Bank,{START + 300}\n"
+        f"bob,Bank,{START},Angel,x\nbob,Bank,{START},,\n"
+    )
+    pairs = Points(Regions(("Angel → Bank", "Bank → Angel"), np.zeros(2), np.zeros(2)))
+    report = run(source, READERS.create("trip_pairs"), pairs)
+    assert content(f"{source}.zarr") == {"ann": {N_EPOCHS, 2}, "bob": {N_EPOCHS}}
+    assert (report.n_rows, report.events_per_row) == (4, 1)
+    assert dropped(report) == {"unparsable": 1}
+
+
 def _feature(user: Any, time: Any, place: Any, **more: Any) -> dict[str, Any]:
     return {
         "type": "Feature",
