@@ -21,7 +21,7 @@ from clusterscale.ingest.records import NONE, Malformed
 from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
 from clusterscale.validation_messages import plural
 
-__all__ = ["ACCEPTS", "ColumnBatch", "batches", "parse_lines", "pieces"]
+__all__ = ["ACCEPTS", "ColumnBatch", "batches", "open_parquet", "parse_lines", "pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
 _METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
@@ -77,7 +77,14 @@ def _is_parquet(file: File) -> bool:
 
 
 @contextmanager
-def _parquet(file: File, **options: Any) -> Iterator[Any]:
+def open_parquet(file: File, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file, with bounds on its metadata and checks of its pages.
+
+    Raises
+    ------
+    SourceError
+        If it is damaged.
+    """
     try:
         with storage.open_file(file.url) as stream:
             yield pq.ParquetFile(
@@ -94,7 +101,7 @@ def _parquet(file: File, **options: Any) -> Iterator[Any]:
 
 
 def _row_groups(file: File, size: int) -> Iterator[Piece]:
-    with _parquet(file) as parquet:
+    with open_parquet(file) as parquet:
         sizes = [
             parquet.metadata.row_group(i).num_rows * BYTES_PER_ROW
             for i in range(parquet.metadata.num_row_groups)
@@ -107,12 +114,12 @@ def _row_groups(file: File, size: int) -> Iterator[Piece]:
 
 
 def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
-    with _parquet(piece.file) as parquet:
+    with open_parquet(piece.file) as parquet:
         schema = parquet.schema_arrow
         _check_columns(schema.names, columns, piece.file.name)
         text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
     # Names repeat: with dictionaries each is decoded once.
-    with _parquet(piece.file, read_dictionary=text) as parquet:
+    with open_parquet(piece.file, read_dictionary=text) as parquet:
         for batch in parquet.iter_batches(
             BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
         ):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from clusterscale import storage
 from clusterscale.errors import FormatError
+from clusterscale.ingest.sources import File
+from clusterscale.ingest.tables import open_parquet
 from clusterscale.tables.metadata import URI_FIELDS, ReleaseMetadata, read_metadata
 
 if TYPE_CHECKING:
@@ -53,13 +55,11 @@ def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
 
 
 def _in_parquet(uri: str) -> Any:
-    import pyarrow.parquet as pq
-
-    try:
-        with storage.open_file(uri) as stream:
-            found = pq.read_schema(stream).metadata or {}
-    except OSError:  # a folder
+    filesystem, path = storage.connect(uri)
+    if filesystem.isdir(path):
         return None
+    with open_parquet(File(uri, uri, 0)) as file:
+        found = file.schema_arrow.metadata or {}
     text = found.get(_NOTES.encode())
     return None if text is None else {_NOTES: _parse(text, uri)}
 

@@ -89,9 +89,7 @@ def lay_out(rows: Rows, *, step: int | None, absent: str | None, add_up: bool) -
     inner = (rows.place >= 0) & ~rows.all_times
     if not inner.any():
         raise SourceError(f"{rows.file}: the table has no rows with values")
-    if not add_up:
-        _refuse_repeated(rows)
-    first, n_epochs, step = _axis(rows, inner, step)
+    first, n_epochs, step = _axis(rows, inner, step, add_up)
     order = np.argsort(np.array(rows.places, object), kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -120,22 +118,21 @@ def lay_out(rows: Rows, *, step: int | None, absent: str | None, add_up: bool) -
     return TableLayout(np.ascontiguousarray(cells), names, axis, totals)
 
 
-def _refuse_repeated(rows: Rows) -> None:
-    """Raise :class:`SourceError` if two rows have the same place and time."""
-    times, when = np.unique(rows.time, return_inverse=True)
-    cell = (rows.place + 1) * (len(times) + 1) + np.where(rows.all_times, len(times), when)
-    ordered = np.argsort(cell, kind="stable")
-    repeated = np.flatnonzero(np.diff(cell[ordered]) == 0)
-    if len(repeated):
-        row = int(ordered[repeated[0]])
-        n_times = int((cell == cell[row]).sum())
+def _refuse_repeated(rows: Rows, cell: Ints) -> None:
+    """Raise :class:`SourceError` if two rows have the same cell, (row,)."""
+    n_rows = np.bincount(cell)
+    if (n_rows > 1).any():
+        twice = int(np.argmax(n_rows > 1))
+        row = int(np.flatnonzero(cell == twice)[1])
         raise SourceError(
-            f"{rows.file}: {rows.name(row)} is listed {n_times} times: set `add_rows: true` if "
-            "values of one cell are to be added"
+            f"{rows.file}: {rows.name(row)} is listed {n_rows[twice]} times: set `add_rows: true` "
+            "if values of one cell are to be added"
         )
 
 
-def _axis(rows: Rows, inner: NDArray[np.bool_], step: int | None) -> tuple[int, int, int]:
+def _axis(
+    rows: Rows, inner: NDArray[np.bool_], step: int | None, add_up: bool
+) -> tuple[int, int, int]:
     """Return the first epoch, the number of epochs, and their step."""
     times = np.unique(rows.time[inner])
     first, gaps = int(times[0]), np.diff(times)
@@ -143,6 +140,8 @@ def _axis(rows: Rows, inner: NDArray[np.bool_], step: int | None) -> tuple[int, 
         step = 1
     elif step is None:
         if not len(gaps):
+            if not add_up:
+                _refuse_repeated(rows, 2 * (rows.place + 1) + rows.all_times)
             raise SourceError(f"{rows.file}: the table has one time: set `step`, as in 1h")
         step = int(gaps.min())
     off = np.flatnonzero((times - first) % step)
@@ -167,6 +166,8 @@ def _fill(
     rows: Rows, cell: Ints, shape: tuple[int, int], add_up: bool
 ) -> tuple[Values, NDArray[np.bool_]]:
     """Return the values of all cells, and which have a row."""
+    if not add_up:
+        _refuse_repeated(rows, cell)
     n_rows = np.bincount(cell, minlength=shape[0] * shape[1])
     table = np.full(shape[0] * shape[1], np.nan)
     if add_up:  # a hidden row hides the sum
