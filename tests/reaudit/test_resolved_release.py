@@ -222,6 +222,31 @@ def test_the_hash_is_the_same_in_any_form(paris, tmp_path):
     assert len(found) == 1
 
 
+def test_a_release_in_any_format_of_tables_is_the_same(paris, tmp_path):
+    """Zones in another order, times in UTC; hidden cells are empty, and there are totals."""
+    values = np.array([[0.0, 1, np.nan], [2, 3, 0], [4, -5, 6.5], [7, 8, 9]])
+    names = tuple(sorted(paris.regions.names))
+    times = np.datetime64("2024-06-30T22:00:00", "s") + 3600 * np.arange(1, 4)
+    metadata = ReleaseMetadata(group_size=5, mechanism=LAPLACE)
+    totals = PublishedTotals(np.arange(4.0), np.array([1, np.nan, 3]))
+    release = RawRelease(values, names, times, totals, metadata)
+    formats = {
+        "a.zarr": None,
+        "a.nc": None,
+        "a.csv": {"name": "long", "total": "Total", "place": "zone"},
+        "a.parquet": {"name": "long", "total": "Total"},
+        "wide.csv": {"name": "wide", "total": "Total"},
+    }
+    found = set()
+    for name, form in formats.items():
+        entry = ReleaseEntry(counts=f"{tmp_path}/{name}", format=form)
+        entry.table_format.write(entry.counts, release)
+        listed, _ = resolve_release(entry, read_table(entry.counts, entry.table_format), paris, b"")
+        assert listed.first == 1
+        found.add((listed.content, str(sorted(listed.identity().items()))))
+    assert len(found) == 1
+
+
 def test_what_is_audited_has_no_name(paris):
     one, _ = resolved(paris, **SAID)
     other = one.model_copy(update={"name": "x", "series": "y", "counts": "z", "members": "m"})
