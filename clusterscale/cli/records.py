@@ -28,7 +28,10 @@ events       Parquet or CSV, one event per row
              roi=NAME instead of lat and lon
    settings  timezone=ZONE of times without a zone, delimiter=, in CSV
 trips        Parquet or CSV, one trip per row, which is two events
-trip_pairs   the same, one event in the ROI of its pair of stations
+   columns   user=user, start=start_station, start_time=start_time,
+             end=end_station, end_time=end_time
+   settings  timezone=ZONE of times without a zone, delimiter=, in CSV
+trip_pairs   the same, but one event, in the ROI "START → END"
    columns   user=user, start=start_station, start_time=start_time,
              end=end_station, end_time=end_time
    settings  timezone=ZONE of times without a zone, delimiter=, in CSV
