@@ -14,15 +14,19 @@ from clusterscale.consistency.table import (
     count_bounds,
     fill_suppressed,
     smallest_shown,
+    steps_of,
     suppressed_up_to,
 )
 from clusterscale.consistency.transport_bounds import solve
 from clusterscale.contracts import Count, Values
+from clusterscale.mechanisms.rounding import RoundToBase
+from clusterscale.mechanisms.scaling import Expand, ShareOfTotal, TopCode
 from clusterscale.validation_messages import plural
 
 __all__ = ["Totals"]
 
 _ROUNDING = 1e-6  # of a visit: sums of floats
+_CHANGE_TOTALS = (RoundToBase, Expand, ShareOfTotal, TopCode)
 
 
 class Totals(Check):
@@ -34,7 +38,8 @@ class Totals(Check):
 
     Totals are assumed to be those of the true counts. If each is the sum of the published cells,
     they add no information. A total of 0 next to suppressed cells may be suppressed itself and is
-    ignored. For tables with noise the result is unknown, as no cell is determined exactly.
+    ignored. For tables with noise the result is unknown, as no cell is determined exactly; and for
+    values that are rounded, expanded, cut or relative, since totals may be changed likewise.
     """
 
     name: Literal["totals"] = "totals"
@@ -54,6 +59,12 @@ class Totals(Check):
                 f"{plural(n_totals, 'total')}: only sums of published cells, which disclose nothing"
             )
             return CheckResult.of_faults(self.name, 0, table.values.size, text)
+        if any(isinstance(step, _CHANGE_TOTALS) for step in steps_of(table.mechanism)):
+            text = (
+                f"under {table.mechanism.label} totals may be changed as values are, so the check "
+                "cannot decide what they disclose"
+            )
+            return CheckResult.unknown(self.name, table.values.size, text)
         bounds = count_bounds(table)
         if bounds is None:
             text = (
