@@ -163,9 +163,12 @@ class Registry(Generic[T]):
         """Return the classes so far, those of the package included."""
         with _LOCK:
             package, self._package = self._package, ""
-            if package:
-                found = _find_entries(package, self.base or BaseModel)
-                self._classes = {_name_of(cls): cls for cls in found} | self._classes
+            try:
+                found = _find_entries(package, self.base or BaseModel) if package else []
+            except BaseException:
+                self._package = package  # the next use tries again, and has the same error
+                raise
+            self._classes = {_name_of(cls): cls for cls in found} | self._classes
         return self._classes
 
     def _complete(self) -> dict[str, type[T]]:

@@ -19,11 +19,12 @@ from clusterscale.ingest import merge
 from clusterscale.ingest.clean import Cleaner, check_key
 from clusterscale.ingest.records import Reader
 from clusterscale.ingest.report import REASONS, IngestReport, check_records
-from clusterscale.ingest.shuffle import DaskRun, OnProgress, beside, find_names, shuffle
 from clusterscale.ingest.sources import pack, reading
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from clusterscale.ingest.shuffle import DaskRun, OnProgress
 
 __all__ = ["IngestOptions", "ingest"]
 
@@ -127,6 +128,8 @@ def ingest(
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
+    from clusterscale.ingest.shuffle import DaskRun  # here: readers are used without dask too
+
     began = time.perf_counter()
     with _naming_formats(options.reader):
         with reading(source):
@@ -141,6 +144,8 @@ def ingest(
 def _write_cube(
     source: str, uri: str, options: IngestOptions, run: DaskRun, *, force: bool
 ) -> IngestReport:
+    from clusterscale.ingest.shuffle import beside, shuffle
+
     regions, described = _regions(source, options, run)
     provenance: dict[str, Any] = {
         # Only the base name, so that results do not reveal local paths.
@@ -195,6 +200,8 @@ def _naming_formats(reader: Reader) -> Iterator[None]:
 def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:
     if options.locator is not None:
         return options.locator.regions, options.locator.describe()
+    from clusterscale.ingest.shuffle import find_names
+
     names = find_names(options.reader, run)
     if not names:
         raise SourceError(f"{source}: no record contains a ROI name")

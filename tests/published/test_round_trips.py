@@ -53,7 +53,7 @@ def releases(draw, slots=False, pairs=False, totals=True):
     n_epochs = draw(st.integers(2, 5))
     rows = st.lists(NUMBERS, min_size=n_epochs, max_size=n_epochs)
     values = np.array(draw(st.lists(rows, min_size=len(names), max_size=len(names))))
-    first = draw(st.integers(0, 10**5))
+    first = draw(st.integers(0, 10**4))
     epochs = np.arange(first, first + n_epochs)
     if not slots:
         step = draw(st.sampled_from([900, 3600, 86400]))
