@@ -191,7 +191,7 @@ def test_honest_tables_are_not_accused(method):
         ({"name": "expand", "factor": 5.13}, lambda x: np.round(x * 5.13, 1)),
         ({"name": "top_code", "at": 9}, lambda x: np.minimum(x, 9)),
     ],
-    ids=str,
+    ids=["rounded", "expanded", "cut"],
 )
 def test_totals_that_are_changed_as_values_are_do_not_accuse(method, change):
     declared, true = mechanism(**method), counts(mean=5)
