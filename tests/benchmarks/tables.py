@@ -52,8 +52,8 @@ def duckdb(path: str) -> int:
     """Add up the flow of each pair and hour."""
     import duckdb as library
 
-    query = f"select origin, destination, datetime, sum(flow) from '{path}' group by all"
-    return len(library.execute(query).fetch_arrow_table())
+    query = f"select origin, destination, datetime, sum(flow) as flow from '{path}' group by all"
+    return len(library.sql(query).fetchnumpy()["flow"])
 
 
 def polars(path: str) -> int:
