@@ -1,6 +1,5 @@
-"""Registries of named classes, plug-ins included, and lists of their objects in a config."""
+"""Registries of named classes, plug-ins included."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -12,13 +11,13 @@ from pkgutil import iter_modules, resolve_name
 from threading import RLock
 from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
 from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNameError
 from clusterscale.validation_messages import choices, explain, forget_schemas
 
-__all__ = ["NonEmptyUnique", "OptionalUnique", "Registry", "distinct", "register"]
+__all__ = ["Registry", "register"]
 
 T = TypeVar("T")
 _LOCK = RLock()  # of no registry, so that a registry can be pickled
@@ -306,20 +305,3 @@ def _find_entries(package: str, base: type[Any]) -> list[type[Any]]:
             if home.startswith(f"{module.__name__}.") and _is_entry(value, base):
                 found[key] = value
     return [found[key] for key in sorted(found)]
-
-
-def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return ``items``; raise ValueError if there is none, or two share an id or a label."""
-    if not items:
-        raise ValueError("give at least one")
-    labels = [str(getattr(item, "label", item)) for item in items]
-    for keys in (labels, [getattr(item, "id", item) for item in items]):
-        counts = Counter(keys)
-        twice = sorted({label for label, key in zip(labels, keys, strict=True) if counts[key] > 1})
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is listed twice")
-    return items
-
-
-NonEmptyUnique = [Strict(False), AfterValidator(distinct)]
-OptionalUnique = [Strict(False), AfterValidator(lambda items: items and distinct(items))]

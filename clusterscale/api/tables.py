@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.api.arrays import make_mechanism
+from clusterscale.api.arrays import make_mechanism, make_table_format
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def check(
         roi_totals=_floats(totals.get("roi_total") if roi_totals is None else roi_totals),
         epoch_totals=_floats(totals.get("epoch_total") if epoch_totals is None else epoch_totals),
     )
-    checks = [consistency.create(key) for key in consistency.CHECKS]
+    checks = consistency.create_checks()
     return _dataset(consistency.check_table(table, others, checks, seed=seed), name)
 
 
@@ -202,7 +202,7 @@ def check_tables(
     return consistency.check_together(
         read[: len(uris)],
         read[len(uris) :],
-        [consistency.create(key) for key in consistency.CHECKS],
+        consistency.create_checks(),
         mechanism=None if mechanism is None else make_mechanism(mechanism),
         group_size=group_size,
         seed=seed,
@@ -210,12 +210,7 @@ def check_tables(
 
 
 def _format_of(form: TableFormat | Mapping[str, Any] | str | None) -> TableFormat | None:
-    from clusterscale import tables
-
-    if form is None or isinstance(form, tables.TableFormat):
-        return form
-    settings = {"name": form} if isinstance(form, str) else dict(form)
-    return tables.create(str(settings.pop("name", "")), **settings)
+    return None if form is None else make_table_format(form)
 
 
 def _name_of(uri: str) -> str:

@@ -11,11 +11,10 @@ from pydantic import AfterValidator, Field
 
 from clusterscale.audit.settings import Precision, interim_looks
 from clusterscale.audit.targets import find_users
-from clusterscale.contracts import Prior
+from clusterscale.contracts import NonEmptyUnique, Prior
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.groups import check_lists
-from clusterscale.registry import NonEmptyUnique
 
 __all__ = ["Indices", "Lists", "describe_lists", "find_members", "find_short"]
 

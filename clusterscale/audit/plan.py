@@ -14,14 +14,21 @@ from clusterscale.audit.settings import Period, find_imprecise, interim_looks
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
 from clusterscale.audit.template import AuditTemplate
-from clusterscale.contracts import NO_NOISE, Bounds, CellCoordinates, Ints, Mechanism, Traces
+from clusterscale.contracts import (
+    NO_NOISE,
+    Bounds,
+    CellCoordinates,
+    Ints,
+    Mechanism,
+    NonEmptyUnique,
+    Traces,
+)
 from clusterscale.cube import TraceCube
 from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.dp_audit import MechanismEvaluationTask
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.registry import NonEmptyUnique
 from clusterscale.screening import Screen
 from clusterscale.screening import check as check_screen
 

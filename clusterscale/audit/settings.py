@@ -7,8 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import ConfigModel, Count, Even, Prior, hash_of
-from clusterscale.registry import OptionalUnique
+from clusterscale.contracts import ConfigModel, Count, Even, OptionalUnique, Prior, hash_of
 
 __all__ = ["Period", "Precision", "find_imprecise", "interim_looks"]
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.audit.settings import Period
-from clusterscale.contracts import ConfigModel, Count, Ints, Share
+from clusterscale.contracts import ConfigModel, Count, Ints, NonEmptyUnique, Share
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import ROW_NAME
 from clusterscale.cube.summary import count_events
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.registry import NonEmptyUnique
 from clusterscale.seeds import stream
 
 __all__ = ["TERTILES", "Chosen", "Presence", "Targets", "find_users"]

@@ -9,11 +9,10 @@ from pydantic import Strict
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit.settings import Precision
 from clusterscale.audit.targets import Targets
-from clusterscale.contracts import Attack, ConfigModel, Prior, Probability
+from clusterscale.contracts import Attack, ConfigModel, NonEmptyUnique, Prior, Probability
 from clusterscale.dp_audit import UtilityPlan, VerdictPlan
 from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.priors import PRIORS
-from clusterscale.registry import NonEmptyUnique
 from clusterscale.screening import ScreenPlan
 
 __all__ = ["AuditTemplate"]

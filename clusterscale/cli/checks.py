@@ -11,63 +11,59 @@ import typer
 from rich.markup import escape
 
 from clusterscale.cli.console import out
-from clusterscale.cli.options import check_address
-from clusterscale.cli.releases import EXIT_CODES
+from clusterscale.cli.options import check_address, check_addresses
+from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
 
 if TYPE_CHECKING:
     from clusterscale.consistency import TableFindings
 
 __all__ = ["check"]
 
-_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red"}
-
-
-def _check_addresses(addresses: list[str] | None) -> list[str]:
-    for address in addresses or ():
-        check_address(address)
-    return addresses or []
+Beside = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A table that was published with or before them; may be repeated.",
+        callback=check_addresses,
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        help="How they were published: a mechanism, as exact, 'threshold(k=5)', "
+        "'{name: threshold, k: 5}', or a YAML file; by default what each table states."
+    ),
+]
+GroupSize = Annotated[
+    int | None, typer.Option(help="People in each table; by default what each states.", min=2)
+]
+Form = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Format of the tables, as 'long(place='zone')' or a YAML file; by default that "
+        "of their ending.",
+    ),
+]
+Page = Annotated[
+    str | None, typer.Option("--page", help="HTML page to write.", callback=check_address)
+]
 
 
 def check(
     tables: Annotated[
-        list[str], typer.Argument(help="Tables: paths or URLs.", callback=_check_addresses)
+        list[str], typer.Argument(help="Tables: paths or URLs.", callback=check_addresses)
     ],
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A table that was published with or before them; may be repeated.",
-            callback=_check_addresses,
-        ),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="How they were published: a mechanism, as exact, 'threshold(k=5)', "
-            "'{name: threshold, k: 5}', or a YAML file; by default what each table states."
-        ),
-    ] = None,
-    group_size: Annotated[
-        int | None,
-        typer.Option(help="People in each table; by default what each states.", min=2),
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="Format of the tables, as 'long(place='zone')' or a YAML file; by default that "
-            "of their ending.",
-        ),
-    ] = None,
+    beside: Beside = None,
+    method: Method = None,
+    group_size: GroupSize = None,
+    form: Form = None,
     to_json: Annotated[
         str | None, typer.Option("--json", help="File to write the findings to.")
     ] = None,
     to_junit: Annotated[
         str | None, typer.Option("--junit", help="File to write them to as JUnit XML.")
     ] = None,
-    to_page: Annotated[
-        str | None,
-        typer.Option("--page", help="HTML page to write.", callback=check_address),
-    ] = None,
+    to_page: Page = None,
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
 
@@ -106,7 +102,7 @@ def check(
 def _show(table: TableFindings) -> None:
     from clusterscale.phrases import CHECK_VERDICTS
 
-    style, word = _STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
+    style, word = VERDICT_STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
     line = f"[{style}]{word}[/]  {escape(table.name)}  ({escape(table.mechanism)})"
     out.print(line, highlight=False, soft_wrap=True)
     open_checks: dict[str, list[str]] = {}

@@ -56,6 +56,13 @@ def check_address(address: str | None) -> str | None:
     return address if address is None else check_url(address)
 
 
+def check_addresses(addresses: list[str] | None) -> list[str]:
+    """Reject addresses that contain credentials; None is an empty list."""
+    for address in addresses or ():
+        check_address(address)
+    return addresses or []
+
+
 def argument(text: str) -> Any:
     """Return a typer argument that is a path or URL."""
     return typer.Argument(help=text, callback=check_address)

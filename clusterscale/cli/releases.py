@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from clusterscale.study import Tell
     from clusterscale.study.execution import Executor
 
-__all__ = ["EXIT_CODES", "reaudit", "show_reasons"]
+__all__ = ["EXIT_CODES", "VERDICT_STYLES", "reaudit", "show_reasons"]
 
 EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 """Exit code of each verdict."""
 
-_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
+VERDICT_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
 _NAME_LENGTH = 14  # characters of a name in the list of releases
 
@@ -169,7 +169,7 @@ def _show_outcome(outcome: Outcome) -> None:
 
 def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
     """Print a verdict, and the checks that do not pass."""
-    style = _STYLES[verdict]
+    style = VERDICT_STYLES[verdict]
     out.print(f"[{style}]{verdict}[/]  {escape(name)}", highlight=False, soft_wrap=True)
     for reason in reasons:
         if reason["level"] != "pass":

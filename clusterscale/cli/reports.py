@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterscale.cli.console import err, out
-from clusterscale.cli.options import check_address, option
+from clusterscale.cli.options import check_addresses, option
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,16 +28,10 @@ class Format(StrEnum):
     netcdf = "netcdf"
 
 
-def _check_addresses(addresses: list[str]) -> list[str]:
-    for address in addresses:
-        check_address(address)
-    return addresses
-
-
 def report(
     results: Annotated[
         list[str],
-        typer.Argument(help="Folders of runs, or of one analysis.", callback=_check_addresses),
+        typer.Argument(help="Folders of runs, or of one analysis.", callback=check_addresses),
     ],
     output: Annotated[str | None, option("Output: an HTML file, or a folder for tables.")] = None,
     form: Annotated[Format, typer.Option("--format", help="A page, or tables.")] = Format.html,

@@ -11,13 +11,12 @@ from pydantic import (
 )
 
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import Address, ConfigModel, Count
+from clusterscale.contracts import Address, ConfigModel, Count, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
 from clusterscale.recovery import RecoveryPlan
-from clusterscale.registry import OptionalUnique
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.study import ANALYSES, AnalysisPlan
 from clusterscale.traits import TraitsPlan

@@ -56,7 +56,7 @@ from clusterscale.consistency.totals import Totals
 from clusterscale.registry import Registry
 
 __all__ = ["CHECKS", "Check", "CheckResult", "NamedRelease", "PublishedTable", "TableFindings"]
-__all__ += ["check_table", "check_together", "create"]
+__all__ += ["check_table", "check_together", "create", "create_checks"]
 
 CHECKS: Registry[Check] = Registry(
     "check",
@@ -70,3 +70,20 @@ CHECKS: Registry[Check] = Registry(
     plugins="clusterscale.checks",
 )
 create = CHECKS.create
+
+
+def create_checks(*, compares: bool | None = None) -> list[Check]:
+    """Return all checks with their default settings.
+
+    Parameters
+    ----------
+    compares
+        Only those that compare tables, or only those that do not; None: all.
+
+    Returns
+    -------
+    list[Check]
+        In the order of their names.
+    """
+    every = map(create, CHECKS)
+    return [check for check in every if compares is None or check.compares == compares]

@@ -14,7 +14,7 @@ from clusterscale.errors import InputError
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.mechanisms.small_counts import Suppression
+from clusterscale.mechanisms.suppression import Suppression
 
 __all__ = ["MOST_DECIMALS", "PublishedTable", "count_bounds", "decimals", "fill_suppressed"]
 __all__ += ["smallest_shown", "steps_of", "suppressed_up_to"]

@@ -8,9 +8,12 @@ from clusterscale.contracts.component import (
     Even,
     Named,
     NamedModel,
+    NonEmptyUnique,
+    OptionalUnique,
     Positive,
     Probability,
     Share,
+    distinct,
     hash_of,
     names_of,
 )
@@ -52,4 +55,5 @@ __all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Int
 __all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
 __all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
-__all__ += ["check_days", "hash_of", "names_of", "publish"]
+__all__ += ["NonEmptyUnique", "OptionalUnique", "check_days", "distinct", "hash_of", "names_of"]
+__all__ += ["publish"]

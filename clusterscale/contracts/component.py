@@ -1,6 +1,7 @@
 """Settings that a config can hold, their identity, and the kinds of numbers in their fields."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
@@ -28,8 +29,9 @@ from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
-__all__ = ["Address", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
-__all__ += ["Positive", "Probability", "Share", "hash_of", "names_of"]
+__all__ = ["Address", "ConfigModel", "Count", "Even", "Named", "NamedModel", "NonEmptyUnique"]
+__all__ += ["OptionalUnique", "Positive", "Probability", "Share", "distinct", "hash_of"]
+__all__ += ["names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -37,6 +39,39 @@ Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Count = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
 Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2, lt=2**63)]
+
+
+def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Check that a list of settings is not empty, and that no two share an id or a label.
+
+    Parameters
+    ----------
+    items
+        Settings; those that have no ``id`` or ``label`` are compared themselves.
+
+    Returns
+    -------
+    tuple
+        ``items``.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or two are alike.
+    """
+    if not items:
+        raise ValueError("give at least one")
+    labels = [str(getattr(item, "label", item)) for item in items]
+    for keys in (labels, [getattr(item, "id", item) for item in items]):
+        counts = Counter(keys)
+        twice = sorted({label for label, key in zip(labels, keys, strict=True) if counts[key] > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice")
+    return items
+
+
+NonEmptyUnique = [Strict(False), AfterValidator(distinct)]
+OptionalUnique = [Strict(False), AfterValidator(lambda items: items and distinct(items))]
 
 
 def hash_of(value: Any) -> str:

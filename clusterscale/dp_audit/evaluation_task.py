@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from clusterscale.contracts import Bounds, ConfigModel, Count, Counts, Mechanism
+from clusterscale.contracts import Bounds, ConfigModel, Count, Counts, Mechanism, NonEmptyUnique
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.dp_audit.dp_test import DPTestResult, VerdictPlan
 from clusterscale.dp_audit.guarantee import GuaranteeStatement
 from clusterscale.dp_audit.neighbours import Nearby
-from clusterscale.registry import NonEmptyUnique
 from clusterscale.utility import UTILITIES, Utility
 
 __all__ = ["CountedUsers", "EvaluationKey", "EvaluationPart", "MechanismEvaluation"]

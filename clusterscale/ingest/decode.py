@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import SourceError
 
-__all__ = ["ARROW", "TIMES", "DecodedColumn", "Ids", "Numbers", "ids", "numbers", "pairs", "times"]
+__all__ = ["ARROW", "TIMES", "DecodedColumn", "Ids", "Numbers", "ids", "numbers"]
+__all__ += ["pairs", "plain", "text", "times"]
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
@@ -91,7 +92,7 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
     if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise SourceError(f"column {name} of {where} is {kind}: names are text or integers")
     coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
-    names = _text(coded.dictionary)
+    names = text(coded.dictionary)
     known = pc.fill_null(pc.greater(pc.binary_length(names), 0), False)
     codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
     if not pc.all(known, min_count=0).as_py():
@@ -117,9 +118,9 @@ def pairs(first: Ids, second: Ids) -> Ids:
 
 def numbers(name: str, raw: Any, *, where: str) -> Numbers:
     """Decode numbers, stored as numbers or as text."""
-    raw = _plain(raw)
+    raw = plain(raw)
     if _is_text(raw.type) or pa.types.is_null(raw.type):
-        raw = _text(raw)
+        raw = text(raw)
         return Numbers(name, raw, _parse_numbers(raw))
     if not (_is_number(raw.type) or pa.types.is_decimal(raw.type)):
         raise SourceError(f"column {name} of {where} is {raw.type}, not numbers")
@@ -132,7 +133,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
     earlier of the two, and a nonexistent one (when it begins) is invalid.
     """
-    raw = _plain(raw)
+    raw = plain(raw)
     if _is_number(raw.type):
         return Numbers(name, raw, _floats(raw), "not a time")
     if pa.types.is_timestamp(raw.type):
@@ -144,7 +145,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
         return Numbers(name, raw, _stamps(raw, timezone), "not a time")
     if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
         raise SourceError(f"column {name} of {where} is {raw.type}, not times")
-    raw = _text(raw)
+    raw = text(raw)
     seconds = _parse_numbers(raw)
     if np.isnan(seconds).any():
         _parse_iso(raw, seconds, timezone)
@@ -152,7 +153,8 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     return Numbers(name, raw, seconds, _meaning(raw, seconds, timezone))
 
 
-def _plain(raw: Any) -> Any:
+def plain(raw: Any) -> Any:
+    """Return an Arrow column without a dictionary."""
     return raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
 
 
@@ -180,19 +182,20 @@ def _shortest(raw: Any) -> NDArray[np.float64]:
     return _floats(raw.cast(pa.string()))
 
 
-def _text(raw: Any) -> Any:
-    """Return Arrow strings; bytes that are not UTF-8 become null."""
+def text(raw: Any, *, undecodable: str | None = None) -> Any:
+    """Return Arrow strings; bytes that are not UTF-8 become ``undecodable``, by default null."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([_decoded(value) for value in raw.to_pylist()], pa.string())
+        decoded = [_decoded(value, undecodable) for value in raw.to_pylist()]
+        return pa.array(decoded, pa.string())
 
 
-def _decoded(value: bytes | None) -> str | None:
+def _decoded(value: bytes | None, undecodable: str | None) -> str | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
-        return None
+        return undecodable
 
 
 def _parse_numbers(raw: Any) -> NDArray[np.float64]:
@@ -210,16 +213,16 @@ def _parse_numbers(raw: Any) -> NDArray[np.float64]:
 def _parse_iso(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> None:
     """Fill in the ``seconds`` that are still unknown from ISO 8601 text."""
     rows = np.flatnonzero(np.isnan(seconds))
-    text = pc.utf8_trim_whitespace(raw.take(pa.array(rows)))
+    texts = pc.utf8_trim_whitespace(raw.take(pa.array(rows)))
     # With nanoseconds, pandas reads a smaller range of years.
-    text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
+    texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
     for pattern, zone in ((_ZONED, None), (_LOCAL + "$", timezone)):
         if pattern != _ZONED and timezone is None:
             continue
-        fits = pc.fill_null(pc.match_substring_regex(text, pattern), False)
+        fits = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
         matches = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
         if len(matches):
-            iso = text.take(pa.array(matches)).to_pandas()
+            iso = texts.take(pa.array(matches)).to_pandas()
             stamps = pd.to_datetime(iso, format="ISO8601", utc=zone is None, errors="coerce")
             seconds[rows[matches]] = _seconds(stamps, zone)
 

@@ -21,7 +21,8 @@ from clusterscale.ingest.records import NONE, Malformed
 from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
 from clusterscale.validation_messages import plural
 
-__all__ = ["ACCEPTS", "ColumnBatch", "batches", "open_parquet", "parse_lines", "pieces"]
+__all__ = ["ACCEPTS", "ColumnBatch", "batches", "is_parquet", "open_parquet", "parse_lines"]
+__all__ += ["pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
 _METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
@@ -53,7 +54,7 @@ class ColumnBatch:
 def pieces(source: str, size: int) -> list[Piece]:
     """Return the pieces of a Parquet or CSV file, or of a folder of one of the two."""
     files = sources.find(source, _PARQUET + _CSV, kind="Parquet or CSV file")
-    n_parquet = sum(_is_parquet(file) for file in files)
+    n_parquet = sum(is_parquet(file.name) for file in files)
     if 0 < n_parquet < len(files):
         raise SourceError(
             f"{source}: the folder contains both Parquet and CSV files: give a folder of one kind"
@@ -66,14 +67,15 @@ def pieces(source: str, size: int) -> list[Piece]:
 
 def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[ColumnBatch]:
     """Yield the named columns of one piece; for CSV, as bytes."""
-    if _is_parquet(piece.file):
+    if is_parquet(piece.file.name):
         yield from _from_parquet(piece, columns)
     else:
         yield from _from_csv(piece, columns, delimiter)
 
 
-def _is_parquet(file: File) -> bool:
-    return file.name.lower().endswith(tuple(pattern[1:] for pattern in _PARQUET))
+def is_parquet(name: str) -> bool:
+    """Return whether a file has the name of a Parquet file."""
+    return name.lower().endswith(tuple(pattern[1:] for pattern in _PARQUET))
 
 
 @contextmanager

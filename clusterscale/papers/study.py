@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Strict, model_validator
 
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import ConfigModel, Count
+from clusterscale.contracts import ConfigModel, Count, OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.papers.published import Claim, PublishedNumbers
 from clusterscale.recovery import RecoveryPlan
-from clusterscale.registry import OptionalUnique
 from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import choices
 

@@ -19,7 +19,7 @@ from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, resolve_release
 from clusterscale.tables import ENDINGS, URI_FIELDS, read_table
 
-__all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
+__all__ = ["Catalogue", "Problem", "expand", "find_releases"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,26 +201,8 @@ class Catalogue:
 
     def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
         raw = read_table(entry.counts, entry.table_format)
-        members = read_file(entry.members) if entry.members else b""
+        members = storage.read_file(entry.members) if entry.members else b""
         return resolve_release(entry, raw, self.cube_of(entry), members)
-
-
-def read_file(uri: str) -> bytes:
-    """Return the bytes of a file that a user named.
-
-    Raises
-    ------
-    MissingError
-        If there is no such file.
-    FormatError
-        If it is a folder.
-    StoreError
-        If it cannot be read.
-    """
-    try:
-        return storage.read(uri)
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingError(f"{uri}: there is no such file") from None
 
 
 def _read_cache(uri: str) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from importlib.metadata import version
 from math import nan
 
 from clusterscale import storage, study
-from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
+from clusterscale.consistency import CheckResult, PublishedTable, check_table, create_checks
 from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.metrics import Drift
-from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
+from clusterscale.reaudit.catalogue import Catalogue, Problem
 from clusterscale.reaudit.known_counts import find_faults, make_table
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe, key_of
 from clusterscale.reaudit.members import NO_MEMBERS, read_members
@@ -185,7 +185,7 @@ class Reaudit:
             content = self._catalogue.read(release)
             cube, members = self._catalogue.cube_of(release), NO_MEMBERS
             if release.members:
-                table = read_file(release.members)
+                table = storage.read_file(release.members)
                 members = read_members(table, release.members, cube, release.group_size)
             analysis = ReleaseAnalysis(release, content, members, cube, self._plan)
             study.run(analysis, cube, store.uri, executor, memory=memory, on_progress=tell).close()
@@ -213,7 +213,7 @@ class Reaudit:
     ) -> list[CheckResult]:
         """Check a release against earlier releases of the same epochs."""
         table = make_table(release, store.content(), record.bounds)
-        comparing = [check for check in map(CHECKS.create, CHECKS) if check.compares]
+        comparing = create_checks(compares=True)
         others = list(self._others(release, record.cube))
         return check_table(table, others, comparing, seed=self._plan.audit.seed)
 

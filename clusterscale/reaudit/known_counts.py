@@ -13,12 +13,12 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.release_scoring import VALUES
 from clusterscale.consistency import (
-    CHECKS,
     CheckResult,
     NamedRelease,
     PublishedTable,
     check_table,
     check_together,
+    create_checks,
 )
 from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
 from clusterscale.cube.blocks import Range
@@ -115,7 +115,7 @@ def _check(task: TableTask, known: KnownCounts) -> tuple[tuple[CheckResult, ...]
     counts = known.counts(complete=complete)
     limits = None if release.mechanism.trace_steps else known.limits(release.group_size)
     table = make_table(release, read_content(task.uri), known.bounds, counts, limits)
-    checks = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
+    checks = create_checks(compares=False)
     return tuple(check_table(table, [], checks, seed=task.source.seed)), known.bounds
 
 
@@ -125,7 +125,7 @@ def find_faults(release: ResolvedRelease, content: Content, seed: int) -> str:
     (found,) = check_together(
         [NamedRelease(release.name, raw)],
         [],
-        [check for check in map(CHECKS.create, CHECKS) if not check.compares],
+        create_checks(compares=False),
         mechanism=release.mechanism,
         group_size=release.group_size,
         seed=seed,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
-from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
+from clusterscale.contracts import (
+    ConfigModel,
+    Count,
+    Mechanism,
+    NonEmptyUnique,
+    OptionalUnique,
+    Share,
+)
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.html_tables import list_facts
@@ -16,7 +23,6 @@ from clusterscale.mechanisms.base import Exact
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import STRATEGIES
-from clusterscale.registry import NonEmptyUnique, OptionalUnique
 
 __all__ = ["RecoveryPlan"]
 

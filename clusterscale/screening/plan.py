@@ -12,11 +12,10 @@ from pydantic import AfterValidator, Field, Strict
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.closed_form import Diagonal, Projection
 from clusterscale.attacks.likelihood import Likelihood
-from clusterscale.contracts import ConfigModel, Count, Mechanism, TraceStep, hash_of
+from clusterscale.contracts import ConfigModel, Count, Mechanism, TraceStep, distinct, hash_of
 from clusterscale.contracts.evidence import CellwiseAttack
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
-from clusterscale.registry import distinct
 
 __all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "ScreenSetting"]
 

@@ -9,6 +9,7 @@ from clusterscale.storage.files import (
     put,
     put_new,
     read,
+    read_file,
     remove,
     size,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "put",
     "put_new",
     "read",
+    "read_file",
     "remove",
     "size",
 ]

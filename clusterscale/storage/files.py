@@ -10,7 +10,7 @@ from typing import Any
 
 import fsspec
 
-from clusterscale.errors import FormatError, StoreError
+from clusterscale.errors import FormatError, MissingError, StoreError
 from clusterscale.storage.address import (
     LARGEST,
     check_address,
@@ -22,7 +22,8 @@ from clusterscale.storage.chunk_store import flush
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write
 
-__all__ = ["exists", "list_names", "open_file", "put", "put_new", "read", "remove", "size"]
+__all__ = ["exists", "list_names", "open_file", "put", "put_new", "read", "read_file", "remove"]
+__all__ += ["size"]
 
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
@@ -164,6 +165,34 @@ def open_file(
         As :func:`~clusterscale.storage.address.check_address`.
     """
     return fsspec.open(check_address(uri), mode, compression=compression, expand=False)
+
+
+def read_file(uri: str) -> bytes:
+    """Return the bytes of a file that a user named.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bytes
+        All of it.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    FormatError
+        If it is a folder.
+    StoreError
+        If it cannot be read.
+    """
+    try:
+        return read(uri)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingError(f"{uri}: there is no such file") from None
 
 
 def put(uri: str, content: bytes) -> None:

@@ -118,6 +118,12 @@ def find_damage(uri: str, *, growing: bool = False) -> dict[str, str] | None:
     DamagedError
         If the manifest itself is damaged.
     """
+    compared = _compare(uri, growing=growing)
+    return None if compared is None else compared[1]
+
+
+def _compare(uri: str, *, growing: bool = False) -> tuple[set[str], dict[str, str]] | None:
+    """Return the files that a manifest lists, and what is wrong with each that is damaged."""
     try:
         group = _load(read(f"{uri}/{MANIFEST}"))
         listed = digests_of(from_sealed(json.dumps(group["attributes"]).encode()), "files")
@@ -132,11 +138,11 @@ def find_damage(uri: str, *, growing: bool = False) -> dict[str, str] | None:
     }
     if not growing:
         damage |= {path: "does not belong there" for path in sorted(present - listed.keys())}
-    return damage
+    return set(listed), damage
 
 
-def check(uri: str) -> None:
-    """Check every file of a folder against its manifest.
+def check(uri: str) -> set[str]:
+    """Check every file of a folder against its manifest, and return their paths.
 
     Raises
     ------
@@ -144,11 +150,13 @@ def check(uri: str) -> None:
         If one is missing, differs or does not belong there, or if there is no manifest. Names the
         file, and says what repairs it.
     """
-    damage = find_damage(uri)
-    if damage is None:
+    compared = _compare(uri)
+    if compared is None:
         raise DamagedError(f"{uri}/{MANIFEST} is missing; {REMEDY}")
+    listed, damage = compared
     for path, what in damage.items():
         raise DamagedError(f"{uri}/{path} {what}; {REMEDY}")
+    return listed
 
 
 def is_intact(uri: str) -> bool:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["TableStore", "attributes_of", "create_table", "is_table", "open_sealed", "open_table"]
-__all__ += ["seal_table"]
+__all__ += ["TIME_ATTRIBUTES", "seal_table"]
 
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str, "M": np.int64}
-_TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}  # of kind M
+TIME_ATTRIBUTES = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
+"""Attributes of an array of whole seconds that xarray reads as times."""
 
 
 class TableStore:
@@ -171,7 +172,7 @@ def create_table(
             attributes={
                 "long_name": variable.long_name,
                 **({"units": variable.units} if variable.units else {}),
-                **(_TIME if variable.kinds == "M" else {}),
+                **(TIME_ATTRIBUTES if variable.kinds == "M" else {}),
             },
         )
         if name in columns and len(columns[name]):
@@ -272,8 +273,7 @@ def open_sealed(uri: str, variables: Mapping[str, Variable]) -> xr.Dataset:
     FormatError
         If the dataset does not match ``variables``.
     """
-    manifest.check(uri)
-    present = manifest.list_files(uri)
+    present = manifest.check(uri)
     for _, chunks in _arrays(open_group(uri)):
         for lost in sorted(chunks.keys() - present):
             raise DamagedError(f"{uri}/{lost} is missing; {manifest.REMEDY}")

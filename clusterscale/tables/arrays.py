@@ -20,9 +20,10 @@ from clusterscale.errors import (
     StoreError,
 )
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.result_table import TIME_ATTRIBUTES
 from clusterscale.tables.beside import describe
 from clusterscale.tables.content import PublishedTotals, RawRelease, TableFormat
-from clusterscale.tables.metadata import URI_FIELDS, read_metadata
+from clusterscale.tables.metadata import read_metadata
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +33,6 @@ __all__ = ["ArrayStore"]
 _NETCDF = (".nc", ".nc4", ".netcdf")
 _DIMS = ("roi", "epoch")
 _SECONDS = "datetime64[s]"
-_TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
 
 
@@ -61,9 +61,7 @@ class ArrayStore(TableFormat):
                 values = _numbers(array.values, f"{uri}: {name}")
                 totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
                 rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
-                attributes = {**dataset.attrs, **array.attrs}
-                metadata = read_metadata(attributes, uri)
-                uris = {key: str(attributes[key]) for key in URI_FIELDS if key in attributes}
+                metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
         except (MemoryError, FormatError, InputError, StoreError):
             raise
         except Exception as error:
@@ -101,7 +99,7 @@ def _write_zarr(uri: str, variables: dict[str, Any], attributes: dict[str, Any])
                 dtype=str if numbers.dtype == object else numbers.dtype,
                 fill_value=np.nan if numbers.dtype.kind == "f" else None,
                 dimension_names=dims,
-                attributes=_TIME if times else {},
+                attributes=TIME_ATTRIBUTES if times else {},
             )
             if numbers.size:
                 array[:] = numbers

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from clusterscale import storage
 from clusterscale.errors import FormatError
 from clusterscale.ingest.sources import File
-from clusterscale.ingest.tables import open_parquet
-from clusterscale.tables.metadata import URI_FIELDS, ReleaseMetadata, read_metadata
+from clusterscale.ingest.tables import is_parquet, open_parquet
+from clusterscale.tables.metadata import ReleaseMetadata, read_metadata
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["beside", "describe", "read_beside", "write_beside"]
 
 _NOTES = "clusterscale"
-_PARQUET = (".parquet", ".parq", ".pq")
 
 
 def beside(uri: str) -> str:
@@ -38,7 +37,7 @@ def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
         If a field is invalid.
     """
     attributes: Any = None
-    if uri.lower().endswith(_PARQUET):
+    if is_parquet(uri):
         attributes, where = _in_parquet(uri), uri
     else:
         where = beside(uri)
@@ -50,8 +49,7 @@ def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
     notes = notes.get(_NOTES, {}) if isinstance(notes, dict) else None
     if not isinstance(notes, dict):
         raise FormatError(f"{where}: `notes` should be a mapping with {_NOTES!r}")
-    uris = {key: str(notes[key]) for key in URI_FIELDS if key in notes}
-    return read_metadata(notes, where), uris
+    return read_metadata(notes, where)
 
 
 def _in_parquet(uri: str) -> Any:
@@ -79,7 +77,7 @@ def describe(metadata: ReleaseMetadata) -> dict[str, Any]:
 def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> None:
     """Write a table as Parquet or CSV, by the ending of ``uri``, with its metadata."""
     notes = describe(metadata)
-    if uri.lower().endswith(_PARQUET):
+    if is_parquet(uri):
         import pyarrow as pa
         import pyarrow.parquet as pq
 

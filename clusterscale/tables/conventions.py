@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from clusterscale.ingest.records import Delimiter, Zone
-from clusterscale.tables.long import Codes, LongTable
+from clusterscale.tables.long import LongTable
+from clusterscale.tables.text import Codes
 from clusterscale.tables.values import HIDDEN
 
 __all__ = ["FlowDataFrame", "FlowKit", "Mds", "Mitma", "Multimno", "SdmxCsv"]

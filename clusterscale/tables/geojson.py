@@ -10,23 +10,20 @@ import pyarrow as pa
 from pydantic import model_validator
 
 from clusterscale import storage
-from clusterscale.cube.calendar import parse_step
-from clusterscale.errors import InputError, MissingError, SourceError
-from clusterscale.ingest.records import Zone
+from clusterscale.errors import InputError, SourceError
 from clusterscale.tables.beside import describe
-from clusterscale.tables.content import PublishedTotals, RawRelease, TableFormat
-from clusterscale.tables.long import Codes, Step, _shown
-from clusterscale.tables.metadata import URI_FIELDS, read_metadata
-from clusterscale.tables.rows import Rows, lay_out
-from clusterscale.tables.values import HIDDEN, Clock, Spot, decode_values
+from clusterscale.tables.content import RawRelease
+from clusterscale.tables.metadata import read_metadata
+from clusterscale.tables.rows import Rows
+from clusterscale.tables.text import TextTable
+from clusterscale.tables.values import Clock, Spot, decode_values
 
 __all__ = ["GeoJsonTable"]
 
 _NOTES = "clusterscale"
-_NO_ZONE = "its features have no property that is a time"
 
 
-class GeoJsonTable(TableFormat):
+class GeoJsonTable(TextTable):
     """A GeoJSON FeatureCollection (RFC 7946) of zones; their geometry is not used.
 
     Each feature is a zone whose properties are named by times; or, if ``time`` is set, a zone at
@@ -40,30 +37,15 @@ class GeoJsonTable(TableFormat):
         Property with the time, e.g. ``datetime``; by default properties are named by times.
     count
         Property with the value, if ``time`` is set, e.g. ``population``.
-    hidden
-        Values that stand for a hidden one, e.g. ``['-1']``; null and "<5" always do.
     absent
         What cells without a value are, e.g. ``hidden``; by default an error.
-    timezone
-        Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
-    time_format
-        Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
-    slots
-        Whether times are numbers of epochs.
-    step
-        Length of an epoch, e.g. ``1h``; by default the shortest time between two.
     """
 
     name: Literal["geojson"] = "geojson"
     place: str = "id"
     time: str | None = None
     count: str | None = None
-    hidden: Codes = HIDDEN
     absent: Literal["zero", "hidden"] | None = None
-    timezone: Zone | None = None
-    time_format: str | None = None
-    slots: bool = False
-    step: Step | None = None
 
     accepts: ClassVar[str] = "a GeoJSON FeatureCollection"
 
@@ -77,40 +59,33 @@ class GeoJsonTable(TableFormat):
         """Return the values of the zones; metadata are a member of the collection."""
         collection = self._load(uri)
         cells = list(self._cells(collection["features"], uri))
-        clock = Clock(self.timezone, self.time_format, self.slots)
         known: dict[str, int] = {}
         place = np.array([known.setdefault(name, len(known)) for name, _, _ in cells], np.int64)
         spot = Spot(uri, 1, "value")
         times = pa.array([time for _, time, _ in cells], pa.string())
-        seconds = clock.decode("time", times, None, spot=spot)
+        seconds = self.clock.decode("time", times, None, spot=spot)
         texts = pa.array([value for _, _, value in cells], pa.string())
         values = decode_values(
             "value", texts, None, hidden=self.hidden, hidden_status=(), comma=False, spot=spot
         )
         flags = np.zeros(len(cells), np.bool_)
         rows = Rows(list(known), place, seconds, flags, values, self.slots, uri)
-        step = None if self.step is None else parse_step(self.step)
-        table = lay_out(rows, step=step, absent=self.absent, add_up=False)
+        table = self.lay_out(rows, absent=self.absent)
         notes = collection.get(_NOTES, {})
         if not isinstance(notes, dict):
             raise SourceError(f"{uri}: {_NOTES} should be a mapping")
-        uris = {key: str(notes[key]) for key in URI_FIELDS if key in notes}
-        metadata = read_metadata(notes, uri)
-        return RawRelease(
-            table.values, table.places, table.epochs, PublishedTotals(), metadata, uris
-        )
+        metadata, uris = read_metadata(notes, uri)
+        return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write zones without a geometry; hidden values are null, times in UTC."""
-        if release.rois is None or release.epochs is None:
-            raise InputError("zones need the names of places and the times of epochs")
+        places, times = self.names_of(release)
         if release.totals.roi is not None or release.totals.epoch is not None:
             raise InputError(f"{uri}: GeoJSON has no place for totals")
-        times = [str(time) for time in _shown(release.epochs)]
         features = []
-        for name, series in zip(release.rois, release.values.tolist(), strict=True):
+        for name, series in zip(places, release.values.tolist(), strict=True):
             shown = {
-                time: None if value != value else value
+                str(time): None if value != value else value
                 for time, value in zip(times, series, strict=True)
             }
             zone = {"type": "Feature", "geometry": None}
@@ -130,10 +105,9 @@ class GeoJsonTable(TableFormat):
         return {"properties": {self.place: name, **properties}}
 
     def _load(self, uri: str) -> dict[str, Any]:
-        if not storage.exists(uri):
-            raise MissingError(f"{uri}: there is no such file")
+        content = storage.read_file(uri)
         try:
-            collection = json.loads(storage.read(uri))
+            collection = json.loads(content)
         except (ValueError, RecursionError):
             raise SourceError(f"{uri} is not JSON") from None
         found: dict[str, Any] = collection if isinstance(collection, dict) else {}
@@ -160,7 +134,10 @@ class GeoJsonTable(TableFormat):
                 continue
             found = [key for key in properties if key != self.place and self._is_time(key)]
             if not found:
-                raise SourceError(f"{uri}: feature {number}: {_NO_ZONE}; set `time` and `count`")
+                raise SourceError(
+                    f"{uri}: feature {number}: its features have no property that is a time; set "
+                    "`time` and `count`"
+                )
             for key in found:
                 yield str(name), key, _text(properties[key])
 

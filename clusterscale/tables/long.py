@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Strict, model_validator
+from pydantic import model_validator
 
 from clusterscale.contracts import Ints
-from clusterscale.cube.calendar import parse_step
-from clusterscale.errors import InputError, SourceError
+from clusterscale.errors import SourceError
 from clusterscale.ingest import decode
 from clusterscale.ingest import tables as columns
 from clusterscale.ingest.decode import ARROW, Ids
-from clusterscale.ingest.records import Delimiter, Zone
+from clusterscale.ingest.records import Delimiter
 from clusterscale.tables.beside import read_beside, write_beside
-from clusterscale.tables.content import RawRelease, TableFormat
-from clusterscale.tables.rows import Rows, lay_out
-from clusterscale.tables.values import HIDDEN, HIDDEN_STATUS, Clock, Spot, decode_values, text_of
+from clusterscale.tables.content import RawRelease
+from clusterscale.tables.rows import Rows
+from clusterscale.tables.text import TOTAL, Codes, TextTable
+from clusterscale.tables.values import HIDDEN_STATUS, Spot, decode_values, text_of
 
-__all__ = ["TOTAL", "Codes", "LongTable", "Step"]
+__all__ = ["LongTable"]
 
-TOTAL = "Total"
 _PIECE = 1 << 26  # bytes of text read at a time
 
 
-def _step(text: str) -> str:
-    try:
-        parse_step(text)
-    except InputError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
-Step = Annotated[str, AfterValidator(_step)]
-Codes = Annotated[tuple[str, ...], Strict(False)]
-
-
-class LongTable(TableFormat):
+class LongTable(TextTable):
     """CSV or Parquet with a row per place and time: a file, or a folder of one kind.
 
     Parquet may have other columns too, such as the geometry of GeoParquet. Cells are hidden by a
@@ -63,8 +50,6 @@ class LongTable(TableFormat):
         Column with the published value, e.g. ``population``.
     status
         Column that says whether a value is hidden, e.g. ``status``.
-    hidden
-        Values that stand for a hidden one, e.g. ``['-1']``; "<5" and the like always do.
     hidden_status
         Statuses of hidden values, e.g. ``[c]``.
     absent
@@ -74,14 +59,6 @@ class LongTable(TableFormat):
         times, e.g. ``Total``.
     add_rows
         Whether several rows of one place and time are added, such as those of age groups.
-    timezone
-        Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
-    time_format
-        Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
-    slots
-        Whether times are numbers of epochs.
-    step
-        Length of an epoch, e.g. ``1h``; by default the shortest time between two.
     delimiter
         Field separator of a CSV file.
     decimal_comma
@@ -96,15 +73,10 @@ class LongTable(TableFormat):
     hour: str | None = None
     count: str = "count"
     status: str | None = None
-    hidden: Codes = HIDDEN
     hidden_status: Codes = HIDDEN_STATUS
     absent: Literal["zero", "hidden"] | None = None
     total: str | None = None
     add_rows: bool = False
-    timezone: Zone | None = None
-    time_format: str | None = None
-    slots: bool = False
-    step: Step | None = None
     delimiter: Delimiter = ","
     decimal_comma: bool = False
 
@@ -124,8 +96,7 @@ class LongTable(TableFormat):
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
         rows = self._collect(uri)
-        step = None if self.step is None else parse_step(self.step)
-        table = lay_out(rows, step=step, absent=self.absent, add_up=self.add_rows)
+        table = self.lay_out(rows, absent=self.absent, add_up=self.add_rows)
         metadata, uris = read_beside(uri)
         return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
 
@@ -135,11 +106,8 @@ class LongTable(TableFormat):
 
     def to_frame(self, release: RawRelease) -> pd.DataFrame:
         """Return the rows of a release, with columns as these settings name them."""
-        if release.rois is None or release.epochs is None:
-            raise InputError("a long table needs the names of places and the times of epochs")
-        times = _shown(release.epochs)
+        (places, times), total = self.names_of(release), self.total or TOTAL
         table: dict[str, Any] = {}
-        places, total = list(release.rois), self.total or TOTAL
         parts = [(places, times, release.values)]
         if release.totals.roi is not None:
             parts.append((places, [total], release.totals.roi[:, None]))
@@ -165,8 +133,7 @@ class LongTable(TableFormat):
         for piece in columns.pieces(uri, _PIECE):
             if piece.file.name != file:
                 file, row = piece.file.name, 0
-            is_text = not file.lower().endswith((".parquet", ".parq", ".pq"))
-            unit, above = ("line", 2) if is_text else ("row", 1)
+            unit, above = ("row", 1) if columns.is_parquet(file) else ("line", 2)
             for batch in columns.batches(piece, self._columns(), delimiter=self.delimiter):
                 if batch.malformed.count:
                     raise SourceError(
@@ -197,10 +164,11 @@ class LongTable(TableFormat):
             if all_times.any():  # any valid time takes its place
                 others = np.flatnonzero(~all_times)
                 if not len(others):
-                    return self._only_totals(spot)
+                    raise SourceError(
+                        f"{spot.file}: {spot.unit}s from {spot.first:,} on are only totals"
+                    )
                 time = texts.take(pa.array(np.where(all_times, others[0], np.arange(len(texts)))))
-        clock = Clock(self.timezone, self.time_format, self.slots)
-        seconds = clock.decode(self.time, time, hours, spot=spot)
+        seconds = self.clock.decode(self.time, time, hours, spot=spot)
         values = decode_values(
             self.count,
             raw[self.count],
@@ -211,9 +179,6 @@ class LongTable(TableFormat):
             spot=spot,
         )
         return place, seconds, all_times, values
-
-    def _only_totals(self, spot: Spot) -> tuple[NDArray[Any], ...]:
-        raise SourceError(f"{spot.file}: {spot.unit}s from {spot.first:,} on are only totals")
 
     def _places(self, raw: dict[str, Any], names: dict[str, int], spot: Spot) -> Ints:
         """Return the codes of the places of rows; −1 for totals."""
@@ -234,10 +199,3 @@ def _names(name: str, raw: Any, spot: Spot) -> Ids:
     if found.bad.any():
         raise SourceError(f"{spot.name(int(np.argmax(found.bad)), name)}: the name is missing")
     return found
-
-
-def _shown(epochs: NDArray[Any]) -> list[Any]:
-    """Return epochs as ISO text in UTC, or as whole numbers."""
-    if epochs.dtype.kind == "M":
-        return [f"{time}Z" for time in np.datetime_as_string(epochs, unit="s")]
-    return [int(number) for number in epochs]

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import numpy as np
 from pydantic import Field, Strict, ValidationError, model_validator
 
-from clusterscale.contracts import ConfigModel, Count, Mechanism
+from clusterscale.contracts import ConfigModel, Count, Mechanism, OptionalUnique
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.registry import OptionalUnique
 from clusterscale.validation_messages import explain
 
 __all__ = ["URI_FIELDS", "DeclaredMechanism", "First", "ReleaseMetadata", "Size", "read_metadata"]
@@ -86,8 +85,10 @@ class ReleaseMetadata(ConfigModel):
         return theirs | mine
 
 
-def read_metadata(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
-    """Return the metadata among the attributes of a store or of a description beside a file.
+def read_metadata(
+    attributes: Mapping[str, Any], uri: str
+) -> tuple[ReleaseMetadata, dict[str, str]]:
+    """Return the metadata, and the URIs by field, among the attributes that are beside values.
 
     Raises
     ------
@@ -104,8 +105,9 @@ def read_metadata(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
         fields["null_roi"] = bool(fields["null_roi"])
     if isinstance(fields.get("observed"), int):
         fields["observed"] = (fields["observed"],)
+    uris = {key: str(attributes[key]) for key in URI_FIELDS if key in attributes}
     try:
-        return ReleaseMetadata.model_validate(fields)
+        return ReleaseMetadata.model_validate(fields), uris
     except ValidationError as error:
         lines = explain(error, ReleaseMetadata).splitlines()
         raise ConfigError("\n".join(f"{uri}: attribute {line}" for line in lines)) from None

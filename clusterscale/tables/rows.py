@@ -103,8 +103,7 @@ def lay_out(rows: Rows, *, step: int | None, absent: str | None, add_up: bool) -
     place = np.where(rows.place < 0, n_places, rank[rows.place])
     _check_epochs(rows, epoch, n_epochs)
     shape = (n_places + 1, n_epochs + 1)  # the last of each are totals
-    values = _fill(rows, place * shape[1] + epoch, shape, add_up)
-    table, given = values
+    table, given = _fill(rows, place * shape[1] + epoch, shape, add_up)
     cells, present = table[:-1, :-1], given[:-1, :-1]
     if not present.all():
         cells = _absent(rows, cells, present, absent, order, first, step)

@@ -26,8 +26,8 @@ HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", 
 HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
 """Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
 
-_BELOW = re.compile(r"^<\s*=?\s*\d+$")
-_DAY = r"^\d{4}-\d{2}-\d{2}$"
+_BELOW = r"^<\s*=?\s*\d+$"
+_DAY = r"^(\d{4}-\d{2}-\d{2})$"
 _EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
 
 
@@ -45,20 +45,8 @@ class Spot:
 
 
 def text_of(raw: Any) -> Any:
-    """Return a column as trimmed Arrow strings; null and bytes that are not UTF-8 are null."""
-    plain = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
-    try:
-        return pc.utf8_trim_whitespace(plain.cast(pa.string()))
-    except pa.ArrowInvalid:
-        decoded = [_decoded(value) for value in plain.to_pylist()]
-        return pc.utf8_trim_whitespace(pa.array(decoded, pa.string()))
-
-
-def _decoded(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return "\ufffd"
+    """Return a column as trimmed Arrow strings; bytes that are not UTF-8 are no empty text."""
+    return pc.utf8_trim_whitespace(decode.text(decode.plain(raw), undecodable="\ufffd"))
 
 
 def decode_values(
@@ -94,7 +82,7 @@ def decode_values(
         If a value is no number, is infinite, or is given although its status says that it is
         hidden.
     """
-    plain = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+    plain = decode.plain(raw)
     if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
         values = np.array(decode.numbers(name, plain, where=spot.file).values)
         empty = np.isnan(values)
@@ -103,7 +91,7 @@ def decode_values(
         texts = None
     else:
         texts = text_of(plain)
-        empty = _among(texts, hidden) | _matches(texts, _BELOW.pattern)
+        empty = _among(texts, hidden) | _matches(texts, _BELOW)
         numbers = pc.replace_substring(texts, ",", ".") if comma else texts
         numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), numbers)
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
@@ -172,14 +160,14 @@ class Clock:
             If a time cannot be read.
         """
         if self.slots:
-            return self._whole(name, raw, spot, 0)
+            return self._whole(name, raw, spot)
         if hours is not None or self.format is not None:
             return self._local(name, raw, hours, spot)
-        plain = raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+        plain = decode.plain(raw)
         if pa.types.is_date(plain.type):
             plain = plain.cast(pa.string())
         if pa.types.is_string(plain.type) or pa.types.is_binary(plain.type):
-            plain = pc.replace_substring_regex(text_of(plain), f"({_DAY[1:-1]})$", r"\1T00:00")
+            plain = pc.replace_substring_regex(text_of(plain), _DAY, r"\1T00:00")
         times = decode.times(name, plain, timezone=self.timezone, where=spot.file)
         seconds = times.values
         if np.isnan(seconds).any():
@@ -197,14 +185,14 @@ class Clock:
             )
         return seconds.astype(np.int64)
 
-    def _whole(self, name: str, raw: Any, spot: Spot, least: int) -> Ints:
+    def _whole(self, name: str, raw: Any, spot: Spot) -> Ints:
         numbers = decode.numbers(name, raw, where=spot.file)
         wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
-        wrong |= ~(numbers.values >= least)
+        wrong |= ~(numbers.values >= 0)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise SourceError(
-                f"{spot.name(row, name)}: the value is not a whole number of at least {least}"
+                f"{spot.name(row, name)}: the value is not a whole number of at least 0"
             )
         return numbers.values.astype(np.int64)
 
@@ -222,7 +210,7 @@ class Clock:
             how = f"in the format {self.format}" if self.format else "an ISO date"
             raise SourceError(f"{spot.name(row, name)}: {quote(texts[row])} is not {how}")
         if hours is not None:
-            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot, 0), unit="h")
+            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot), unit="h")
         zoned = stamps.dt.tz_localize(
             self.timezone, ambiguous=np.ones(len(stamps), np.bool_), nonexistent="NaT"
         )

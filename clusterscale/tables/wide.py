@@ -11,38 +11,27 @@ import pandas as pd
 import pyarrow as pa
 
 from clusterscale import storage
-from clusterscale.cube.calendar import parse_step
-from clusterscale.errors import InputError, MissingError, SourceError
-from clusterscale.ingest.records import Delimiter, Zone
+from clusterscale.errors import SourceError
+from clusterscale.ingest.records import Delimiter
 from clusterscale.tables.beside import read_beside, write_beside
-from clusterscale.tables.content import RawRelease, TableFormat
-from clusterscale.tables.long import TOTAL, Codes, Step, _shown
-from clusterscale.tables.rows import Rows, lay_out
-from clusterscale.tables.values import HIDDEN, Clock, Spot, decode_values
+from clusterscale.tables.content import RawRelease
+from clusterscale.tables.rows import Rows
+from clusterscale.tables.text import TOTAL, TextTable
+from clusterscale.tables.values import Spot, decode_values
 from clusterscale.validation_messages import plural, quote
 
 __all__ = ["WideTable"]
 
 
-class WideTable(TableFormat):
+class WideTable(TextTable):
     """A CSV file of places and times: the first row names the times, the first column the places.
 
     Attributes
     ----------
     times
         Whether times name the ``columns`` or the ``rows``; places name the others.
-    hidden
-        Values that stand for a hidden one, e.g. ``['-1']``; "<5" and the like always do.
     total
         Name of the row and of the column with totals, e.g. ``Total``.
-    timezone
-        Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
-    time_format
-        Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
-    slots
-        Whether times are numbers of epochs.
-    step
-        Length of an epoch, e.g. ``1h``; by default the shortest time between two.
     delimiter
         Field separator.
     decimal_comma
@@ -51,12 +40,7 @@ class WideTable(TableFormat):
 
     name: Literal["wide"] = "wide"
     times: Literal["columns", "rows"] = "columns"
-    hidden: Codes = HIDDEN
     total: str | None = None
-    timezone: Zone | None = None
-    time_format: str | None = None
-    slots: bool = False
-    step: Step | None = None
     delimiter: Delimiter = ","
     decimal_comma: bool = False
 
@@ -67,9 +51,8 @@ class WideTable(TableFormat):
         lines = self._lines(uri)
         top, left = lines[0][1:], [line[0] for line in lines[1:]]
         cells = np.array([line[1:] for line in lines[1:]], object)
-        clock = Clock(self.timezone, self.time_format, self.slots)
         stamps, names = (top, left) if self.times == "columns" else (left, top)
-        seconds, all_times = self._times(clock, stamps, uri)
+        seconds, all_times = self._times(stamps, uri)
         values = np.stack(
             [
                 decode_values(
@@ -88,18 +71,15 @@ class WideTable(TableFormat):
         if self.times == "rows":
             values = values.T
         rows = self._rows(names, seconds, all_times, values, uri)
-        step = None if self.step is None else parse_step(self.step)
-        table = lay_out(rows, step=step, absent=None, add_up=False)
+        table = self.lay_out(rows)
         metadata, uris = read_beside(uri)
         return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV file; hidden values are empty, times in UTC."""
-        if release.rois is None or release.epochs is None:
-            raise InputError("a wide table needs the names of places and the times of epochs")
-        times, total = list(map(str, _shown(release.epochs))), self.total or TOTAL
-        table = pd.DataFrame(release.values, columns=times)
-        table.insert(0, "place", list(release.rois))
+        (places, times), total = self.names_of(release), self.total or TOTAL
+        table = pd.DataFrame(release.values, columns=list(map(str, times)))
+        table.insert(0, "place", places)
         if release.totals.roi is not None:
             table[total] = release.totals.roi
         if release.totals.epoch is not None:
@@ -111,10 +91,9 @@ class WideTable(TableFormat):
         write_beside(uri, table, release.metadata)
 
     def _lines(self, uri: str) -> list[list[str]]:
-        if not storage.exists(uri):
-            raise MissingError(f"{uri}: there is no such file")
+        content = storage.read_file(uri)
         try:
-            text = storage.read(uri).decode("utf-8-sig")
+            text = content.decode("utf-8-sig")
             reader = csv.reader(
                 io.StringIO(text, newline=""), delimiter=self.delimiter, strict=True
             )
@@ -136,7 +115,7 @@ class WideTable(TableFormat):
                 )
         return lines
 
-    def _times(self, clock: Clock, stamps: list[str], uri: str) -> tuple[Any, Any]:
+    def _times(self, stamps: list[str], uri: str) -> tuple[Any, Any]:
         """Return the times and which are the total over times."""
         where, unit = ("line 1", "column") if self.times == "columns" else ("column 1", "line")
         all_times = np.array([stamp == self.total for stamp in stamps])
@@ -146,7 +125,7 @@ class WideTable(TableFormat):
             raise SourceError(f"{uri}: {where} has no times")
         spot = Spot(uri, 2, unit)
         text = pa.array([stamps[i] for i in kept], pa.string())
-        seconds[kept] = clock.decode("time", text, None, spot=spot)
+        seconds[kept] = self.clock.decode("time", text, None, spot=spot)
         seconds[all_times] = seconds[kept[0]]
         return seconds, all_times
 
@@ -157,7 +136,6 @@ class WideTable(TableFormat):
         codes = [-1 if name == self.total else known.setdefault(name, len(known)) for name in names]
         place = np.repeat(np.array(codes, np.int64), len(seconds))
         time, flags = (np.tile(column, len(names)) for column in (seconds, all_times))
-        corner = (place < 0) & flags  # the total of totals tells nothing more
-        kept = ~corner
+        kept = (place >= 0) | ~flags  # the total of totals tells nothing more
         flat = values.ravel()[kept]
         return Rows(list(known), place[kept], time[kept], flags[kept], flat, self.slots, uri)

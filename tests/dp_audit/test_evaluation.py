@@ -120,7 +120,7 @@ def test_noise_below_zero_does_not_take_from_what_is_released(task):
 
 def test_a_release_that_cannot_be_measured_is_an_error_and_not_left_out(task, monkeypatch):
     monkeypatch.setattr(
-        "clusterscale.mechanisms.small_counts.SuppressSmall.release",
+        "clusterscale.mechanisms.suppression.SuppressSmall.release",
         lambda self, counts, **_: np.full(counts.shape, np.nan),
     )
     with pytest.raises(InputError, match=r"suppress_small\(below=3\): .* values are not finite"):

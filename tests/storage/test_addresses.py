@@ -25,8 +25,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.errors import FormatError, InputError, MissingError, PackageError
 from clusterscale.ingest import Events, GeoJson, read_points
 from clusterscale.reaudit import find_releases
-from clusterscale.reaudit.catalogue import read_file
-from clusterscale.storage import address
+from clusterscale.storage import address, read_file
 from clusterscale.storage.address import VARIABLE, check_address
 from clusterscale.storage.atomic import staged
 from clusterscale.tables import read_table
