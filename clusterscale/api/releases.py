@@ -217,7 +217,8 @@ def open_catalogue(chosen: ReleasesConfig, folder: str) -> Reaudit:
     from clusterscale.reaudit import Catalogue, Reaudit
 
     entries = chosen.entries()  # before a preset is written
-    listed = Catalogue(entries, chosen.cube.open().uri, f"{folder}/listed.json")
+    cube = None if chosen.cube is None else chosen.cube.open().uri
+    listed = Catalogue(entries, cube, f"{folder}/listed.json")
     return Reaudit(chosen.plan, listed, folder)
 
 

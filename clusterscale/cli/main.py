@@ -139,14 +139,16 @@ def check(config: ConfigFile = None) -> None:
     from clusterscale.storage import exists
 
     chosen = load_either(config)
-    if chosen.cube.preset is not None and not exists(chosen.cube.path):
+    source = chosen.cube
+    if source is not None and source.preset is not None and not exists(source.path):
         out.print("the config is valid; the run will write its cube")
         return
-    cube = chosen.cube.open()
+    cube = None if source is None else source.open()
     if not isinstance(chosen, Config):
         out.print("the config is valid")
         say_command("releases", "reaudit", str(config), "--list")
         return
+    assert cube is not None
     chosen.check(cube)
     out.print("the config is valid and fits the cube")
 

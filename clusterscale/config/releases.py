@@ -24,8 +24,9 @@ else:
 class ReleasesConfig(ReauditPlan):
     """A catalogue of releases, and the plan to audit each of them.
 
-    ``releases``: a list, or the path or URL of a folder or pattern. ``cube``: the cube that they
-    were computed from; an entry of the list may set another. ``members``: the table of users whose
+    ``releases``: a list, or the path or URL of a folder or pattern. ``cube``: traces of the people
+    that they count, or of some of these people; an entry of the list may set another. Without one,
+    people are simulated from the published values. ``members``: the table of users whose
     membership is known, in which ``{name}`` is replaced by the name of the release; an entry may
     set another. ``output``: folder of the ledger. The other keys are those of a
     :class:`~clusterscale.reaudit.ReauditPlan`.
@@ -36,7 +37,7 @@ class ReleasesConfig(ReauditPlan):
     Attributes
     ----------
     cube
-        Cube that releases were computed from, e.g. ``runs/cube.zarr``.
+        Traces of all or some of the people in the releases, e.g. ``runs/cube.zarr``.
     output
         Folder of the ledger: path or URL, e.g. ``runs/releases``.
     releases
@@ -49,7 +50,7 @@ class ReleasesConfig(ReauditPlan):
         Where tasks run.
     """
 
-    cube: Source
+    cube: Source | None = None
     output: Address
     releases: Entries | None = None
     members: Address | None = None

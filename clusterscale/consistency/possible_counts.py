@@ -44,16 +44,14 @@ class PossibleCounts(Check):
         most = np.minimum(most, np.where(known, table.counts, table.group_size))
         wrong = table.published & (np.maximum(stated[0], least) > np.minimum(stated[1], most))
         n, n_cells = int(wrong.sum()), int(table.published.sum())
-        text = (
-            f"all {n_cells:,} published values are possible for a group of "
-            f"{plural(table.group_size, 'known user')}"
-        )
+        whose = f"a group of {plural(table.group_size, 'user')}, as far as these are known"
+        text = f"all {n_cells:,} published values are possible for {whose}"
         if n:
             cell = np.unravel_index(np.argmax(wrong), wrong.shape)
             text = (
-                f"{n:,} of {n_cells:,} published values are impossible for a group of "
-                f"{plural(table.group_size, 'known user')}: {table.values[cell]:g} is published at "
-                f"ROI {cell[0]} and epoch {table.first_epoch + cell[1]}, where such a group has "
-                f"{least[cell]:,} to {most[cell]:,} visits"
+                f"{n:,} of {n_cells:,} published values are impossible for {whose}: "
+                f"{table.values[cell]:g} is published at ROI {cell[0]} and epoch "
+                f"{table.first_epoch + cell[1]}, where such a group has {least[cell]:,} to "
+                f"{most[cell]:,} visits"
             )
         return CheckResult.of_faults(self.name, n, n_cells, text)

@@ -16,6 +16,7 @@ from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
 from clusterscale.reaudit.entry import ReleaseEntry
+from clusterscale.reaudit.population import write_without_people
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, resolve_release
 from clusterscale.tables import ENDINGS, URI_FIELDS, read_table
 
@@ -122,12 +123,13 @@ class Catalogue:
     entries
         The releases, in order.
     cube
-        URI of the cube of releases whose entry does not name another.
+        URI of the cube of releases whose entry does not name another; None: there are no traces.
     cache
-        File of the cache; it may be removed, and is then written again.
+        File of the cache; it may be removed, and is then written again. Beside it are cubes without
+        people, with the ROIs and epochs of releases that have no other.
     """
 
-    def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str, cache: str) -> None:
+    def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str | None, cache: str) -> None:
         self._entries, self._cube, self._cache_uri = entries, cube, cache
         self._cache = _read_cache(cache)
         self._cubes: dict[str, TraceCube] = {}
@@ -135,6 +137,7 @@ class Catalogue:
     def cube_of(self, release: ResolvedRelease | ReleaseEntry) -> TraceCube:
         """Return the cube of a release; it is opened once."""
         uri = release.cube or self._cube
+        assert uri is not None  # a listed release has a cube, if only one without people
         if uri not in self._cubes:
             self._cubes[uri] = TraceCube(uri)
         return self._cubes[uri]
@@ -188,11 +191,20 @@ class Catalogue:
             except ValidationError:  # written by another version
                 pass
             else:
-                same_uris = all(getattr(release, at) == getattr(entry, at) for at in URI_FIELDS)
-                if same_uris and cached.get("behind") == (inputs := self._inputs(release)):
+                if self._same_uris(release, entry) and cached.get("behind") == (
+                    inputs := self._inputs(release)
+                ):
                     return key, release, inputs
         release, _ = self._resolve(entry)
         return key, release, self._inputs(release)
+
+    def _same_uris(self, release: ResolvedRelease, entry: ReleaseEntry) -> bool:
+        """Return whether a listed release has the URIs of its entry, or a cube without people."""
+        alone = entry.cube is None and self._cube is None
+        return all(
+            getattr(release, at) == getattr(entry, at) or (alone and at == "cube")
+            for at in URI_FIELDS
+        )
 
     def _inputs(self, release: ResolvedRelease) -> str:
         """Return the hash of a release's cube and members."""
@@ -202,6 +214,9 @@ class Catalogue:
     def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
         raw = read_table(entry.counts, entry.table_format)
         members = storage.read_file(entry.members) if entry.members else b""
+        if entry.cube is None and self._cube is None:
+            folder = self._cache_uri.rpartition("/")[0]
+            entry = entry.model_copy(update={"cube": write_without_people(folder, raw, entry)})
         return resolve_release(entry, raw, self.cube_of(entry), members)
 
 

@@ -27,6 +27,7 @@ from clusterscale.reaudit.policy_evaluation import (
     evaluate_policy,
     verdict_of,
 )
+from clusterscale.reaudit.population import complete_population
 from clusterscale.reaudit.release_analysis import ReleaseAnalysis, TasksFailedError
 from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
@@ -160,7 +161,7 @@ class Reaudit:
                 raise
             return Problem(name, self._with_findings(pending.release, error))
         if row.verdict == "error":
-            texts = [reason["text"] for reason in row.why if reason["level"] == "error"]
+            texts = [reason["text"] for reason in row.why if reason["level"] in ("error", "fail")]
             return Problem(name, InputError("; ".join(texts)))
         check()
         return self.ledger.append(row)
@@ -187,8 +188,16 @@ class Reaudit:
             if release.members:
                 table = storage.read_file(release.members)
                 members = read_members(table, release.members, cube, release.group_size)
-            analysis = ReleaseAnalysis(release, content, members, cube, self._plan)
-            study.run(analysis, cube, store.uri, executor, memory=memory, on_progress=tell).close()
+            people, population = cube, None
+            if release.n_people(cube.n_users) > cube.n_users:
+                population = complete_population(
+                    store.people, release, content, cube, self._plan.audit
+                )
+                people = population.cube
+            analysis = ReleaseAnalysis(release, content, members, cube, self._plan, population)
+            study.run(
+                analysis, people, store.uri, executor, memory=memory, on_progress=tell
+            ).close()
             record = store.record()
         assert record is not None
         return record
@@ -198,11 +207,11 @@ class Reaudit:
         store = self._store(pending.audit)
         results = store.results()
         label = find_mechanism(results, release.mechanism.id) or release.mechanism.label
-        exposures = exposures_of(results, store.screen(), label)
+        exposures = exposures_of(results, store.screen(), label).known(record.part)
         metrics = measure(results, exposures, label, exposed_above=policy.exposed_above)
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons = [
-            *evaluate_policy(policy, metrics, record.published),
+            *evaluate_policy(policy, metrics, record.published, record.part),
             *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
             *evaluate_change(policy, change.drift),
         ]
@@ -236,7 +245,8 @@ class Reaudit:
             if record is not None and record.cube == cube:
                 results = store.results()
                 label = find_mechanism(results, row.mechanism_id) or row.mechanism
-                last.append((row, exposures_of(results, store.screen(), label)))
+                exposures = exposures_of(results, store.screen(), label)
+                last.append((row, exposures.known(record.part)))
         return last
 
     def _store(self, audit: str) -> ReleaseStore:

@@ -38,6 +38,11 @@ INSIDE = "inside"
 
 
 Limits = tuple[NDArray[np.int64], NDArray[np.int64]]
+Checked = tuple[tuple[CheckResult, ...], Bounds | None]
+"""Results of all checks that need no other table, and the largest changes by one unit of data.
+
+None for these if the mechanism depends on the contributions of people who are not known.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +76,20 @@ class KnownCounts:
     bounds: Bounds
     n_users: int
 
-    def counts(self, *, complete: bool) -> Counts:
+    def counts(self, *, complete: bool, everyone: bool = True) -> Counts:
         """Return the true counts, −1 where they are not known, int32, shape (roi, epoch).
 
         If all members are known (``complete``), so are all counts. Otherwise a count is only known,
-        to be 0, where no user of the cube has a visit.
+        to be 0, where no user has a visit, if these users are ``everyone``.
         """
         if complete:
             return self.inside
-        return np.where(self.everyone == 0, np.int32(0), np.int32(-1))
+        return np.where((self.everyone == 0) & everyone, np.int32(0), np.int32(-1))
+
+    def limits_of_members(self, group_size: int, n_inside: int) -> Limits:
+        """Return the smallest and the largest possible count, given ``n_inside`` known members."""
+        inside = self.inside.astype(np.int64)
+        return inside, inside + (group_size - n_inside)
 
     def limits(self, group_size: int) -> Limits:
         """Return the smallest and the largest possible count of a group of these users."""
@@ -89,34 +99,40 @@ class KnownCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """A published table to check: the release, its traces, and the Zarr group of the table."""
+    """A published table to check: the release, its traces, and the Zarr group of the table.
+
+    ``everyone``: whether these are the traces of all people among whom the release counts.
+    """
 
     release: ResolvedRelease
     source: TraceSource
     uri: str
+    everyone: bool = True
 
 
 def check_alone(
     task: TableTask, users: Sequence[Range]
-) -> Reduction[TableTask, KnownTask, KnownCounts, tuple[tuple[CheckResult, ...], Bounds]]:
-    """Return the checks of one table as a reduction that counts over parts of the users.
-
-    Its result are the results of all checks that need no other table, and the largest changes of
-    the counts by one unit of data.
-    """
+) -> Reduction[TableTask, KnownTask, KnownCounts, Checked]:
+    """Return the checks of one table as a reduction that counts over parts of the users."""
     steps = task.release.mechanism.trace_steps
     parts = tuple(KnownTask(task.source, steps, part, task.uri) for part in users)
     return Reduction(task, parts, count_known, add_known, _check)
 
 
-def _check(task: TableTask, known: KnownCounts) -> tuple[tuple[CheckResult, ...], Bounds]:
-    release = task.release
-    complete = len(_inside(task.uri)) == release.group_size and not release.mechanism.trace_steps
-    counts = known.counts(complete=complete)
-    limits = None if release.mechanism.trace_steps else known.limits(release.group_size)
-    table = make_table(release, read_content(task.uri), known.bounds, counts, limits)
+def _check(task: TableTask, known: KnownCounts) -> Checked:
+    release, n_inside = task.release, len(_inside(task.uri))
+    complete = n_inside == release.group_size and not release.mechanism.trace_steps
+    counts = known.counts(complete=complete, everyone=task.everyone)
+    limits = None
+    if not release.mechanism.trace_steps and task.everyone:
+        limits = known.limits(release.group_size)
+    elif not release.mechanism.trace_steps:
+        limits = known.limits_of_members(release.group_size, n_inside)
+    some = not task.everyone and release.needs_largest_contribution
+    bounds = None if some else known.bounds
+    table = make_table(release, read_content(task.uri), bounds, counts, limits)
     checks = create_checks(compares=False)
-    return tuple(check_table(table, [], checks, seed=task.source.seed)), known.bounds
+    return tuple(check_table(table, [], checks, seed=task.source.seed)), bounds
 
 
 def find_faults(release: ResolvedRelease, content: Content, seed: int) -> str:
@@ -169,7 +185,7 @@ def read_content(uri: str) -> Content:
 def make_table(
     release: ResolvedRelease,
     content: Content,
-    bounds: Bounds,
+    bounds: Bounds | None,
     counts: Counts | None = None,
     limits: Limits | None = None,
 ) -> PublishedTable:
@@ -179,7 +195,7 @@ def make_table(
         name=release.name,
         values=content.values,
         group_size=release.group_size,
-        mechanism=release.mechanism.bind(bounds),
+        mechanism=release.mechanism if bounds is None else release.mechanism.bind(bounds),
         first_epoch=release.first,
         counts=unknown,
         roi_totals=content.totals.roi,

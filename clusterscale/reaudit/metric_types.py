@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clusterscale.audit.findings import Finding
 from clusterscale.contracts import Ints
+from clusterscale.reaudit.known_part import KnownPart
 
 __all__ = ["Exposures", "IntervalEstimate", "ReleaseMetrics", "UtilityValue"]
 
@@ -54,7 +55,7 @@ class Exposures:
     attack
         Label of the attack.
     everyone
-        True for all users that a screen counts, False for targets.
+        True for all users that a screen counts, False for targets, or known people among others.
     """
 
     users: Ints
@@ -63,6 +64,15 @@ class Exposures:
     high: Floats
     attack: str
     everyone: bool
+
+    def known(self, part: KnownPart | None) -> Exposures:
+        """Return the exposure of known people; of the simulated ones if none are known."""
+        if part is None:
+            return self
+        kept = self.users < part.n_known
+        kept = kept if kept.any() else np.ones(len(kept), np.bool_)
+        loss, low, high = (values[kept] for values in (self.loss, self.low, self.high))
+        return Exposures(self.users[kept], loss, low, high, self.attack, everyone=False)
 
 
 class UtilityValue(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Literal
 
@@ -20,6 +20,7 @@ from clusterscale.phrases import (
     TOO_FEW_SAMPLES,
     privacy_unit,
 )
+from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
@@ -49,7 +50,10 @@ def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
 
 
 def evaluate_policy(
-    policy: Policy, metrics: ReleaseMetrics, published: IntervalEstimate
+    policy: Policy,
+    metrics: ReleaseMetrics,
+    published: IntervalEstimate,
+    part: KnownPart | None = None,
 ) -> Iterator[Reason]:
     """Apply a policy to the results of an audit.
 
@@ -61,6 +65,8 @@ def evaluate_policy(
         Results of the audit for the mechanism of the release.
     published
         AUC of the attack on the published values.
+    part
+        What is known of the people; None: the traces of all are.
 
     Yields
     ------
@@ -69,13 +75,15 @@ def evaluate_policy(
     """
     who = f"the {metrics.n_targets} targets" if metrics.n_targets > 1 else "the one target"
     yield _exposure_reason(policy, metrics)
+    yield from _part_reasons(policy, part)
     mean = f"the mean privacy loss of {who} is {_text(metrics.mean_loss)}, by {metrics.attack}"
     if policy.mean_privacy_loss is not None:
         yield _apply("mean_privacy_loss", policy.mean_privacy_loss, metrics.mean_loss, mean)
     worst = IntervalEstimate.exact(metrics.worst_loss)
     if policy.worst_privacy_loss is not None:
         text = f"the largest privacy loss of {who} is {metrics.worst_loss:.2f}"
-        yield _apply("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
+        reason = _apply("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
+        yield reason if part is None else _of_some(policy, reason)
     if policy.share_exposed is not None:
         text = (
             f"{metrics.share_exposed.value:.1%} of {metrics.n_screened:,} users have a privacy "
@@ -197,6 +205,24 @@ def _exposure_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     if level == "pass" and finding.exposure != "not seen to be exposed":
         text += "; the policy lets this pass"
     return Reason("exposure", level, finding.mean, nan, text)
+
+
+def _part_reasons(policy: Policy, part: KnownPart | None) -> Iterator[Reason]:
+    """Yield what is not known of the people, and what could not be done without it."""
+    if part is None:
+        return
+    level = "unknown" if part.n_known else policy.exposure.inconclusive
+    yield Reason("people", level, part.n_known, part.n_people, str(part))
+    for text in part.left_out:
+        yield Reason("left_out", "unknown", nan, nan, text)
+
+
+def _of_some(policy: Policy, reason: Reason) -> Reason:
+    """Return a reason that cannot pass, because it limits all people and only some are known."""
+    if reason.level != "pass":
+        return reason
+    text = f"{reason.text}; people whose traces are not known may lose more"
+    return replace(reason, level=policy.exposure.inconclusive, text=text)
 
 
 def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:

@@ -12,6 +12,7 @@ from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.reaudit.known_counts import TableTask, check_alone
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.policy import ReauditPlan
+from clusterscale.reaudit.population import Population
 from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.scoring import PublishedScores, pool
@@ -34,12 +35,13 @@ class ReleaseAnalysis(Analysis):
     """Scores of the attacks on the published values, and checks of these values.
 
     It requires the audit of the release, and the screen if the plan and the mechanism have one. It
-    ends with the record of a :class:`~clusterscale.reaudit.release_store.ReleaseStore`.
+    ends with the record of a :class:`~clusterscale.reaudit.release_store.ReleaseStore`. ``cube``
+    has the known traces; it runs on the ``population``, if these are not of all people.
     """
 
     plan: AuditPlan
     kind: ClassVar[str] = "release"
-    shared: ClassVar[Collection[str]] = ("tables.zarr",)  # without release.json in older versions
+    shared: ClassVar[Collection[str]] = ("tables.zarr", "people.zarr")  # may be there before
 
     def __init__(
         self,
@@ -48,11 +50,14 @@ class ReleaseAnalysis(Analysis):
         members: Membership,
         cube: TraceCube,
         plan: ReauditPlan,
+        population: Population | None = None,
     ) -> None:
-        self.plan = release.plan(plan.audit)
+        self.plan = release.plan(plan.audit) if population is None else population.plan
         self.seed, self.null_roi = self.plan.seed, self.plan.null_roi
         self._release, self._content, self._members = release, content, members
         self._cube, self._how = cube, plan
+        self._people = cube if population is None else population.cube
+        self._part = None if population is None else population.part
 
     @property
     def digest(self) -> str:
@@ -74,7 +79,7 @@ class ReleaseAnalysis(Analysis):
         if not self._how.everyone:
             return (audit,)
         try:
-            check_screen(screen, self._cube)
+            check_screen(screen, self._people)
         except ConfigError:
             return (audit,)
         return audit, ScreenAnalysis(screen)
@@ -98,15 +103,17 @@ class ReleaseAnalysis(Analysis):
         scores = PublishedScores(plan, cube, self._members, self._how.published, store.tables)
         yield scores.stage(users)
         (evaluation,) = plan.evaluations(cube)
-        task, checked = TableTask(release, evaluation.source, store.tables), []
+        everyone, checked = self._part is None, list[Any]()
+        task = TableTask(release, evaluation.source, store.tables, everyone)
         function = partial(check_alone, users=users or ((0, cube.n_users),))
         keep = each(lambda _, result: checked.append(result))
         yield Stage("consistency", function, [task], keep, 1, by_parts=True)
-        n_failed = count_failed(open_results(job.run_uri)) + scores.n_failed
-        if n_failed:
+        ((findings, bounds),) = checked
+        n_failed, n_unscored = count_failed(open_results(job.run_uri)), scores.n_failed
+        wrong = any(found.level == "inconsistent" for found in findings)
+        if n_failed or (n_unscored and not wrong):  # values that cannot be are not scored
+            n_failed += n_unscored
             raise TasksFailedError(f"{n_failed} tasks failed, so there is no verdict")
         published, attack = pool(scores.placements, scores.labels)
-        ((findings, bounds),) = checked
-        store.write_record(
-            ReleaseRecord(release, cube.fingerprint, 0, published, attack, findings, bounds)
-        )
+        fields = published, attack, findings, bounds, self._part
+        store.write_record(ReleaseRecord(release, self._cube.fingerprint, n_unscored, *fields))

@@ -14,6 +14,7 @@ from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.errors import DamagedError
 from clusterscale.reaudit.known_counts import INSIDE, read_content
+from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.ledger import json_safe
 from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["ReleaseRecord", "ReleaseStore"]
 
 _TABLES = "release/tables.zarr"
+_PEOPLE = "release/people.zarr"
 _RECORD = "release/facts.json"
 
 
@@ -39,7 +41,8 @@ class ReleaseRecord:
     ``release`` is the audited one; ``cube`` is the fingerprint of its cube. ``n_failed`` is the
     number of failed tasks of any kind. ``published`` is the AUC of ``attack``, the strongest one on
     the published values, over users with known membership. ``findings`` are results of checks on
-    this table alone, and ``bounds`` the largest changes by one unit of data.
+    this table alone, and ``bounds`` the largest changes by one unit of data. ``part`` says what is
+    known of the people, None if the cube has all of them.
     """
 
     release: ResolvedRelease
@@ -48,7 +51,8 @@ class ReleaseRecord:
     published: IntervalEstimate
     attack: str
     findings: tuple[CheckResult, ...]
-    bounds: Bounds
+    bounds: Bounds | None
+    part: KnownPart | None = None
 
 
 class ReleaseStore:
@@ -56,6 +60,11 @@ class ReleaseStore:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
+
+    @property
+    def people(self) -> str:
+        """Cube of known and simulated people, if not all are known."""
+        return f"{self.uri}/{_PEOPLE}"
 
     @property
     def tables(self) -> str:
@@ -82,7 +91,8 @@ class ReleaseStore:
             ),
             attack=record["attack"],
             findings=tuple(_finding(finding) for finding in record["findings"]),
-            bounds=Bounds(**record["bounds"]),
+            bounds=record["bounds"] and Bounds(**record["bounds"]),
+            part=_part(record.get("part")),
         )
 
     def write_record(self, record: ReleaseRecord) -> None:
@@ -120,6 +130,13 @@ class ReleaseStore:
         if not storage.exists(f"{uri}/results.zarr"):
             return None
         return with_labels(open_screen(uri))
+
+
+def _part(values: dict[str, Any] | None) -> KnownPart | None:
+    """Return what is known of the people; records of older versions have all."""
+    if values is None:
+        return None
+    return KnownPart(**{**values, "left_out": tuple(values["left_out"])})
 
 
 def _finding(values: dict[str, Any]) -> CheckResult:

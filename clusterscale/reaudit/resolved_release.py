@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from clusterscale.audit import AuditPlan, AuditTemplate, Period
-from clusterscale.contracts import Address, ConfigModel, Count, Values
+from clusterscale.contracts import Address, Bounds, ConfigModel, Count, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
@@ -36,7 +36,7 @@ class ResolvedRelease(ConfigModel):
     ----------
     name
         Name of the release.
-    series, group_size, mechanism, first, epochs, observed, null_roi
+    series, group_size, population, mechanism, first, epochs, observed, null_roi
         As in a :class:`~clusterscale.reaudit.ReleaseEntry`.
     counts, variable, cube, members
         As in a :class:`~clusterscale.reaudit.ReleaseEntry`.
@@ -49,6 +49,7 @@ class ResolvedRelease(ConfigModel):
     counts: Address
     variable: str | None = None
     group_size: Size
+    population: Size | None = None
     mechanism: DeclaredMechanism
     first: First
     epochs: Count
@@ -66,7 +67,21 @@ class ResolvedRelease(ConfigModel):
     def identity(self) -> dict[str, Any]:
         """Return the fields that decide results of the audit, as plain values."""
         names = {"name", "series", "counts", "variable", "cube", "members"}
+        if self.population is None:  # as releases had none at first
+            names.add("population")
         return self.model_dump(mode="json", exclude=names)
+
+    def n_people(self, n_users: int) -> int:
+        """Return the number of people among whom the group is, for a cube of ``n_users``."""
+        if self.population is not None:
+            return self.population
+        return n_users if self.group_size <= n_users else 2 * self.group_size
+
+    @property
+    def needs_largest_contribution(self) -> bool:
+        """Whether its mechanism depends on the largest contribution of all people."""
+        few, many = (Bounds(1, n, n, n, n, self.null_roi) for n in (1, 2))
+        return bool(self.mechanism.bind(few) != self.mechanism.bind(many))
 
     def plan(self, template: AuditTemplate) -> AuditPlan:
         """Return the audit of this release: of raw counts, and of its mechanism.
@@ -147,12 +162,19 @@ def resolve_release(
     if fields.get("epochs") is None:
         fields["epochs"] = n_epochs
     fields |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
+    fields |= {"cube": entry.cube}
     try:
         release = ResolvedRelease.model_validate(
             fields | {"first": first, "content": _hash(content, members)}
         )
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
+    n_least, whose = max((release.group_size, "group"), (cube.n_users, "cube"))
+    if release.population is not None and release.population < n_least:
+        raise ConfigError(
+            f"{where}: population is {release.population:,}, but there are {n_least:,} people in "
+            f"the {whose}"
+        )
     return release, content
 
 

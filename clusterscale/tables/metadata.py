@@ -31,17 +31,21 @@ else:
 class ReleaseMetadata(ConfigModel):
     """Metadata of a release; each field may also be an attribute of its store.
 
-    ``group_size``: number of users counted. ``mechanism``: how counts were published, as in an
-    audit. ``first``: the first epoch of the release, in the cube; or ``start``, its ISO date and
-    time in the time zone of the cube. ``epochs``: number of epochs of the cube, needed if the
-    mechanism merges some. ``observed``: first epochs of past windows that adversaries have seen.
-    ``null_roi``: whether users without an event are counted in a last ROI. ``series``: consecutive
-    releases of one series are compared.
+    ``group_size``: number of users counted. ``population``: number of people among whom they were;
+    an estimate is enough. If the cube has fewer, it has traces of only some of them. By default
+    all are in the cube; if the cube has fewer than are counted, twice as many as are counted.
+    ``mechanism``: how counts were published, as in an audit. ``first``: the first epoch of the
+    release, in the cube; or ``start``, its ISO date and time in the time zone of the cube.
+    ``epochs``: number of epochs of the cube, needed if the mechanism merges some. ``observed``:
+    first epochs of past windows that adversaries have seen. ``null_roi``: whether users without an
+    event are counted in a last ROI. ``series``: consecutive releases of one series are compared.
 
     Attributes
     ----------
     group_size
         Number of users counted, e.g. ``300``.
+    population
+        Number of people among whom these were, e.g. ``5000``.
     mechanism
         How counts were published, e.g. ``{name: exact}``.
     first
@@ -59,6 +63,7 @@ class ReleaseMetadata(ConfigModel):
     """
 
     group_size: Size | None = None
+    population: Size | None = None
     mechanism: DeclaredMechanism | None = None
     first: First | None = None
     start: str | None = None

@@ -145,16 +145,22 @@ def test_what_cannot_be_audited_is_a_problem(folder, cube, tmp_path, attributes,
     assert [row.release for row in bad.ledger.rows] == ["day-1"]
 
 
-def test_values_are_checked_even_if_there_can_be_no_audit(folder, cube, tmp_path):
-    """The group is larger than the cube, and one of its values is a fraction."""
-    uri = add(folder, cube, 0, group_size=900)
+@pytest.mark.parametrize(
+    ("size", "told"), [(59, "without an audit, inconsistent: possible_values: 1 of 96"), (900, "")]
+)
+def test_values_are_checked_even_if_they_cannot_be_attacked(size, told, folder, cube, tmp_path):
+    """Of 59 of 60 users there are no two groups; groups of 900 are simulated, but no fraction."""
+    uri = add(folder, cube, 0, group_size=size)
     values = zarr.open_group(uri, mode="r")["counts"][:]
     values[0, 0] = 2.5
     touch(uri, values)
-    (problem, _) = judge_all(work(folder, cube, tmp_path))
-    assert isinstance(problem, Problem)
-    assert "known_subset" in str(problem.error)
-    assert "without an audit, inconsistent: possible_values: 1 of 96" in str(problem.error)
+    (found, _) = judge_all(work(folder, cube, tmp_path))
+    if told:
+        assert told in str(found.error)
+        assert "known_subset" in str(found.error)
+    else:
+        (wrong,) = (why for why in found.why if why["check"] == "possible_values")
+        assert (found.verdict, wrong["level"]) == ("fail", "fail")
 
 
 def test_failed_tasks_leave_no_verdict_and_are_run_again(folder, cube, tmp_path, monkeypatch):

@@ -189,11 +189,12 @@ class ZeroKnowledge(Prior):
         challenge, absent = pool.draw_challenges(
             self.challenges, rng=request.rng, control=request.control
         )
+        unknown = self.crowd == "counts" and not np.isfinite(frame.lat + frame.lon).all()
         adversary = ZeroKnowledgeAdversary(
             request.group_size,
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
-            triangulate(frame),
+            None if unknown else triangulate(frame),
             frame.days,
             describe_target(traces, request.target, self, rng=request.rng),
             self,
@@ -224,7 +225,7 @@ class ZeroKnowledgeAdversary:
     null_roi
         Whether the last ROI is the virtual one.
     graph
-        Neighbours of each ROI, from their positions.
+        Neighbours of each ROI; None if positions are not known, for independent counts.
     days
         Number of the day in which each epoch begins, shape (epoch,).
     known
@@ -238,7 +239,7 @@ class ZeroKnowledgeAdversary:
     group_size: int
     shape: tuple[int, int]
     null_roi: bool
-    graph: Graph
+    graph: Graph | None
     days: NDArray[np.int64]
     known: TargetInformation
     settings: ZeroKnowledge
@@ -295,6 +296,7 @@ class ZeroKnowledgeAdversary:
         n, size = self.settings.reference, self.group_size
         if self.settings.crowd == "counts":
             return PoissonCounts(population, trace, size)
+        assert self.graph is not None
         return SyntheticUsers(
             n, population, self.graph, trace, group_size=size, null_roi=self.null_roi, rng=rng
         )

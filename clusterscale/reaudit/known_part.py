@@ -1,0 +1,137 @@
+"""The part of an audit that is possible with traces of some or none of the people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+
+from clusterscale.audit import AuditPlan, AuditTemplate, Period, Targets
+from clusterscale.audit.targets import Presence
+from clusterscale.contracts import Prior
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError, PoolError
+from clusterscale.priors.zero_knowledge import ZeroKnowledge
+from clusterscale.reaudit.resolved_release import ResolvedRelease
+from clusterscale.validation_messages import plural
+
+__all__ = ["KnownPart", "fit_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPart:
+    """What is known of the people that a release may count.
+
+    Attributes
+    ----------
+    n_known
+        Number of people whose traces are known: the first rows of the population.
+    n_people
+        Number of people of whom the group is drawn, known and simulated.
+    left_out
+        What could not be done, a sentence each.
+    """
+
+    n_known: int
+    n_people: int
+    left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        others = f"{self.n_people - self.n_known:,} simulated from the published values"
+        if not self.n_known:
+            return f"no traces are known: all {others}"
+        return f"traces of {self.n_known:,} of {self.n_people:,} people are known, {others}"
+
+
+def fit_plan(
+    release: ResolvedRelease, cube: TraceCube, template: AuditTemplate
+) -> tuple[AuditPlan, tuple[str, ...]]:
+    """Return the part of an audit that is possible, and what is left out, a sentence each.
+
+    Targets are known people; without any, simulated ones. A prior is left out if it learns from
+    the past, which is not simulated, or needs more traces than are known. If none remains, the
+    adversary has no traces at all.
+
+    Raises
+    ------
+    ConfigError
+        If the remaining settings are not compatible.
+    """
+    n_people = release.n_people(cube.n_users)
+    left_out: list[str] = []
+    priors = tuple(_fit_priors(template.priors, release, cube.n_users, n_people, left_out))
+    targets = _known_targets(template, cube, release, left_out)
+    fitted = template.model_copy(update={"priors": priors, "targets": targets})
+    return release.plan(fitted), tuple(left_out)
+
+
+def _fit_priors(
+    priors: tuple[Prior, ...],
+    release: ResolvedRelease,
+    n_known: int,
+    n_people: int,
+    left_out: list[str],
+) -> Iterator[Prior]:
+    kept = 0
+    for prior in priors:
+        why = ""
+        if isinstance(prior, ZeroKnowledge):
+            prior = _without_limit(prior, release)
+        elif prior.needs_past:
+            why = "learns from past releases, which are not simulated"
+        else:
+            try:
+                for n_users in (n_known, n_people):
+                    prior.check(n_users, release.group_size)
+            except PoolError as error:
+                why = f"needs more traces than the {n_known:,} known ones ({error})"
+        if why:
+            left_out.append(f"{prior.label}: it {why}")
+        else:
+            kept += 1
+            yield prior
+    if not kept:
+        alone = ZeroKnowledge(refit="shared", correction="matched")
+        yield _without_limit(alone, release)
+
+
+def _without_limit(prior: ZeroKnowledge, release: ResolvedRelease) -> ZeroKnowledge:
+    """Return a prior for groups of the published size, even if larger than its reference."""
+    if prior.crowd == "counts" and not release.null_roi:
+        return prior
+    if release.null_roi:  # independent counts have none
+        least = 2 * release.group_size
+        changed = {"crowd": "users", "reference": max(prior.reference, least)}
+    else:
+        changed = {"crowd": "counts"}
+    return prior.model_copy(update=changed)
+
+
+def _known_targets(
+    template: AuditTemplate, cube: TraceCube, release: ResolvedRelease, left_out: list[str]
+) -> Targets:
+    """Return targets whose traces are known; those of the template if there are none."""
+    targets = template.targets
+    period = (Period(name="release", first=release.first, epochs=release.epochs),)
+    n_known = int((Presence.of(cube, period).total > 0).sum()) if cube.n_users else 0
+    if not n_known:
+        left_out.append(
+            "no person whose trace is known has an event in it: simulated people are attacked"
+        )
+        return targets
+    wanted, most = targets, targets.most_exposed
+    if most is not None:
+        number = min(most if isinstance(most, int) else ceil(most * n_known), n_known)
+        wanted = Targets(random=max(number, 1), unseen=targets.unseen)
+        left_out.append(
+            "targets.most_exposed: a ranking would include simulated people; "
+            f"{plural(number, 'known person')} drawn at random instead"
+        )
+    try:
+        users = wanted.choose(cube, template.seed, periods=period).users
+    except ConfigError as error:
+        if targets.listed is not None:
+            raise
+        users = Targets(all=True, unseen=targets.unseen).choose(cube, 0, periods=period).users
+        left_out.append(f"{error}; all {n_known:,} are attacked")
+    return Targets(listed=tuple(f"row {user}" for user in users), unseen=targets.unseen)

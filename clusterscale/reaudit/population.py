@@ -1,0 +1,243 @@
+"""The people behind a release, of whom only some or no traces are known; the others are simulated.
+
+Groups of the published size can then be drawn, whatever the number of known traces. People are
+simulated from the published values alone: each visits cells independently, as often as members are
+published to be there. That is cautious: people with habits in common vary more between
+groups, which hides a single member better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale import storage
+from clusterscale.audit import AuditPlan, AuditTemplate
+from clusterscale.contracts import Bounds, Ints, Traces, hash_of
+from clusterscale.cube import TraceCube
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import NULL_ROI, Regions
+from clusterscale.cube.trace_settings import TraceSource, load_settings
+from clusterscale.cube.writer import new_cube
+from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.priors.zero_knowledge.occupancy import estimate_occupancy
+from clusterscale.reaudit.known_part import KnownPart, fit_plan
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
+from clusterscale.seeds import stream
+from clusterscale.tables import RawRelease, ReleaseMetadata
+
+__all__ = ["Population", "complete_population", "simulate_people", "write_without_people"]
+
+Floats = NDArray[np.float64]
+
+_HOUR = 3600  # seconds
+_BLOCK = 10_000  # people simulated from one stream
+_FEW = 20  # known people from whom activity is not estimated
+_MOST_SPREAD = 5.0  # standard deviation of the logarithm of the number of visits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """A cube of known and simulated people, and the audit that is possible with it."""
+
+    cube: TraceCube
+    plan: AuditPlan
+    part: KnownPart
+
+
+def complete_population(
+    uri: str,
+    release: ResolvedRelease,
+    content: Content,
+    cube: TraceCube,
+    template: AuditTemplate,
+) -> Population:
+    """Write a cube of all people of a release at ``uri``, unless it is there; and fit the plan.
+
+    Parameters
+    ----------
+    uri
+        Where the cube is written.
+    release, content
+        The release, whose group is larger than the cube, or drawn from more people.
+    cube
+        Traces of some of these people, or of none.
+    template
+        Settings of the audit.
+
+    Raises
+    ------
+    ConfigError, InputError
+        If people cannot be simulated from such a release, or no audit remains.
+    """
+    n_people = release.n_people(cube.n_users)
+    plan, left_out = fit_plan(release, cube, template)
+    if release.needs_largest_contribution:
+        left_out = (
+            *left_out,
+            f"{release.mechanism.label} depends on the largest contribution of any person, which "
+            "is not known: simulated noise is for that of the known and simulated people, and no "
+            "law of the noise is tested; state its sensitivity",
+        )
+    if not _is_written(uri, release):
+        _write(uri, release, content, cube, template.seed)
+    return Population(TraceCube(uri), plan, KnownPart(cube.n_users, n_people, left_out))
+
+
+def write_without_people(folder: str, raw: RawRelease, stated: ReleaseMetadata) -> str:
+    """Write a cube with the ROIs and epochs of a table and nobody in it, and return its address.
+
+    Positions are not known. The time zone is UTC, and epochs without times are hours.
+
+    Parameters
+    ----------
+    folder
+        Where it is written, under a name that follows from its content.
+    raw, stated
+        The table, and what else is stated of it.
+    """
+    n_rows, n_epochs = raw.values.shape
+    names = raw.rois or tuple(str(i) for i in range(n_rows))
+    names = tuple(name for name in names if name != NULL_ROI)
+    calendar = _calendar(raw, stated.or_else(raw.metadata), n_epochs)
+    unknown = np.full(len(names), np.nan)
+    uri = f"{folder}/places/{hash_of([names, calendar.attributes()])}.zarr"
+    if not storage.exists(f"{uri}/zarr.json"):
+        with new_cube(uri, Regions(names, unknown, unknown), calendar, provenance={}, force=True):
+            pass
+    return uri
+
+
+def _calendar(raw: RawRelease, fields: dict[str, Any], n_epochs: int) -> Calendar:
+    """Return the epochs from the first one that is numbered up to the last of the table."""
+    times, step, start = raw.epochs, _HOUR, 0
+    first = fields.get("first") or 0
+    if times is not None and times.dtype.kind == "M":
+        seconds = times.astype("datetime64[s]").astype(np.int64)
+        step = int(np.diff(seconds[:2]).sum()) or _HOUR
+        start = int(seconds[0])
+    elif times is not None and not first:
+        first = int(times[0])
+    if fields.get("start") is not None:
+        start = Calendar.parse(fields["start"], "1s", 1, "UTC").start
+    return Calendar(start - first * step, step, first + (fields.get("epochs") or n_epochs), "UTC")
+
+
+def _is_written(uri: str, release: ResolvedRelease) -> bool:
+    if not storage.exists(f"{uri}/zarr.json"):
+        return False
+    try:
+        there = TraceCube(uri).attributes["provenance"]
+    except ClusterscaleError:
+        return False
+    return bool(there.get("release") == release.content)
+
+
+def _write(
+    uri: str, release: ResolvedRelease, content: Content, cube: TraceCube, seed: int
+) -> None:
+    """Write the known people, and then the simulated ones."""
+    n_rows = len(content.values) - release.null_roi
+    if (n_rows, content.values.shape[1]) != (cube.n_rois, release.epochs):
+        raise ConfigError(
+            f"{release.name}: {n_rows} ROIs and {content.values.shape[1]} epochs are published of "
+            f"{cube.n_rois} and {release.epochs}; people are not simulated from merged cells"
+        )
+    values = np.nan_to_num(content.values[:n_rows], nan=0.0)
+    bounds, n_visits = _summarise(cube, release, seed)
+    occupancy = estimate_occupancy(
+        values,
+        release.group_size,
+        release.mechanism.bind(bounds),
+        cube.frame(release.span).days,
+        rng=stream(seed, "occupancy", release.content),
+    )
+    n_known, n_people = cube.n_users, release.n_people(cube.n_users)
+    spread = _spread(n_visits)
+    about = {
+        "release": release.content,
+        "known_users": n_known,
+        "simulated_users": n_people - n_known,
+    }
+    with new_cube(
+        uri, cube.regions, cube.calendar, provenance=about, pseudonyms=True, force=True
+    ) as writer:
+        for first, traces in _blocks(cube, release):
+            users = np.arange(first, first + traces.n_held)
+            cells = _place(traces.cells, release, cube)
+            writer.append(cube.pseudonyms(users).tolist(), np.diff(traces.offsets), cells)
+        for first in range(0, n_people - n_known, _BLOCK):
+            n_some = min(_BLOCK, n_people - n_known - first)
+            rng = stream(seed, "simulated people", release.content, first)
+            sizes, cells = simulate_people(n_some, occupancy, spread, rng=rng)
+            names = [f"simulated {first + i}" for i in range(n_some)]
+            writer.append(names, sizes, _place(cells, release, cube))
+
+
+def _blocks(cube: TraceCube, release: ResolvedRelease) -> Iterator[tuple[int, Traces]]:
+    """Yield the traces of known people over the release, and the row of the first of them."""
+    for start in range(0, cube.n_users, _BLOCK):
+        yield start, cube.block(start, min(start + _BLOCK, cube.n_users), release.span)
+
+
+def _place(cells: Ints, release: ResolvedRelease, cube: TraceCube) -> Ints:
+    """Return cells of the release as cells of the cube."""
+    roi, epoch = np.divmod(cells.astype(np.int64), release.epochs)
+    return roi * cube.n_epochs + release.first + epoch
+
+
+def _summarise(cube: TraceCube, release: ResolvedRelease, seed: int) -> tuple[Bounds, Ints]:
+    """Return the largest contributions and the numbers of visits of known people."""
+    source = TraceSource.of(cube, (release.span,), null_roi=release.null_roi, seed=seed)
+    steps = release.mechanism.trace_steps
+    bounds = Bounds(1 + release.null_roi, 1, 1, 1, 1, release.null_roi)
+    n_visits = [np.zeros(0, np.int64)]
+    for first, traces in _blocks(cube, release):
+        part = load_settings(source, [steps], (first, first + traces.n_held))[steps]
+        bounds = merge_bounds(bounds, part.bounds)
+        n_visits.append(np.diff(traces.offsets))
+    return bounds, np.concatenate(n_visits)
+
+
+def _spread(n_visits: Ints) -> float:
+    """Return the standard deviation of the log of known numbers of visits, 0 if few are known."""
+    seen = n_visits[n_visits > 0]
+    return min(float(np.log(seen).std()), _MOST_SPREAD) if len(seen) >= _FEW else 0.0
+
+
+def simulate_people(
+    n: int, occupancy: Floats, spread: float, *, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """Draw the traces of people who visit cells independently.
+
+    Parameters
+    ----------
+    n
+        Number of people.
+    occupancy
+        Probability of a person being in each cell, float64, shape (roi, epoch), below 1.
+    spread
+        Standard deviation of the logarithm of how active a person is.
+    rng
+        Random generator.
+
+    Returns
+    -------
+    tuple[Ints, Ints]
+        Cells of each person, int64, shape (person,); and these flat cells, increasing within a
+        person, int64, shape (cell,).
+    """
+    rates = -np.log1p(-occupancy.ravel())  # a Poisson number of visits to a cell is merged into one
+    total = np.cumsum(rates)
+    activity = np.exp(rng.normal(-(spread**2) / 2, spread, n))
+    n_visits = rng.poisson(activity * total[-1])
+    cells = np.searchsorted(total, rng.random(n_visits.sum()) * total[-1], side="right")
+    cells = np.minimum(cells, np.flatnonzero(rates)[-1:].sum())  # rounding may exceed the total
+    keys = np.unique(np.repeat(np.arange(n), n_visits) * len(rates) + cells)
+    people, cells = np.divmod(keys, len(rates))
+    return np.bincount(people, minlength=n), cells

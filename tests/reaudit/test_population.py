@@ -1,0 +1,288 @@
+"""Releases are audited with the traces of some people, or of nobody, and say what is left out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy
+from conftest import write_cube
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles.releases import dataset, write
+from oracles.verdicts import FOUND
+
+from clusterscale.audit import AuditTemplate
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError
+from clusterscale.groups import count_visits
+from clusterscale.priors.zero_knowledge import ZeroKnowledge
+from clusterscale.reaudit import (
+    Catalogue,
+    Exposures,
+    IntervalEstimate,
+    Policy,
+    Problem,
+    Reaudit,
+    ReauditPlan,
+    ReleaseEntry,
+    evaluate_policy,
+)
+from clusterscale.reaudit.known_counts import KnownCounts
+from clusterscale.reaudit.known_part import KnownPart, fit_plan
+from clusterscale.reaudit.population import complete_population, simulate_people
+from clusterscale.reaudit.release_store import ReleaseStore
+from clusterscale.reaudit.resolved_release import resolve_release
+from clusterscale.runtime import SerialExecutor
+from clusterscale.tables import read_table
+
+PAST = {"name": "different_groups", "beta": 16}
+KNOWN = {"name": "known_subset", "alpha": 0.5, "training": 20, "challenges": 10}
+ZERO = {"name": "zero_knowledge", "training": 20, "challenges": 10, "refit": "shared"}
+PLAN = {
+    "seed": 3,
+    "targets": {"random": 3},
+    "priors": [KNOWN],
+    "attacks": [{"name": "projection"}],
+    "utility": {"measures": [{"name": "pearson"}]},
+    "control": False,
+}
+SPAN = (24, 48)
+
+
+@pytest.fixture(scope="module")
+def panel(dense, tmp_path_factory):
+    """A cube of 12 of the 60 users."""
+    return write_cube(str(tmp_path_factory.mktemp("panel") / "cube.zarr"), dense[:12])
+
+
+@pytest.fixture
+def release(cube, tmp_path):
+    """Counts of 40 users on one day, and the entry of a catalogue."""
+    counts = count_visits(cube.traces(None, SPAN), np.arange(40)[None])[0]
+    told = dataset(counts.astype(float), list(cube.regions.names))
+    told.attrs = {"group_size": 40, "mechanism": {"name": "exact"}, "first": SPAN[0]}
+    return ReleaseEntry(counts=write(told, tmp_path, name="day"))
+
+
+def resolved(entry, cube, **changed):
+    entry = entry.model_copy(update=changed)
+    return resolve_release(
+        entry.model_validate(entry.model_dump(exclude_unset=True) | changed),
+        read_table(entry.counts, entry.table_format),
+        cube,
+        b"",
+    )
+
+
+def begin(entry, cube_uri, tmp_path, **changed):
+    plan = ReauditPlan(audit=PLAN, published=4, **changed)
+    output = str(tmp_path / "out")
+    return Reaudit(plan, Catalogue((entry,), cube_uri, f"{output}/listed.json"), output)
+
+
+def audited(entry, cube_uri, tmp_path, **changed):
+    """Return the work and the row or problem of the one release."""
+    work = begin(entry, cube_uri, tmp_path, **changed)
+    assert not work.problems, work.problems[0].error
+    (pending,) = work.pending()
+    return work, work.evaluate(pending, SerialExecutor())
+
+
+def reasons(row):
+    return {why["check"]: why for why in row.why}
+
+
+@given(spread=st.sampled_from([0.0, 1.0]), n=st.integers(0, 50))
+def test_simulated_people_are_in_each_cell_at_most_once(spread, n):
+    occupancy = np.array([[0.5, 0.0, 0.3], [0.9, 0.0, 0.0]])
+    sizes, cells = simulate_people(n, occupancy, spread, rng=np.random.default_rng(1))
+    assert (len(sizes), sizes.sum()) == (n, len(cells))
+    for one in np.split(cells, np.cumsum(sizes)[:-1]):
+        assert (np.diff(one) > 0).all()
+    assert set(cells) <= {0, 2, 3}
+
+
+def test_simulated_people_are_as_often_in_a_cell_as_asked():
+    occupancy = np.random.default_rng(2).uniform(0, 0.9, (4, 6))
+    n = 20_000
+    _, cells = simulate_people(n, occupancy, 0.0, rng=np.random.default_rng(3))
+    seen = np.bincount(cells, minlength=24)
+    z = (seen - n * occupancy.ravel()) / np.sqrt(n * occupancy * (1 - occupancy)).ravel()
+    assert scipy.stats.chi2.sf((z**2).sum(), 24) > 1e-3
+    nobody = simulate_people(3, np.zeros((4, 6)), 0.0, rng=np.random.default_rng(3))
+    assert nobody[0].tolist() == [0, 0, 0]
+
+
+def test_known_people_are_the_first_of_a_population(panel, release, tmp_path):
+    template = AuditTemplate.model_validate(PLAN)
+    found, content = resolved(release, panel)
+    assert found.n_people(panel.n_users) == 80
+    one = complete_population(str(tmp_path / "a.zarr"), found, content, panel, template)
+    assert (one.part.n_known, one.part.n_people, one.cube.n_users) == (12, 80, 80)
+    assert one.cube.calendar == panel.calendar
+    known, original = one.cube.block(0, 12, SPAN), panel.block(0, 12, SPAN)
+    assert (known.cells == original.cells).all()
+    assert (known.offsets == original.offsets).all()
+    assert list(one.cube.pseudonyms(np.array([0, 11, 12]))) == ["row 0", "row 11", "simulated 0"]
+    other = complete_population(str(tmp_path / "b.zarr"), found, content, panel, template)
+    assert one.cube.fingerprint == other.cube.fingerprint
+    again = complete_population(str(tmp_path / "a.zarr"), found, content, panel, template)
+    assert again.cube.fingerprint == one.cube.fingerprint
+    # As many visits as members of the group have; nothing outside its epochs.
+    a_user = content.values.sum() / 40
+    assert one.cube.n_events / 80 == pytest.approx(a_user, rel=0.15)
+    assert one.cube.block(12, 80, (0, SPAN[0])).offsets[-1] == 0
+
+
+def test_what_needs_more_traces_is_left_out(panel, cube, release):
+    template = AuditTemplate.model_validate(PLAN | {"priors": [KNOWN, PAST, ZERO]})
+    plan, left_out = fit_plan(resolved(release, panel, observed=(0,))[0], panel, template)
+    (prior,) = plan.priors
+    assert isinstance(prior, ZeroKnowledge)
+    assert (prior.crowd, prior.training) == ("counts", 20)
+    assert len(left_out) == 2
+    assert "needs more traces than the 12 known ones" in left_out[0]
+    assert "past releases, which are not simulated" in left_out[1]
+    assert len(plan.targets.listed) == 3
+    enough, _ = fit_plan(
+        resolved(release, cube, group_size=20, population=150)[0],
+        cube,
+        AuditTemplate.model_validate(PLAN | {"priors": [KNOWN, ZERO]}),
+    )
+    assert [prior.name for prior in enough.priors] == ["known_subset", "zero_knowledge"]
+
+
+@pytest.mark.parametrize(
+    ("targets", "n", "told"),
+    [
+        ({"random": 5}, 5, ""),
+        ({"all": True}, 12, ""),
+        ({"tertiles": 9}, 12, "9 requested"),
+        ({"most_exposed": 4}, 4, "ranking would include simulated people"),
+        ({"most_exposed": 0.25}, 3, "ranking would include simulated people"),
+        ({"listed": ["u003"]}, 1, ""),
+    ],
+)
+def test_targets_are_known_people(targets, n, told, panel, release):
+    template = AuditTemplate.model_validate(PLAN | {"targets": targets, "priors": [ZERO]})
+    plan, left_out = fit_plan(resolved(release, panel)[0], panel, template)
+    rows = [int(name.removeprefix("row ")) for name in plan.targets.listed]
+    assert len(rows) == n
+    assert max(rows) < 12
+    assert told in "".join(left_out)
+    assert bool(told) == bool(left_out)
+
+
+def test_a_population_that_is_too_small_is_refused(panel, release):
+    with pytest.raises(ConfigError, match="population is 30, but there are 40 people in the group"):
+        resolved(release, panel, population=30)
+
+
+def test_a_panel_is_enough_for_a_verdict(panel, release, tmp_path):
+    policy = {"worst_privacy_loss": 1.0, "share_exposed": 1.0}
+    work, row = audited(release, panel.uri, tmp_path, policy=policy)
+    assert row.n_targets == 3
+    told = reasons(row)
+    assert told["people"]["level"] == "unknown"
+    assert told["people"]["text"] == (
+        "traces of 12 of 80 people are known, 68 simulated from the published values"
+    )
+    assert "known_subset" in told["left_out"]["text"] or "20 groups" in told["left_out"]["text"]
+    assert told["worst_privacy_loss"]["level"] == "warn", "others may lose more"
+    assert "12 users have a privacy loss" in told["share_exposed"]["text"]
+    assert told["possible_counts"]["level"] == "pass"
+    assert "simulated" not in row.verdict
+    results = ReleaseStore(f"{work.output}/{row.run}").results()
+    assert all(name.startswith("row ") for name in results.pseudonym.values)
+
+
+def test_nobodys_traces_never_pass(release, cube, tmp_path):
+    lenient = {"exposure": {"exposed": "pass", "partly_exposed": "pass"}}
+    work, row = audited(release, None, tmp_path, policy=lenient, everyone=False)
+    assert row.verdict == "warn"
+    told = reasons(row)["people"]
+    assert told["level"] == "warn"
+    assert told["text"] == "no traces are known: all 80 simulated from the published values"
+    again = begin(release, None, tmp_path, policy=lenient, everyone=False)
+    assert again.pending() == [], "its places and times are found again"
+    names = ReleaseStore(f"{work.output}/{row.run}").results().pseudonym.values
+    assert all(name.startswith("simulated ") for name in names)
+
+
+def test_simulated_people_accuse_nobody(panel, cube, release, tmp_path):
+    """An empty cell of a panel says nothing; a known member says that a count is at least one."""
+    members = tmp_path / "members.csv"
+    members.write_text("user,inside\nu000,1\nu001,1\nu002,1\nu011,0\n")
+    entry = release.model_copy(update={"members": str(members)})
+    _, row = audited(entry, panel.uri, tmp_path)
+    levels = {name: why["level"] for name, why in reasons(row).items()}
+    assert levels["possible_counts"] == levels["possible_values"] == "pass"
+    values = read_table(release.counts, release.table_format).values
+    values.flat[cube.traces(np.arange(1), SPAN).cells[0]] = 0
+    told = dataset(values, list(cube.regions.names))
+    told.attrs = {"group_size": 40, "mechanism": {"name": "exact"}, "first": SPAN[0]}
+    write(told, tmp_path, name="day", mode="w")
+    _, row = audited(entry, panel.uri, tmp_path)
+    assert "1 of 192 published values are impossible" in reasons(row)["possible_counts"]["text"]
+
+
+@given(data=st.data())
+def test_limits_by_known_members_hold(data):
+    visits = np.array(data.draw(st.lists(st.booleans(), min_size=2, max_size=12)))
+    n_inside = data.draw(st.integers(0, len(visits)))
+    inside = np.full((1, 1), visits[:n_inside].sum(), np.int32)
+    known = KnownCounts(inside, np.zeros((1, 1), np.int64), None, n_inside)
+    low, high = known.limits_of_members(len(visits), n_inside)
+    assert low <= visits.sum() <= high
+    assert (known.counts(complete=False, everyone=False) == -1).all()
+
+
+def test_noise_by_the_largest_contribution_is_not_tested(panel, release, tmp_path):
+    noise = {"name": "laplace", "epsilon": 1.0, "unit": "user", "integers": "round"}
+    entry = ReleaseEntry.model_validate(
+        release.model_dump(exclude_unset=True) | {"mechanism": noise}
+    )
+    _, row = audited(entry, panel.uri, tmp_path, everyone=False)
+    told = reasons(row)
+    assert "depends on the largest contribution" in told["left_out"]["text"]
+    assert told["noise_law"]["level"] == "unknown"
+    json.dumps(row.why)
+
+
+def test_shares_are_a_problem_that_names_them(panel, release, tmp_path):
+    entry = ReleaseEntry.model_validate(
+        release.model_dump(exclude_unset=True) | {"mechanism": {"name": "share_of_total"}}
+    )
+    _, problem = audited(entry, panel.uri, tmp_path)
+    assert isinstance(problem, Problem)
+    assert "do not show how many visits" in str(problem.error)
+
+
+def test_exposure_is_that_of_known_people():
+    loss = np.array([0.1, 0.2, 0.9])
+    found = Exposures(np.array([0, 5, 30]), loss, loss, loss, "projection", everyone=True)
+    assert found.known(None) is found
+    some = found.known(KnownPart(12, 80))
+    assert some.users.tolist() == [0, 5]
+    assert not some.everyone
+    assert found.known(KnownPart(0, 80)).users.tolist() == [0, 5, 30]
+
+
+def test_people_who_are_not_known_are_told():
+    part = KnownPart(3, 9, ("a test",))
+    told = list(evaluate_policy(Policy(), FOUND, IntervalEstimate(), part))
+    assert [(why.check, why.level) for why in told if why.check in ("people", "left_out")] == [
+        ("people", "unknown"),
+        ("left_out", "unknown"),
+    ]
+
+
+def test_a_cube_without_people_is_written_once(release, tmp_path):
+    listed = str(tmp_path / "out" / "listed.json")
+    for _ in range(2):
+        (found,) = Catalogue((release,), None, listed).scan()
+        assert not isinstance(found, Problem)
+        assert TraceCube(found.cube).n_users == 0
+    assert len(list((tmp_path / "out" / "places").iterdir())) == 1
