@@ -188,13 +188,9 @@ class Reaudit:
             if release.members:
                 table = storage.read_file(release.members)
                 members = read_members(table, release.members, cube, release.group_size)
-            people, population = cube, None
-            if release.n_people(cube.n_users) > cube.n_users:
-                population = complete_population(
-                    store.people, release, content, cube, self._plan.audit
-                )
-                people = population.cube
-            analysis = ReleaseAnalysis(release, content, members, cube, self._plan, population)
+            everyone = complete_population(store.people, release, content, cube, self._plan.audit)
+            analysis = ReleaseAnalysis(release, content, members, cube, self._plan, everyone)
+            people = analysis.people
             study.run(
                 analysis, people, store.uri, executor, memory=memory, on_progress=tell
             ).close()

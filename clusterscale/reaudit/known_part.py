@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -59,7 +58,7 @@ def fit_plan(
     """
     n_people = release.n_people(cube.n_users)
     left_out: list[str] = []
-    priors = tuple(_fit_priors(template.priors, release, cube.n_users, n_people, left_out))
+    priors = _fit_priors(template.priors, release, cube.n_users, n_people, left_out)
     targets = _known_targets(template, cube, release, left_out)
     fitted = template.model_copy(update={"priors": priors, "targets": targets})
     return release.plan(fitted), tuple(left_out)
@@ -71,28 +70,35 @@ def _fit_priors(
     n_known: int,
     n_people: int,
     left_out: list[str],
-) -> Iterator[Prior]:
-    kept = 0
+) -> tuple[Prior, ...]:
+    kept, refused = list[Prior](), list[str]()
     for prior in priors:
-        why = ""
         if isinstance(prior, ZeroKnowledge):
-            prior = _without_limit(prior, release)
+            kept.append(_without_limit(prior, release))
         elif prior.needs_past:
-            why = "learns from past releases, which are not simulated"
+            refused.append(f"{prior.label} learns from past releases, which are not simulated")
+        elif _is_too_few(prior, release, (n_known, n_people)):
+            refused.append(
+                f"{prior.label} needs traces of more people for groups of "
+                f"{release.group_size:,} than the {n_known:,} known ones"
+            )
         else:
-            try:
-                for n_users in (n_known, n_people):
-                    prior.check(n_users, release.group_size)
-            except PoolError as error:
-                why = f"needs more traces than the {n_known:,} known ones ({error})"
-        if why:
-            left_out.append(f"{prior.label}: it {why}")
-        else:
-            kept += 1
-            yield prior
+            kept.append(prior)
     if not kept:
-        alone = ZeroKnowledge(refit="shared", correction="matched")
-        yield _without_limit(alone, release)
+        kept.append(_without_limit(ZeroKnowledge(refit="shared", correction="matched"), release))
+        refused[-1] += f"; {kept[0].name} is used instead"
+    left_out += refused
+    return tuple(kept)
+
+
+def _is_too_few(prior: Prior, release: ResolvedRelease, numbers: tuple[int, ...]) -> bool:
+    """Return whether one of these numbers of people is too small for the groups."""
+    try:
+        for n_users in numbers:
+            prior.check(n_users, release.group_size)
+    except PoolError:
+        return True
+    return False
 
 
 def _without_limit(prior: ZeroKnowledge, release: ResolvedRelease) -> ZeroKnowledge:
@@ -115,9 +121,8 @@ def _known_targets(
     period = (Period(name="release", first=release.first, epochs=release.epochs),)
     n_known = int((Presence.of(cube, period).total > 0).sum()) if cube.n_users else 0
     if not n_known:
-        left_out.append(
-            "no person whose trace is known has an event in it: simulated people are attacked"
-        )
+        if cube.n_users:
+            left_out.append("no known person has an event in it: simulated people are attacked")
         return targets
     wanted, most = targets, targets.most_exposed
     if most is not None:

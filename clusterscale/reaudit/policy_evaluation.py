@@ -85,8 +85,9 @@ def evaluate_policy(
         reason = _apply("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
         yield reason if part is None else _of_some(policy, reason)
     if policy.share_exposed is not None:
+        kind = "simulated people" if part is not None and not part.n_known else "users"
         text = (
-            f"{metrics.share_exposed.value:.1%} of {metrics.n_screened:,} users have a privacy "
+            f"{metrics.share_exposed.value:.1%} of {metrics.n_screened:,} {kind} have a privacy "
             f"loss above {metrics.exposed_above:g}"
         )
         yield _apply("share_exposed", policy.share_exposed, metrics.share_exposed, text)

@@ -56,8 +56,10 @@ def complete_population(
     content: Content,
     cube: TraceCube,
     template: AuditTemplate,
-) -> Population:
+) -> Population | None:
     """Write a cube of all people of a release at ``uri``, unless it is there; and fit the plan.
+
+    None if the traces of all are known.
 
     Parameters
     ----------
@@ -76,6 +78,8 @@ def complete_population(
         If people cannot be simulated from such a release, or no audit remains.
     """
     n_people = release.n_people(cube.n_users)
+    if n_people <= cube.n_users:
+        return None
     plan, left_out = fit_plan(release, cube, template)
     if release.needs_largest_contribution:
         left_out = (
@@ -83,6 +87,12 @@ def complete_population(
             f"{release.mechanism.label} depends on the largest contribution of any person, which "
             "is not known: simulated noise is for that of the known and simulated people, and no "
             "law of the noise is tested; state its sensitivity",
+        )
+    unknown = not np.isfinite(cube.regions.lat + cube.regions.lon).all()
+    if unknown and any(getattr(prior, "crowd", "counts") == "users" for prior in plan.priors):
+        raise ConfigError(
+            f"{release.name}: a null ROI is published, and positions of ROIs are not known: give a "
+            "cube that has them, if only with nobody in it"
         )
     if not _is_written(uri, release):
         _write(uri, release, content, cube, template.seed)
@@ -160,9 +170,8 @@ def _write(
     n_known, n_people = cube.n_users, release.n_people(cube.n_users)
     spread = _spread(n_visits)
     about = {
+        "source": f"{n_known:,} known and {n_people - n_known:,} simulated people",
         "release": release.content,
-        "known_users": n_known,
-        "simulated_users": n_people - n_known,
     }
     with new_cube(
         uri, cube.regions, cube.calendar, provenance=about, pseudonyms=True, force=True

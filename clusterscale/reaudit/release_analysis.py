@@ -36,7 +36,7 @@ class ReleaseAnalysis(Analysis):
 
     It requires the audit of the release, and the screen if the plan and the mechanism have one. It
     ends with the record of a :class:`~clusterscale.reaudit.release_store.ReleaseStore`. ``cube``
-    has the known traces; it runs on the ``population``, if these are not of all people.
+    has the known traces; it runs on the ``people`` of the ``population``, if these are more.
     """
 
     plan: AuditPlan
@@ -56,7 +56,7 @@ class ReleaseAnalysis(Analysis):
         self.seed, self.null_roi = self.plan.seed, self.plan.null_roi
         self._release, self._content, self._members = release, content, members
         self._cube, self._how = cube, plan
-        self._people = cube if population is None else population.cube
+        self.people = cube if population is None else population.cube
         self._part = None if population is None else population.part
 
     @property
@@ -79,7 +79,7 @@ class ReleaseAnalysis(Analysis):
         if not self._how.everyone:
             return (audit,)
         try:
-            check_screen(screen, self._people)
+            check_screen(screen, self.people)
         except ConfigError:
             return (audit,)
         return audit, ScreenAnalysis(screen)

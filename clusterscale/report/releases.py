@@ -24,6 +24,7 @@ __all__ = ["COLUMNS", "ReleaseRow", "Series", "change", "crossed", "in_short", "
 __all__ += ["read_series", "span", "verdict"]
 
 
+_UNNAMED = "releases"  # heading of those without a series
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")
 
 
@@ -103,7 +104,7 @@ def read_series(table: pd.DataFrame) -> list[Series]:
     for row in range(len(table)):
         release = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
         by_series.setdefault(release.series, []).append(release)
-    series = [Series(name, releases) for name, releases in by_series.items()]
+    series = [Series(name or _UNNAMED, releases) for name, releases in by_series.items()]
     return sorted(series, key=lambda one: -VERDICT_LEVELS.index(one.newest.verdict))
 
 

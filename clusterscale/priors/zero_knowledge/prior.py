@@ -189,19 +189,19 @@ class ZeroKnowledge(Prior):
         challenge, absent = pool.draw_challenges(
             self.challenges, rng=request.rng, control=request.control
         )
-        unknown = self.crowd == "counts" and not np.isfinite(frame.lat + frame.lon).all()
+        unplaced = self.crowd == "counts" and not np.isfinite(frame.lat + frame.lon).all()
         adversary = ZeroKnowledgeAdversary(
-            request.group_size,
+            size,
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
-            None if unknown else triangulate(frame),
+            None if unplaced else triangulate(frame),
             frame.days,
             describe_target(traces, request.target, self, rng=request.rng),
             self,
             request.validate,
         )
         return Game(
-            group_size=request.group_size,
+            group_size=size,
             adversary=adversary,
             challenge=challenge,
             absent=absent,
@@ -296,7 +296,6 @@ class ZeroKnowledgeAdversary:
         n, size = self.settings.reference, self.group_size
         if self.settings.crowd == "counts":
             return PoissonCounts(population, trace, size)
-        assert self.graph is not None
-        return SyntheticUsers(
-            n, population, self.graph, trace, group_size=size, null_roi=self.null_roi, rng=rng
-        )
+        graph, null_roi = self.graph, self.null_roi
+        assert graph is not None
+        return SyntheticUsers(n, population, graph, trace, size, null_roi=null_roi, rng=rng)

@@ -25,8 +25,8 @@ class SyntheticUsers:
         population: SyntheticPopulation,
         graph: Graph,
         trace: Ints,
-        *,
         group_size: int,
+        *,
         null_roi: bool,
         rng: np.random.Generator,
     ) -> None:
