@@ -12,7 +12,6 @@ from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
 from clusterscale.reaudit.resolved_release import ResolvedRelease
-from clusterscale.validation_messages import plural
 
 __all__ = ["KnownPart", "fit_plan"]
 
@@ -130,7 +129,7 @@ def _known_targets(
         wanted = Targets(random=max(number, 1), unseen=targets.unseen)
         left_out.append(
             "targets.most_exposed: a ranking would include simulated people; "
-            f"{plural(number, 'known person')} drawn at random instead"
+            f"{number:,} of the known people are drawn at random instead"
         )
     try:
         users = wanted.choose(cube, template.seed, periods=period).users

@@ -202,6 +202,50 @@ def test_totals_that_are_changed_as_values_are_do_not_accuse(method, change):
     assert result.verdict == "pass"
 
 
+def keyed(counts, keys, method):
+    """Publish counts by record keys, (place, hour); people of one place share all hours."""
+    return method.perturb(counts.astype(np.int64), keys % 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "reused"),
+    [
+        (mechanism("cell_key", deviation=5, variance=3.0), "the key of the cell"),
+        (mechanism("cell_key", deviation=3, variance=1.5, blocked=1), "the key of the cell"),
+        (mechanism("laplace", epsilon=1.0, sensitivity=1.0, integers="round"), "the noise"),
+    ],
+    ids=["cell key", "blocked", "laplace"],
+)
+def test_noise_that_is_reused_without_one_person_is_found(method, reused):
+    """The keys of a cell must follow from who is in it, not from the cell."""
+    rng, accused = np.random.default_rng(5), 0
+    for trial in range(50):
+        everyone = rng.poisson(12, (8, 30))
+        one = np.zeros((8, 30), bool)
+        one[rng.integers(8, size=30), np.arange(30)] = True
+        one &= everyone > 0
+        keys, others = rng.random((2, 8, 30))
+        for fault in (False, True):
+            if method.name == "cell_key":
+                second = keys if fault else keys - one * others  # the record keys of the person
+                values = keyed(everyone, keys, method), keyed(everyone - one, second, method)
+            else:
+                noise = np.rint(rng.laplace(0, 1, (2, 8, 30)))
+                values = everyone + noise[0], everyone - one + noise[0 if fault else 1]
+            first, _ = check_together(
+                [table("a", values[0], group_size=300), table("b", values[1], group_size=299)],
+                [],
+                [create("differencing")],
+                mechanism=method,
+                seed=trial,
+            )
+            (result,) = first.results
+            accused += result.level == "inconsistent" and not fault
+            assert not fault or result.level == "inconsistent", reused
+    assert accused == 0
+    assert "the difference is that of one person" in result.text or reused == "the noise"
+
+
 @pytest.mark.parametrize(
     ("declared", "published"),
     [
