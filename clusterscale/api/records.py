@@ -31,6 +31,7 @@ def ingest(
     pseudonymise: bytes | None = None,
     top_users: int | None = None,
     min_events: int = 1,
+    weights: str | Path | None = None,
     force: bool = False,
     progress: bool | Tell = True,
 ) -> TraceCube:
@@ -64,6 +65,9 @@ def ingest(
         Keep only this number of users, those with most events.
     min_events
         Keep only users with at least this number of events.
+    weights
+        Table of the number of people for whom each user counts (an expansion factor): Parquet or
+        CSV with the column of users of the records, and ``weight``. None: users count as one.
     force
         Replace what is stored at ``output``.
     progress
@@ -83,7 +87,7 @@ def ingest(
     MissingError
         If there is nothing at ``source``.
     SourceError
-        If all records of a file are invalid, or none is left.
+        If all records of a file are invalid, or none is left, or a user has no weight.
     ExistsError
         If something is stored at ``output`` and ``force`` is not set.
     """
@@ -97,6 +101,7 @@ def ingest(
         pseudonymise=pseudonymise,
         top_users=top_users,
         min_events=min_events,
+        weights=None if weights is None else str(weights),
     )
     ingest_with_report(str(source), str(output), options, force=force, progress=progress)
     return TraceCube(str(output))

@@ -27,18 +27,18 @@ def progress() -> Progress:
 def show_cube(cube: TraceCube) -> None:
     """Print a summary of a cube."""
     from clusterscale.api import inspect
-    from clusterscale.cube.store import describe_origins, describe_sizes
+    from clusterscale.cube.attributes import describe_origins, describe_sizes
     from clusterscale.study import describe_bytes
 
     summary = inspect(cube)
     rows = {
-        **describe_sizes(cube),
+        **describe_sizes(cube.attributes),
         "events a user": _mean_sd(summary.events),
         "unique ROIs a user": _mean_sd(summary.unique_rois),
         "active epochs a user": _mean_sd(summary.active_epochs),
         "size on disk": f"{describe_bytes(summary.stored_bytes)}  "
         f"({summary.compression:.1f} times smaller)",
-        **describe_origins(cube),
+        **describe_origins(cube.attributes),
     }
     show_pairs(out, cube.uri, rows)
 

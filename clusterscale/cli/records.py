@@ -82,6 +82,10 @@ def ingest(
     min_events: Annotated[
         int, typer.Option(help="Keep only users with at least this number of events.")
     ] = 1,
+    weights: Annotated[
+        str | None,
+        option("Table of weights: the column of users, and weight (people per user)."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Convert location records to a cube, and count the dropped rows by reason."""
@@ -96,6 +100,7 @@ def ingest(
         pseudonymise=read_key(pseudonymise) if pseudonymise else None,
         top_users=top_users,
         min_events=min_events,
+        weights=weights,
     )
     _ingest(source, cube, options, force=force)
 

@@ -47,6 +47,8 @@ from clusterscale.contracts.traces import (
     Scores,
     Traces,
     Values,
+    Weights,
+    check_weights,
 )
 
 __all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Attack", "Bounds", "CellCoordinates"]
@@ -56,4 +58,4 @@ __all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "N
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
 __all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
 __all__ += ["NonEmptyUnique", "OptionalUnique", "check_days", "distinct", "hash_of", "names_of"]
-__all__ += ["publish"]
+__all__ += ["Weights", "check_weights", "publish"]

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = ["Counts", "Ints", "Labels", "Members", "Scores", "Traces", "Values"]
+__all__ = ["Counts", "Ints", "Labels", "Members", "Scores", "Traces", "Values", "Weights"]
+__all__ += ["check_weights"]
 
 Ints = NDArray[np.integer[Any]]
 Counts = NDArray[np.int32]  # (group, roi, epoch), or (roi, epoch)
@@ -16,6 +17,32 @@ Values = NDArray[np.float64]  # the same shape, as published
 Labels = NDArray[np.bool_]  # (group,)  True = target inside
 Scores = NDArray[np.float64]  # (group,)  higher = more likely inside
 Members = NDArray[np.int64]  # (group, member) user indices
+Weights = NDArray[np.float64]  # (user,)  people for whom each user counts
+
+
+def check_weights(weights: NDArray[Any], n_users: int) -> None:
+    """Check that weights are positive numbers, one for each user.
+
+    Parameters
+    ----------
+    weights
+        Number of people for whom each user counts, shape (user,).
+    n_users
+        Number of users.
+
+    Raises
+    ------
+    InputError
+        If they are not.
+    """
+    if weights.dtype != np.float64 or weights.shape != (n_users,):
+        raise InputError(
+            f"weights are {weights.dtype} of shape {weights.shape}, not float64 of shape "
+            f"{(n_users,)}"
+        )
+    n_wrong = int((~(np.isfinite(weights) & (weights > 0))).sum())
+    if n_wrong:
+        raise InputError(f"{n_wrong:,} of {n_users:,} weights are not positive numbers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +70,15 @@ class Traces:
         Index of the first user held.
     population
         Number of users in the population; None: only those held.
+    weights
+        float64, shape (held user,): the number of people for whom each user counts, positive;
+        None: every user counts as one. Counts are of users in any case.
 
     Raises
     ------
     InputError
-        If a shape or dtype is wrong, or offsets, cells or users are out of range. The order of
-        cells is not checked.
+        If a shape or dtype is wrong, offsets, cells or users are out of range, or a weight is not a
+        positive number. The order of cells is not checked.
     """
 
     offsets: NDArray[np.int64]
@@ -58,6 +88,7 @@ class Traces:
     idle: NDArray[np.bool_] | None = None
     first: int = 0
     population: int | None = None
+    weights: Weights | None = None
 
     def __post_init__(self) -> None:
         offsets, cells, idle = self.offsets, self.cells, self.idle
@@ -93,6 +124,8 @@ class Traces:
                 f"users {self.first} to {self.first + self.n_held} are not within a population of "
                 f"{self.n_users}"
             )
+        if self.weights is not None:
+            check_weights(self.weights, self.n_held)
 
     @property
     def null_roi(self) -> bool:
@@ -118,6 +151,13 @@ class Traces:
     def n_cells(self) -> int:
         """Number of cells: ROIs × epochs."""
         return self.n_rois * self.n_epochs
+
+    def weight(self, user: int) -> float:
+        """Return the weight of one user: 1 if users have none, 0 if the user is not held."""
+        row = user - self.first
+        if not 0 <= row < self.n_held:
+            return 0.0
+        return 1.0 if self.weights is None else float(self.weights[row])
 
     def check_user(self, user: int) -> None:
         """Raise :class:`InputError` if ``user`` is not in the population."""

@@ -10,16 +10,21 @@ from typing import Annotated, Any
 import zarr
 from pydantic import BaseModel, Field, ValidationError
 
+from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import DamagedError, FormatError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
-__all__ = ["FILES", "PSEUDONYMS", "ROW_NAME", "canonical", "check_format", "digest"]
+__all__ = ["FILES", "PSEUDONYMS", "ROW_NAME", "WEIGHT", "WEIGHTS", "canonical", "check_format"]
+__all__ += ["describe_origins", "describe_sizes", "digest"]
 
 PSEUDONYMS = "ids_are_pseudonyms"
 """Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
 
 FILES = "files"
 """Attribute with the digest of every file of the store, by its path in it."""
+
+WEIGHTS, WEIGHT = "weights", "user_weight"
+"""Attribute with the mean and the ends of the users' weights, and the array of them, if any."""
 
 ROW_NAME = re.compile(r"row (0|[1-9][0-9]{0,17})", re.ASCII)
 """What names a user by row; a stored id of this form names nobody."""
@@ -32,6 +37,12 @@ class _Calendar(BaseModel, strict=True):
     timezone: str
 
 
+class _Weights(BaseModel, strict=True):
+    mean: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    smallest: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    largest: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 class _Attributes(BaseModel, strict=True):
     """Types of the attributes of a cube."""
 
@@ -42,6 +53,7 @@ class _Attributes(BaseModel, strict=True):
     fingerprint: str
     provenance: dict[str, Any]
     files: dict[str, str]
+    weights: _Weights | None = None
 
 
 def digest(attributes: dict[str, Any]) -> str:
@@ -83,6 +95,43 @@ def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
     if group.metadata.consolidated_metadata is not None:
         raise DamagedError(f"{uri}: zarr.json has metadata of arrays, which a cube keeps apart")
     return attributes
+
+
+def describe_sizes(attributes: dict[str, Any]) -> dict[str, str]:
+    """Return the numbers of users, ROIs, epochs and events, and the time span."""
+    calendar = Calendar.from_attributes(attributes["calendar"])
+    weights, weighed = attributes.get(WEIGHTS), ""
+    if weights:
+        weighed = "  (weights {smallest:,.3g} to {largest:,.3g}, mean {mean:,.3g})".format(
+            **weights
+        )
+    return {
+        "users": f"{attributes['n_users']:,}{weighed}",
+        "ROIs": f"{attributes['n_rois']:,}",
+        "epochs": f"{calendar.n_epochs:,}  ({calendar.describe()})",
+        "events": f"{attributes['n_events']:,}",
+    }
+
+
+def describe_origins(attributes: dict[str, Any]) -> dict[str, str]:
+    """Return the fingerprint and the provenance of the records, from the attributes of a cube."""
+    origins = {"fingerprint": str(attributes["fingerprint"])}
+    for key, value in attributes["provenance"].items():
+        if text := _plain(value):
+            origins[key.replace("_", " ")] = text
+    return origins
+
+
+def _plain(value: Any) -> str:
+    """Return a provenance value as readable text; empty for an absent, false or zero value."""
+    if isinstance(value, dict):
+        texts = {key: text for key, part in value.items() if (text := _plain(part))}
+        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in texts.items())
+    if isinstance(value, list):
+        return " ".join(_plain(part) for part in value)
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:,}" if value and isinstance(value, int) else str(value or "")
 
 
 def _hint_dense(group: zarr.Group) -> str:

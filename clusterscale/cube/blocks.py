@@ -8,7 +8,7 @@ to process more users at once, blocks are joined.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -36,20 +36,27 @@ Window = tuple[Span, Steps]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Reference to a cube, as carried by a task; ``seed`` is for trace steps that draw."""
+    """Reference to a cube, as carried by a task; ``seed`` is for trace steps that draw.
+
+    ``weights``: whether the weights of users are read.
+    """
 
     uri: str
     fingerprint: str
     null_roi: bool
     seed: int
+    weights: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def of(cls, cube: TraceCube, *more: Any, null_roi: bool, seed: int) -> Self:
+    def of(
+        cls, cube: TraceCube, *more: Any, null_roi: bool, seed: int, weights: bool = False
+    ) -> Self:
         """Return a source with an absolute address, since workers may run in another folder.
 
         ``more`` are the additional fields of a subclass.
         """
-        return cls(absolute(cube.uri), cube.fingerprint, null_roi, seed, *more)
+        where = absolute(cube.uri), cube.fingerprint
+        return cls(*where, null_roi, seed, *more, weights=weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +120,8 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
         bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
         for step in steps:
             bounds = step.limit(bounds)
-        traces = replace(traces, first=start, population=cube.n_users)
+        weights = traces.weights if source.weights else None
+        traces = replace(traces, first=start, population=cube.n_users, weights=weights)
         blocks.append(Block(traces, bounds, tuple(frames)))
     return blocks
 
@@ -166,6 +174,7 @@ class _JoinedTraces:
         self._offsets = np.zeros(n_users + 1, np.int64)
         self._cells = np.empty(n_events, like.cells.dtype)
         self._idle = np.empty((n_users, like.n_epochs), np.bool_) if like.null_roi else None
+        self._weights = None if like.weights is None else np.empty(n_users)
         self._n_users = self._n_events = 0
 
     def add(self, traces: Traces) -> None:
@@ -176,11 +185,23 @@ class _JoinedTraces:
         self._cells[event : self._n_events] = traces.cells
         if self._idle is not None:
             self._idle[user : self._n_users] = traces.idle_epochs
+        if self._weights is not None:
+            self._weights[user : self._n_users] = traces.weights
 
     def traces(self, first: int, population: int) -> Traces:
         """Return all traces, with their position in the population."""
         self._cells.resize(self._n_events, refcheck=False)
-        return Traces(self._offsets, self._cells, *self._cells_of, self._idle, first, population)
+        n_rois, n_epochs = self._cells_of
+        return Traces(
+            self._offsets,
+            self._cells,
+            n_rois,
+            n_epochs,
+            self._idle,
+            first,
+            population,
+            self._weights,
+        )
 
 
 def _merge(one: Block, other: Block) -> Block:

@@ -5,6 +5,7 @@ Layout (Zarr v3, one group)::
     user         (user,)      str      id, or pseudonym where ``ids_are_pseudonyms`` is true
     user_offset  (offset,)    int64    events of user u: event_cell[user_offset[u]:user_offset[u+1]]
     event_cell   (event,)     int32    flat cell roi · n_epochs + epoch, increasing within a user
+    user_weight  (user,)      float64  people for whom a user counts; absent if all count as one
     roi          (roi,)       str      name
     roi_lat/lon  (roi,)       float64  position of the centre, degrees
 
@@ -15,6 +16,7 @@ fingerprint of the content) is in the group's attributes, sealed by a digest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,17 +25,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import CellCoordinates, Ints, Traces
+from clusterscale.contracts import CellCoordinates, Ints, Traces, Weights
 from clusterscale.cube import arrays, transforms
 from clusterscale.cube.arrays import CHUNK
-from clusterscale.cube.attributes import FILES, PSEUDONYMS, ROW_NAME, check_format
+from clusterscale.cube.attributes import (
+    FILES,
+    PSEUDONYMS,
+    ROW_NAME,
+    WEIGHT,
+    WEIGHTS,
+    check_format,
+    describe_origins,
+    describe_sizes,
+)
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.html_tables import list_facts
 from clusterscale.storage.chunk_store import ChunkStore
 
-__all__ = ["TraceCube", "describe_origins", "describe_sizes"]
+__all__ = ["TraceCube"]
 
 _RUN = 16  # chunks of events read at once for non-contiguous users
 
@@ -68,6 +79,7 @@ class TraceCube:
             ("roi", "TO", self.n_rois),
             ("roi_lat", "f", self.n_rois),
             ("roi_lon", "f", self.n_rois),
+            *([(WEIGHT, "f", self.n_users)] if WEIGHTS in self.attributes else []),
         ):
             array = self._arrays[name] = arrays.open_array(group, name, where=self.uri)
             arrays.check_array(array, kinds, size, store.expected, where=self.uri)
@@ -82,7 +94,8 @@ class TraceCube:
         )
 
     def _repr_html_(self) -> str:
-        return list_facts(self.uri, describe_sizes(self) | describe_origins(self))
+        about = self.attributes
+        return list_facts(self.uri, describe_sizes(about) | describe_origins(about))
 
     @property
     def n_users(self) -> int:
@@ -111,8 +124,18 @@ class TraceCube:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the content: events, users, regions and times."""
+        """Hash of the content: events, users and their weights, regions and times."""
         return str(self.attributes["fingerprint"])
+
+    @cached_property
+    def weights(self) -> Weights | None:
+        """People for whom each user counts, float64, shape (user,); None if users count as one."""
+        return self._some_weights(0, self.n_users)
+
+    @property
+    def mean_weight(self) -> float:
+        """Mean weight of the users; 1 if they have none."""
+        return float(self.attributes[WEIGHTS]["mean"]) if WEIGHTS in self.attributes else 1.0
 
     @cached_property
     def calendar(self) -> Calendar:
@@ -231,7 +254,9 @@ class TraceCube:
         offsets = self._some_offsets(start, stop)
         cells = arrays.read(self._arrays["event_cell"], *map(int, offsets[[0, -1]]), where=self.uri)
         try:
-            traces = Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+            weights = self._some_weights(start, stop)
+            shape = self.n_rois, self.n_epochs
+            traces = Traces(offsets - offsets[0], cells, *shape, weights=weights)
         except InputError as error:
             raise DamagedError(f"{self.uri}: {error}") from None
         row = transforms.find_unsorted(traces)
@@ -246,6 +271,10 @@ class TraceCube:
         if offsets[0] < 0 or offsets[-1] > self.n_events or (np.diff(offsets) < 0).any():
             raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
         return offsets
+
+    def _some_weights(self, start: int, stop: int) -> Weights | None:
+        array = self._arrays.get(WEIGHT)
+        return None if array is None else arrays.read(array, start, stop, where=self.uri)
 
     def _scattered(self, users: NDArray[np.int64]) -> Traces:
         """Read runs of users whose events are close together, then select the wanted users."""
@@ -262,39 +291,10 @@ class TraceCube:
             sizes.append(np.diff(piece.offsets))
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
         traces = Traces(offsets, np.concatenate(pieces), self.n_rois, self.n_epochs)
+        if self.weights is not None:
+            traces = replace(traces, weights=self.weights[wanted])
         return transforms.pick(traces, np.searchsorted(wanted, users))
 
     def _all(self, name: str) -> NDArray[Any]:
         array = self._arrays[name]
         return arrays.read(array, 0, array.shape[0], where=self.uri)
-
-
-def describe_sizes(cube: TraceCube) -> dict[str, str]:
-    """Return the numbers of users, ROIs, epochs and events, and the time span."""
-    return {
-        "users": f"{cube.n_users:,}",
-        "ROIs": f"{cube.n_rois:,}",
-        "epochs": f"{cube.n_epochs:,}  ({cube.calendar.describe()})",
-        "events": f"{cube.n_events:,}",
-    }
-
-
-def describe_origins(cube: TraceCube) -> dict[str, str]:
-    """Return the fingerprint and the provenance of the records."""
-    origins = {"fingerprint": cube.fingerprint}
-    for key, value in cube.attributes["provenance"].items():
-        if text := _plain(value):
-            origins[key.replace("_", " ")] = text
-    return origins
-
-
-def _plain(value: Any) -> str:
-    """Return a provenance value as readable text; empty for an absent, false or zero value."""
-    if isinstance(value, dict):
-        texts = {key: text for key, part in value.items() if (text := _plain(part))}
-        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in texts.items())
-    if isinstance(value, list):
-        return " ".join(_plain(part) for part in value)
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return f"{value:,}" if value and isinstance(value, int) else str(value or "")

@@ -65,7 +65,7 @@ def summarise(cube: TraceCube) -> CubeSummary:
         rois[block], epochs[block] = activity(traces)
         users = [str(user) for user in cube.user_ids(block.start, block.stop)]
         content.update(users, sizes[block], traces.cells)
-    if content.result(cube.regions, cube.calendar) != cube.fingerprint:
+    if content.result(cube.regions, cube.calendar, cube.weights) != cube.fingerprint:
         raise DamagedError(f"{cube.uri}: the content does not match the stored fingerprint")
     return CubeSummary(
         n_users=cube.n_users,

@@ -124,7 +124,9 @@ _CACHE: dict[tuple[Source, Range, Window], Block] = {}
 
 def _read_cached(source: TraceSource, users: Range, windows: list[Window]) -> dict[Window, Block]:
     """Return the blocks of some windows; read those that are not in memory."""
-    cube = Source(source.uri, source.fingerprint, source.null_roi, source.seed)
+    cube = Source(
+        source.uri, source.fingerprint, source.null_roi, source.seed, weights=source.weights
+    )
     blocks = {window: _CACHE.get((cube, users, window)) for window in windows}
     missing = [window for window, block in blocks.items() if block is None]
     if missing:

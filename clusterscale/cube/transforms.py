@@ -117,7 +117,10 @@ def pick(traces: Traces, users: Ints) -> Traces:
     cells = np.empty(offsets[-1], traces.cells.dtype)
     _gather(traces.offsets, traces.cells, users, offsets, cells)
     idle = None if traces.idle is None else traces.idle[users]
-    return replace(traces, offsets=offsets, cells=cells, idle=idle, first=0, population=None)
+    weights = None if traces.weights is None else traces.weights[users]
+    return replace(
+        traces, offsets=offsets, cells=cells, idle=idle, weights=weights, first=0, population=None
+    )
 
 
 @kernel

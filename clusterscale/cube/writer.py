@@ -13,10 +13,10 @@ import zarr
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Ints, Weights, check_weights
 from clusterscale.cube import arrays
 from clusterscale.cube.arrays import CHUNK
-from clusterscale.cube.attributes import FILES, PSEUDONYMS, canonical, digest
+from clusterscale.cube.attributes import FILES, PSEUDONYMS, WEIGHT, WEIGHTS, canonical, digest
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
@@ -28,7 +28,10 @@ __all__ = ["CubeWriter", "Fingerprint", "new_cube"]
 
 
 class Fingerprint:
-    """Hash of a cube's content, computed block by block; the block size does not matter."""
+    """Hash of a cube's content, computed block by block; the block size does not matter.
+
+    Weights of users are part of it if there are any.
+    """
 
     def __init__(self) -> None:
         self._hash = {name: blake2b(digest_size=16) for name in ("user", "size", "cell")}
@@ -39,8 +42,8 @@ class Fingerprint:
         self._hash["size"].update(sizes.astype("<i8", copy=False).tobytes())
         self._hash["cell"].update(cells.astype("<i8", copy=False).tobytes())
 
-    def result(self, regions: Regions, calendar: Calendar) -> str:
-        """Return the hash of all users added, with these regions and times."""
+    def result(self, regions: Regions, calendar: Calendar, weights: Weights | None = None) -> str:
+        """Return the hash of all users added, with these regions, times and weights."""
         total = blake2b(digest_size=16)
         for name in sorted(self._hash):
             total.update(self._hash[name].digest())
@@ -48,6 +51,8 @@ class Fingerprint:
         total.update(canonical(list(regions.names)))
         total.update(regions.lat.astype("<f8").tobytes())
         total.update(regions.lon.astype("<f8").tobytes())
+        if weights is not None:
+            total.update(weights.astype("<f8", copy=False).tobytes())
         return total.hexdigest()
 
 
@@ -74,6 +79,7 @@ class CubeWriter:
         self._offsets.append(np.zeros(1, np.int64))
         self._n_users = self._n_events = 0
         self._fingerprint = Fingerprint()
+        self._weights: Weights | None = None
 
     def append(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
         """Append users.
@@ -104,11 +110,34 @@ class CubeWriter:
         self._n_users += len(ids)
         self._n_events += len(cells)
 
+    def weigh(self, weights: Weights) -> None:
+        """Give every user a weight: the number of people for whom the user counts.
+
+        They are rounded to multiples of a power of two, relative to their sum by at most 2⁻⁵³.
+        Sums over any users are then exact, so they do not depend on the order of addition.
+
+        Parameters
+        ----------
+        weights
+            float64, shape (user,), positive; users in the order in which they are appended.
+
+        Raises
+        ------
+        InputError
+            If a weight is not a positive number; when the cube is complete, also if it has another
+            number of users.
+        """
+        check_weights(weights, len(weights))
+        step = 2.0 ** (np.ceil(np.log2(max(weights.sum(), np.finfo(float).tiny))) - 52)
+        self._weights = np.maximum(np.rint(weights / step), 1.0) * step
+
     def seal(self, provenance: dict[str, Any], *, pseudonyms: bool = False) -> None:
         """Write the remaining data and then the attributes, required for opening."""
         for column in (self._events, self._offsets, self._users):
             column.flush()
-        regions = self._regions
+        regions, weights = self._regions, self._weights
+        if weights is not None:
+            self._seal_weights(weights)
         for name, dtype, values in (
             ("roi", str, np.asarray(regions.names, dtype=np.dtypes.StringDType())),
             ("roi_lat", np.dtype(np.float64), regions.lat),
@@ -126,12 +155,19 @@ class CubeWriter:
             "n_rois": len(regions),
             "n_events": self._n_events,
             "calendar": self._calendar.attributes(),
-            "fingerprint": self._fingerprint.result(regions, self._calendar),
+            "fingerprint": self._fingerprint.result(regions, self._calendar, weights),
             "provenance": provenance,
             PSEUDONYMS: pseudonyms,
+            **({} if weights is None else {WEIGHTS: _summarise(weights)}),
             FILES: {key: store.digests[key] for key in sorted(store.digests) if key != "zarr.json"},
         }
         self._group.attrs.put({**attributes, "digest": digest(attributes)})
+
+    def _seal_weights(self, weights: Weights) -> None:
+        check_weights(weights, self._n_users)
+        column = _GrowingArray(self._group, WEIGHT, np.dtype(np.float64), "user")
+        column.append(weights)
+        column.flush()
 
 
 @contextmanager
@@ -211,6 +247,13 @@ class _GrowingArray:
         return arrays.new_array(
             self._group, self._name, dtype=self._dtype, chunk=chunk, dim=self._dim, size=size
         )
+
+
+def _summarise(weights: Weights) -> dict[str, float]:
+    """Return the mean weight, rounded so that its products with counts are exact, and the ends."""
+    mean = np.float32(weights.sum() / max(len(weights), 1))
+    low, high = (float(end) for end in (weights.min(initial=1.0), weights.max(initial=1.0)))
+    return {"mean": float(mean), "smallest": low, "largest": high}
 
 
 def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -> None:

@@ -20,6 +20,7 @@ from clusterscale.ingest.clean import Cleaner, check_key
 from clusterscale.ingest.records import Reader
 from clusterscale.ingest.report import REASONS, IngestReport, check_records
 from clusterscale.ingest.sources import pack, reading
+from clusterscale.ingest.weights import UserWeights, read_weights
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IngestOptions", "ingest"]
 
+_OF_TABLE = ("user", "user"), ("delimiter", ",")  # settings of readers, else defaults
 BLOCK_BYTES = 1 << 24  # text that a task decodes at a time: about 400,000 rows
 
 
@@ -52,6 +54,9 @@ class IngestOptions:
         hash).
     min_events
         Keep only users with at least this many events.
+    weights
+        Table with the columns ``weight`` and that of the users, named as in the records: the number
+        of people for whom each user counts. None: users count as one.
 
     Raises
     ------
@@ -65,6 +70,7 @@ class IngestOptions:
     pseudonymise: bytes | None = field(default=None, repr=False)
     top_users: int | None = None
     min_events: int = 1
+    weights: str | None = None
 
     def __post_init__(self) -> None:
         if self.pseudonymise is not None:
@@ -125,24 +131,32 @@ def ingest(
         If there is nothing at ``source``.
     SourceError
         If all records of a file or source are invalid; names the file, column and first bad value.
+        If the table of weights is invalid, or a user has no weight.
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
     from clusterscale.ingest.shuffle import DaskRun  # here: readers are used without dask too
 
     began = time.perf_counter()
+    weights = _read_weights(options)
     with _naming_formats(options.reader):
         with reading(source):
             packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
         if not packs:
             raise SourceError(f"{source} contains no records")
         run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
-        report = _write_cube(source, uri, options, run, force=force)
+        report = _write_cube(source, uri, options, run, weights, force=force)
     return replace(report, seconds=time.perf_counter() - began)
 
 
 def _write_cube(
-    source: str, uri: str, options: IngestOptions, run: DaskRun, *, force: bool
+    source: str,
+    uri: str,
+    options: IngestOptions,
+    run: DaskRun,
+    weights: UserWeights | None,
+    *,
+    force: bool,
 ) -> IngestReport:
     from clusterscale.ingest.shuffle import beside, shuffle
 
@@ -155,6 +169,7 @@ def _write_cube(
         "pseudonymised": options.pseudonymise is not None,
         "top_users": options.top_users,
         "min_events": options.min_events,
+        **({} if weights is None else {"weights": posixpath.basename(weights.where.rstrip("/"))}),
     }
     cube = new_cube(
         uri,
@@ -175,6 +190,8 @@ def _write_cube(
             blocks, top_users=options.top_users, min_events=options.min_events
         )
         tally.dropped["user_filtered"] = n_filtered
+        if weights is not None:
+            writer.weigh(weights.of(users.names))
         for n_written in merge.copy(blocks, users, writer):
             run.on_progress("write", n_written, len(users))
         report = IngestReport(
@@ -186,6 +203,14 @@ def _write_cube(
         )
         provenance.update(report.counts())
     return report
+
+
+def _read_weights(options: IngestOptions) -> UserWeights | None:
+    if options.weights is None:
+        return None
+    reader = options.reader
+    user, delimiter = (getattr(reader, *default) for default in _OF_TABLE)
+    return read_weights(options.weights, user, delimiter=delimiter, key=options.pseudonymise)
 
 
 @contextmanager
