@@ -118,7 +118,7 @@ def count_groups(
     traces: Traces, target: int, groups: Members, what: str, least: int
 ) -> GroupSample:
     """Count groups; ``least`` is how many must contain the target, and how many must not."""
-    from clusterscale.groups import count_visits
+    from clusterscale.groups import count_visits, sum_weights
 
     labels = (groups == target).any(axis=1)
     n_inside, n_outside = int(labels.sum()), int((~labels).sum())
@@ -127,7 +127,8 @@ def count_groups(
             f"of {len(groups)} {what} groups, {n_inside} contain the target and {n_outside} do "
             f"not; give at least {least} of each"
         )
-    return GroupSample(count_visits(traces, groups), labels, _blocks(groups, target))
+    counts, sums = count_visits(traces, groups), sum_weights(traces, groups)
+    return GroupSample(counts, labels, _blocks(groups, target), sums)
 
 
 def _blocks(groups: Members, target: int) -> NDArray[np.int64]:

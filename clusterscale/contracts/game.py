@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts.knowledge import Knowledge
 from clusterscale.contracts.mechanism import Mechanism
 from clusterscale.contracts.release import Release
-from clusterscale.contracts.traces import Counts, Ints, Labels
+from clusterscale.contracts.traces import Counts, Ints, Labels, Values
 
 __all__ = ["Adversary", "Game", "GroupSample", "add"]
 
@@ -24,25 +24,31 @@ class GroupSample:
     Attributes
     ----------
     counts
-        Int32, shape (group, roi, epoch).
+        Int32, shape (group, roi, epoch): numbers of users.
     labels, blocks
         As in :class:`Examples`.
+    sums
+        float64, the shape of ``counts``: sums of the weights of the users counted; None if users
+        have none.
     """
 
     counts: Counts
     labels: Labels
     blocks: NDArray[np.int64]
+    sums: Values | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def take(self, rows: Ints) -> GroupSample:
         """Return some of the groups; their counts are copied."""
-        return GroupSample(self.counts[rows], self.labels[rows], self.blocks[rows])
+        sums = None if self.sums is None else self.sums[rows]
+        return GroupSample(self.counts[rows], self.labels[rows], self.blocks[rows], sums)
 
     def plus(self, other: GroupSample) -> GroupSample:
         """Add the counts of other users in the same groups."""
-        return replace(self, counts=self.counts + other.counts)
+        sums = None if self.sums is None or other.sums is None else self.sums + other.sums
+        return replace(self, counts=self.counts + other.counts, sums=sums)
 
 
 class Adversary(Protocol):

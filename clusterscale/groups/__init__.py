@@ -1,4 +1,4 @@
-"""Groups of users: draw members, and count their visits."""
+"""Groups of users: draw members, count their visits, and sum the weights of the visitors."""
 
 from clusterscale.groups.choose import (
     check_lists,
@@ -6,7 +6,13 @@ from clusterscale.groups.choose import (
     draw_members,
     largest_group,
 )
-from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
+from clusterscale.groups.count import (
+    Counter,
+    count_visits,
+    replace_member,
+    subsample_trace,
+    sum_weights,
+)
 from clusterscale.groups.draw import SLICE_BYTES, Pool
 
 __all__ = [
@@ -20,4 +26,5 @@ __all__ = [
     "largest_group",
     "replace_member",
     "subsample_trace",
+    "sum_weights",
 ]

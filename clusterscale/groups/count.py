@@ -1,4 +1,4 @@
-"""Count the visits of groups to cells."""
+"""Count the visits of groups to cells, and sum the weights of the visitors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
-from clusterscale.contracts import Counts, Ints, Labels, Traces
+from clusterscale.contracts import Counts, Ints, Labels, Traces, Values, Weights
 from clusterscale.errors import InputError
 from clusterscale.groups.choose import NOT_HELD
 from clusterscale.jit import kernel
 
 _Events = tuple[int, Ints, Ints, Labels]  # first user, offsets, cells, idle epochs
 
-__all__ = ["Counter", "count_visits", "replace_member", "subsample_trace"]
+_Units = NDArray[np.int32] | Weights  # what each user adds: one value for all, or one for each
+_Cells = Counts | Values
+
+__all__ = ["Counter", "count_visits", "replace_member", "subsample_trace", "sum_weights"]
+
+_ONE = np.ones(1, np.int32)
 
 
 def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> Counts:
@@ -47,8 +53,37 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     return counts
 
 
+def sum_weights(traces: Traces, members: Ints) -> Values | None:
+    """Return the sum of the weights of the members in each cell, for each group.
+
+    Parameters
+    ----------
+    traces
+        Traces to count; members who are not held contribute nothing.
+    members
+        User indices, shape (group, member), distinct within a group.
+
+    Returns
+    -------
+    Values, or None
+        float64, shape (group, roi, epoch); None if users have no weights.
+
+    Raises
+    ------
+    InputError
+        If ``members`` has another shape, or contains an unknown user.
+    """
+    if traces.weights is None:
+        return None
+    sums = np.empty((len(members), traces.n_rois, traces.n_epochs))
+    Counter(traces, members.shape[1]).sum(members, sums)
+    return sums
+
+
 class Counter:
     """Counts groups of one size, a few at a time; see :func:`count_visits`.
+
+    Sums of weights are exact if the weights are those of a cube, which are rounded to that end.
 
     Parameters
     ----------
@@ -69,7 +104,11 @@ class Counter:
             return
         self._pool = pool[(pool >= traces.first) & (pool < traces.first + traces.n_held)]
         self._everyone = np.zeros((1, traces.n_cells), np.int32)
-        _count(self._events, self._pool[None, :], self._everyone)
+        _count(self._events, _ONE, self._pool[None, :], self._everyone)
+        self._total = None
+        if traces.weights is not None:
+            self._total = np.zeros((1, traces.n_cells))
+            _count(self._events, traces.weights, self._pool[None, :], self._total)
         self._inside = np.zeros(traces.n_held, np.bool_)
 
     def count(self, members: Ints, counts: Counts) -> None:
@@ -80,6 +119,25 @@ class Counter:
         InputError
             If ``counts`` has the wrong shape, or ``members`` contains an unknown user.
         """
+        self._add_up(members, counts, _ONE, None if self._pool is None else self._everyone)
+
+    def sum(self, members: Ints, sums: Values) -> None:
+        """Write the sums of weights of some groups, float64, shape (group, roi, epoch).
+
+        Raises
+        ------
+        InputError
+            If users have no weights, ``sums`` has the wrong shape, or ``members`` contains an
+            unknown user.
+        """
+        weights = self._traces.weights
+        if weights is None:
+            raise InputError("these traces have no weights of users")
+        self._add_up(members, sums, weights, None if self._pool is None else self._total)
+
+    def _add_up(
+        self, members: Ints, counts: _Cells, units: _Units, everyone: _Cells | None
+    ) -> None:
         _check_users(self._traces, members, 2)
         flat = counts.reshape(len(counts), -1)
         if flat.shape != (len(members), self._traces.n_cells):
@@ -87,11 +145,11 @@ class Counter:
                 f"counts have shape {counts.shape}, which does not fit {len(members)} groups of "
                 f"{self._traces.n_rois} ROIs and {self._traces.n_epochs} epochs"
             )
-        if self._pool is None:
-            _count(self._events, members, flat)
+        if self._pool is None or everyone is None:
+            _count(self._events, units, members, flat)
         else:
-            everyone = self._everyone[0]
-            _count_by_complement(self._events, members, self._pool, self._inside, everyone, flat)
+            work = self._pool, self._inside
+            _count_by_complement(self._events, -units, members, *work, everyone[0], flat)
 
 
 def _check_users(traces: Traces, users: Ints, n_dims: int) -> None:
@@ -110,26 +168,36 @@ def _events(traces: Traces) -> _Events:
 
 
 @kernel
-def _count(events: _Events, members: Ints, counts: Counts) -> None:
+def _count(events: _Events, units: _Units, members: Ints, counts: _Cells) -> None:
     first, offsets, cells, idle = events
-    null_counts = np.empty(idle.shape[1], np.int32)
+    null_counts = np.empty(idle.shape[1], counts.dtype)
     n_held = len(offsets) - 1
     for group in range(members.shape[0]):
         counts[group] = 0  # here, so that the row is in the cache
         null_counts[:] = 0
         for user in members[group]:
             if first <= user < first + n_held:
-                _add(offsets, cells, idle, user - first, np.int32(1), counts[group], null_counts)
+                unit = units[min(user - first, len(units) - 1)]
+                _add(offsets, cells, idle, user - first, unit, counts[group], null_counts)
         _add_null_roi(null_counts, counts[group])
 
 
 @kernel
 def _count_by_complement(
-    events: _Events, members: Ints, pool: Ints, inside: Labels, everyone: Counts, counts: Counts
+    events: _Events,
+    units: _Units,
+    members: Ints,
+    pool: Ints,
+    inside: Labels,
+    everyone: _Cells,
+    counts: _Cells,
 ) -> None:
-    """Count each group as ``pool``, all held, minus those who are not in the group."""
+    """Count each group as ``pool``, all held, minus those who are not in the group.
+
+    ``units`` are negative.
+    """
     first, offsets, cells, idle = events
-    null_counts = np.empty(idle.shape[1], np.int32)
+    null_counts = np.empty(idle.shape[1], counts.dtype)
     for group in range(members.shape[0]):
         counts[group] = everyone
         null_counts[:] = 0
@@ -139,7 +207,8 @@ def _count_by_complement(
                 inside[user - first] = True
         for user in pool:
             if not inside[user - first]:
-                _add(offsets, cells, idle, user - first, np.int32(-1), counts[group], null_counts)
+                unit = units[min(user - first, len(units) - 1)]
+                _add(offsets, cells, idle, user - first, unit, counts[group], null_counts)
         _add_null_roi(null_counts, counts[group])
 
 
@@ -149,9 +218,9 @@ def _add(
     cells: Ints,
     idle: Labels,
     at: int,
-    weight: np.int32,
-    row: Counts,
-    null_counts: Counts,
+    weight: np.int32 | np.float64,
+    row: _Cells,
+    null_counts: _Cells,
 ) -> None:
     """Add a user's events to ``row``, times ``weight``, and idle epochs to ``null_counts``."""
     for cell in cells[offsets[at] : offsets[at + 1]]:
@@ -162,15 +231,17 @@ def _add(
 
 
 @kernel
-def _add_null_roi(null_counts: Counts, row: Counts) -> None:
+def _add_null_roi(null_counts: _Cells, row: _Cells) -> None:
     """Add the counts of the null ROI, whose cells are the last."""
     start = len(row) - len(null_counts)
     for epoch in range(len(null_counts)):
         row[start + epoch] += null_counts[epoch]
 
 
-def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:
-    """Replace one member by another in counts, in place.
+def replace_member(
+    counts: Counts, traces: Traces, old: int, new: Ints, sums: Values | None = None
+) -> None:
+    """Replace one member by another in counts and sums of weights, in place.
 
     Parameters
     ----------
@@ -181,12 +252,19 @@ def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:
     old, new
         The member removed from all groups, and the one added to each, shape (group,); a negative
         index is a user who is not held.
+    sums
+        Sums of the weights in the same groups, float64, the shape of ``counts``; None without.
     """
     trace = traces.trace(old)
-    for row, user in zip(counts.reshape(len(counts), -1), new, strict=True):
+    for i, user in enumerate(new):
+        joins = traces.trace(user) if user >= 0 else trace[:0]
+        row = counts[i].reshape(-1)
         row[trace] -= 1
-        if user >= 0:
-            row[traces.trace(user)] += 1
+        row[joins] += 1
+        if sums is not None:
+            weighed = sums[i].reshape(-1)
+            weighed[trace] -= traces.weight(old)
+            weighed[joins] += traces.weight(int(user))
 
 
 def subsample_trace(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:

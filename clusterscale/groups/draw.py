@@ -129,16 +129,20 @@ class Pool:
     ) -> tuple[GroupSample, Ints]:
         """Draw and count groups, and return the target's substitutes; a pair is a block."""
         counts = np.empty((n_groups, self.traces.n_rois, self.traces.n_epochs), np.int32)
+        sums = None if self.traces.weights is None else np.empty(counts.shape)
         counter = Counter(self.traces, self.size, self.users)
         substitutes: list[Ints] = [np.zeros(0, np.int64)]
         first = 0
         for part in self.slices(n_groups, rng=rng, paired=paired, ranks=ranks):
             stop = first + len(part.members)
             counter.count(part.members, counts[first:stop])
+            if sums is not None:
+                counter.sum(part.members, sums[first:stop])
             substitutes.append(part.substitutes)
             first = stop
         blocks = np.arange(n_groups) // (2 if paired else 1)
-        return GroupSample(counts, _alternate(n_groups), blocks), np.concatenate(substitutes)
+        sample = GroupSample(counts, _alternate(n_groups), blocks, sums)
+        return sample, np.concatenate(substitutes)
 
     def draw_more(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
         """Draw and count ``n_groups`` more groups."""
@@ -191,7 +195,7 @@ class Pool:
         GroupSample
             Labels and blocks are unchanged: True where the target was.
         """
-        other = replace(sample, counts=sample.counts.copy())
+        other = sample.take(np.arange(len(sample)))
         self._replace_target(other, substitutes)
         return other
 
@@ -208,7 +212,8 @@ class Pool:
 
     def _replace_target(self, sample: GroupSample, substitutes: Ints) -> None:
         for row, user in zip(np.flatnonzero(sample.labels), substitutes, strict=True):
-            replace_member(sample.counts[row, None], self.traces, self.target, user[None])
+            sums = None if sample.sums is None else sample.sums[row, None]
+            replace_member(sample.counts[row, None], self.traces, self.target, user[None], sums)
 
     def _draw_slices(
         self,

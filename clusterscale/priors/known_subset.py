@@ -16,6 +16,7 @@ from clusterscale.contracts import (
     Prior,
     Share,
     TargetKnowledge,
+    Values,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
@@ -142,7 +143,9 @@ class KnownSubset(Prior):
             trace = subsample_trace(full, traces, self.known_fraction, rng=rng)
         for sample in (training, validation):
             if sample is not None and trace is not full:
-                _swap(sample.counts, sample.labels, full, trace)
+                _swap(sample.counts, sample.labels, full, trace, 1)
+                if sample.sums is not None:
+                    _swap(sample.sums, sample.labels, full, trace, traces.weight(target))
         visits = count_visits(traces, known[None])[0]
         target_knowledge = TargetKnowledge(trace, self.known_fraction == 1, visits, len(known))
         return Game(
@@ -154,9 +157,12 @@ class KnownSubset(Prior):
         )
 
 
-def _swap(counts: Counts, labels: Labels, old: Ints, new: Ints) -> None:
-    """Replace one trace by another in the counts of groups with the target, in place."""
+def _swap(counts: Counts | Values, labels: Labels, old: Ints, new: Ints, unit: float) -> None:
+    """Replace one trace by another in the counts of groups with the target, in place.
+
+    ``unit``: what a visit of the target adds to a count.
+    """
     flat = counts.reshape(len(counts), -1)
     inside = np.flatnonzero(labels)[:, None]
-    flat[inside, old] -= 1
-    flat[inside, new] += 1
+    flat[inside, old] -= unit
+    flat[inside, new] += unit

@@ -150,6 +150,8 @@ class _Rows:
         self._counters = [Counter(traces, pool.size, pool.users) for traces in periods]
         cells = periods[0].n_rois, periods[0].n_epochs
         self._counts = np.empty((len(periods), len(numbers), *cells), np.int32)
+        weighed = all(traces.weights is not None for traces in periods)
+        self._sums = np.empty(self._counts.shape) if weighed else None
         self._numbers, self._n_drawn = numbers, 0
 
     def add(self, members: Members) -> None:
@@ -160,6 +162,8 @@ class _Rows:
             rows = slice(low - self._numbers.start, high - self._numbers.start)
             for counter, counts in zip(self._counters, self._counts, strict=True):
                 counter.count(members[low - first : high - first], counts[rows])
+            for i, sums in enumerate(() if self._sums is None else self._sums):
+                self._counters[i].sum(members[low - first : high - first], sums[rows])
         self._n_drawn = stop
 
     def sample(self) -> GroupSample:
@@ -167,5 +171,7 @@ class _Rows:
         n_periods, n_groups, *cells = self._counts.shape
         groups = np.arange(n_groups)
         inside = np.asarray(self._numbers) % 2 == 0
-        counts = self._counts.reshape(n_periods * n_groups, *cells)
-        return GroupSample(counts, np.tile(inside, n_periods), np.tile(groups, n_periods))
+        shape = n_periods * n_groups, *cells
+        sums = None if self._sums is None else self._sums.reshape(shape)
+        labels, blocks = np.tile(inside, n_periods), np.tile(groups, n_periods)
+        return GroupSample(self._counts.reshape(shape), labels, blocks, sums)
