@@ -28,7 +28,8 @@ _LONGEST_MESSAGE = 900
 _LONGEST_VALUE = 60
 # pydantic's name of one alternative of a union that is no model, which is no key of a config
 _ALTERNATIVE = re.compile(
-    r"(function-\w+|tuple|list|dict|constrained-str|nullable)\[.*\]", re.DOTALL
+    r"(function-\w+|tuple|list|dict|constrained-str|nullable|literal)\[.*\]|constrained-float",
+    re.DOTALL,
 )
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST_VALUE
@@ -119,6 +120,7 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
         Prefix of each path.
     """
     lines: list[str] = []
+    n_joined = 0
     faults = [fault for fault in error.errors(include_url=False) if not _follows(dict(fault))]
     for fault in faults[:_MOST_FAULTS]:
         parts = (str(part) for part in (*prefix, *fault["loc"]))
@@ -127,10 +129,15 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
         )
         line = f"{path or 'the top level'}: {_describe(dict(fault), model)}"
         line = _shorten(" ".join(line.split()), _LONGEST_FAULT)
+        start, should, expected = line.partition(", but should ")
+        if should and lines and lines[-1].startswith(start + should):  # an alternative
+            lines[-1] += f" or {expected.removeprefix('be ')}"
+            n_joined += 1
+            continue
         if lines and sum(map(len, lines)) + len(line) > _LONGEST_MESSAGE:
             break
         lines.append(line)
-    if more := len(faults) - len(lines):
+    if more := len(faults) - len(lines) - n_joined:
         lines.append(f"and {more:,} more")
     return "\n".join(lines)
 

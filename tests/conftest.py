@@ -44,14 +44,16 @@ def pytest_ignore_collect(collection_path, config):
     return True if any(_MARKED[word].search(text) for word in left_out) else None
 
 
-def write_cube(uri, dense):
-    """Write a dense boolean (user, roi, epoch) array as a cube and open it."""
+def write_cube(uri, dense, weights=None):
+    """Write a dense boolean (user, roi, epoch) array as a cube, with weights, and open it."""
     n_users, n_rois, n_epochs = dense.shape
     calendar = Calendar.parse("2024-01-01T00:00", "1h", n_epochs, "UTC")
     grid = Grid.parse(f"50,0,51,1/1x{n_rois}")
     flat = dense.reshape(n_users, -1)
     with new_cube(uri, grid.regions, calendar, provenance={"source": "test"}) as writer:
         writer.append([f"u{i:03d}" for i in range(n_users)], flat.sum(axis=1), np.nonzero(flat)[1])
+        if weights is not None:
+            writer.weigh(weights)
     return TraceCube(uri)
 
 

@@ -162,7 +162,7 @@ def play(
         If a row or a shape is wrong, groups are too few, or an attack needs ``reference``.
     ConfigError, UnknownNameError
         If there is no such mechanism or attack, a mechanism changes traces before counting, or it
-        does not fit the groups.
+        does not fit the groups, or uses weights and ``traces`` have none.
     """
     from clusterscale.contracts import Game
     from clusterscale.cube.bounds import measure_bounds
@@ -212,7 +212,11 @@ def _whereabouts(traces: Traces, target: int, reference: ArrayLike) -> TargetKno
 
     rows = np.unique(read_rows(traces, reference, "reference", 1))
     occupancy = count_visits(traces, rows[None])[0]
-    return TargetKnowledge(traces.trace(target), True, occupancy, len(rows))
+    weights = None
+    if traces.weights is not None:  # as if the target were one of the reference
+        own, others = traces.weight(target), traces.weights[rows[rows != target]]
+        weights = own, own + float(others.sum()) * (len(rows) - 1) / max(len(others), 1)
+    return TargetKnowledge(traces.trace(target), True, occupancy, len(rows), weights)
 
 
 def _check_parts(
@@ -229,6 +233,11 @@ def _check_parts(
             raise ConfigError(
                 f"{mechanism.label} changes traces before they are counted: apply it to the "
                 "traces, or run an audit of a cube"
+            )
+        if mechanism.uses_weights and traces.weights is None:
+            raise ConfigError(
+                f"{mechanism.label} uses the weights of users: give `traces` as "
+                "clusterscale.contracts.Traces with weights"
             )
         mechanism.check(group_size=size, n_rois=traces.n_rois, n_epochs=traces.n_epochs)
     for one in attacks:

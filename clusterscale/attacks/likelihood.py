@@ -54,7 +54,8 @@ class Likelihood(BaseAttack):
     - the binomial distributions mixed by the output distribution of each count, if noise is
       followed by rounding, clipping at 0, suppression of small counts, or ranges;
     - normal distributions with moments from training, the mean of *inside* shifted by t − p, if the
-      mechanism's output distribution is not known.
+      mechanism's output distribution is not known; t is then the weight of the target and p is
+      multiplied by the mean weight, if sums of weights are published.
 
     The output distribution is that of the scored release, whatever the adversary trained on. Cells
     for which the adversary does not know whether the target was there are left out. Scores are
@@ -112,9 +113,10 @@ class _Ratio:
 
 
 def _normal_from_training(reference: Reference, outside: Floats) -> LinearCellScore:
-    """Return the log ratio of normals of equal variance, *inside* shifted by t − p."""
+    """Return the log ratio of normals of equal variance, *inside* shifted by t − p, weighed."""
     chance, spread = occupancy_probabilities(reference), variances(reference)
-    shifts = (1 - chance, -chance)
+    target, others = reference.weights
+    shifts = (target - others * chance, -others * chance)
     slopes = [shift / spread for shift in shifts]
     at_zero = [-slope * (outside + shift / 2) for slope, shift in zip(slopes, shifts, strict=True)]
     return LinearCellScore(*slopes, *at_zero)

@@ -56,7 +56,16 @@ def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
         outside=outside,
         spread=spread,
         law=release.law,
+        weights=_weights(target),
     )
+
+
+def _weights(target: TargetKnowledge) -> tuple[float, float]:
+    """Return the weight of the target, and the mean weight of the others of the reference."""
+    if target.weights is None:
+        return 1.0, 1.0
+    own, total = target.weights
+    return own, (total - own) / max(target.n_users - 1, 1)
 
 
 def occupancy_probabilities(reference: Reference) -> Floats:
@@ -78,6 +87,6 @@ def variances(reference: Reference) -> Floats:
     chance = occupancy_probabilities(reference)
     one = chance * (1 - chance)
     if reference.spread is not None:
-        return np.maximum(reference.spread, one)
+        return np.maximum(reference.spread, one * reference.weights[1] ** 2)
     noise = 0.0 if reference.noise is None else reference.noise.variance
     return np.asarray(reference.group_size * one + noise)

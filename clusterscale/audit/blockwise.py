@@ -1,7 +1,8 @@
 """Games of a task whose traces exceed a worker's memory: counts summed over parts of the users.
 
-Every part draws the same groups and counts only its own users. Counts are integers, so their sum
-equals the counts of a worker that holds all users, bit for bit.
+Every part draws the same groups and counts only its own users. Counts are integers, and weights
+are rounded so that sums of them are exact, so the sum of all parts equals the counts of a worker
+that holds all users, bit for bit.
 """
 
 from __future__ import annotations

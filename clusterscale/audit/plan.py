@@ -24,6 +24,7 @@ from clusterscale.contracts import (
     Traces,
 )
 from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.dp_audit import MechanismEvaluationTask
 from clusterscale.errors import ConfigError, PoolError
@@ -147,7 +148,8 @@ class AuditPlan(AuditTemplate):
             )
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
-        return TraceSource.of(cube, spans, null_roi=self.null_roi, seed=self.seed)
+        weights = any(mechanism.uses_weights for mechanism in self.mechanisms)
+        return TraceSource.of(cube, spans, null_roi=self.null_roi, seed=self.seed, weights=weights)
 
     @property
     def adds_noise(self) -> bool:
@@ -203,6 +205,7 @@ def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     yield from find_short(plan.groups, plan.group_sizes, plan.priors, plan.precision)
     yield from find_imprecise(plan.priors, plan.precision)
     yield from _missing_knowledge(plan)
+    yield from _missing_weights(plan, cube)
     if not long:  # else there are no cells to try mechanisms on
         yield from _unfit_mechanisms(plan, cube)
 
@@ -235,6 +238,29 @@ def _missing_knowledge(plan: AuditPlan) -> Iterator[str]:
             yield (
                 f"attacks.{i}: {attack.name} needs the target's locations, which {prior.name} does "
                 "not provide; remove one of them"
+            )
+
+
+def _missing_weights(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
+    """Find mechanisms that need weights, and priors that cannot train on their releases."""
+    weighed = [i for i, mechanism in enumerate(plan.mechanisms) if mechanism.uses_weights]
+    if WEIGHTS not in cube.attributes:
+        for i in weighed:
+            yield (
+                f"mechanisms.{i}: {plan.mechanisms[i].label} uses the weights of users, but the "
+                "cube has none: ingest the records with a table of weights, or expand by a number"
+            )
+    for i in weighed:
+        if plan.mechanisms[i].guarantee.unit != "none":
+            yield (
+                f"mechanisms.{i}: {plan.mechanisms[i].label} states a guarantee for sums of "
+                "weights, but an audit knows only how much users change counts; let it state none"
+            )
+    for i, prior in enumerate(plan.priors if weighed else ()):
+        if not prior.trains_on_weights:
+            yield (
+                f"priors.{i}: {prior.name} trains on groups without weights, but mechanisms."
+                f"{weighed[0]} publishes sums of weights; remove one of them, or expand by a number"
             )
 
 

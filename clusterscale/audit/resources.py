@@ -271,20 +271,26 @@ class _Needs(Workload):
             members = max(16 * size, min(SLICE_BYTES, 8 * size * n_rows))
             drawing = _DRAWN * self._cube.n_users + 2 * members
             cells = self._n_rois * period.epochs
-            one = n_first * cells * _COUNT
+            one = n_first * cells * self._count_bytes
             n_own = self._studies(prior)[1]
             n_groups = n_first + n_own
             published = int(n_groups * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
-            own = n_own * cells * _COUNT + n_groups * self._n_rois * _STATISTICS
+            own = n_own * cells * self._count_bytes + n_groups * self._n_rois * _STATISTICS
             training = published + own + one * self._n_copies
             if parts:
                 # The sum of one task, and one that arrives from another worker, are in memory while
                 # the parts of the next task are counted: their sum, one part, and the new sum.
-                counts = n_rows * cells * _COUNT * self._n_lists
+                counts = n_rows * cells * self._count_bytes * self._n_lists
                 most = max(most, 5 * counts, 4 * counts + drawing, 3 * counts + training)
             else:  # two games are in memory when the second is counted
                 most = max(most, one * min(2, self._n_lists) + drawing, one + training)
         return most
+
+    @property
+    def _count_bytes(self) -> int:
+        """Bytes of a count, and of its sum of weights if a mechanism uses these."""
+        weighed = any(mechanism.uses_weights for mechanism in self._plan.mechanisms)
+        return _COUNT + _VALUE * weighed
 
     @property
     def _n_copies(self) -> int:

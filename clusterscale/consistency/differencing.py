@@ -63,6 +63,12 @@ class Differencing(Check):
         if pair.same:
             text = f"{pair.names} have equal values in {plural(pair.n_shared, 'shared cell')}"
             return CheckResult.of_faults(self.name, 0, pair.n_shared, text)
+        if any(table.mechanism.uses_weights for table in pair.tables):
+            text = (
+                f"{pair.names} publish sums of weights, so the check cannot decide how many people "
+                "their difference counts"
+            )
+            return CheckResult.unknown(self.name, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
         if not pair.noiseless:

@@ -67,6 +67,9 @@ class NoiseLaw(Check):
         n_known = int(known.sum())
         if not n_known:
             return CheckResult.unknown(self.name, 0, _NOTHING_KNOWN)
+        if table.mechanism.uses_weights:
+            text = f"{table.mechanism.label} publishes sums of weights, which counts do not give"
+            return CheckResult.unknown(self.name, n_known, text)
         if table.mechanism.noise_scope != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} combines many counts, and not all of them are known"
             return CheckResult.unknown(self.name, n_known, text)

@@ -175,8 +175,8 @@ def fill_suppressed(table: PublishedTable) -> Values:
         return values
     stands_for = np.array([[suppression.hidden_as]])
     for step in steps[last + 1 :]:
-        if not isinstance(step, PostProcessing) or step.noise_scope != "cell":
-            return values  # what it publishes depends on more than this cell
+        if not isinstance(step, PostProcessing) or step.noise_scope != "cell" or step.uses_weights:
+            return values  # what it publishes depends on more than this count
         step.revise(stands_for)
     return np.where(table.published, values, stands_for[0, 0])
 

@@ -27,6 +27,7 @@ from clusterscale.contracts.mechanism import (
     PrivacyLoss,
     TraceStep,
     publish,
+    release_counts,
 )
 from clusterscale.contracts.protocols import Attack, Distinguisher, GroupRequest, Prior
 from clusterscale.contracts.release import (
@@ -58,4 +59,4 @@ __all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "N
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
 __all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
 __all__ += ["NonEmptyUnique", "OptionalUnique", "check_days", "distinct", "hash_of", "names_of"]
-__all__ += ["Weights", "check_weights", "publish"]
+__all__ += ["Weights", "check_weights", "publish", "release_counts"]

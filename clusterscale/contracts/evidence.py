@@ -36,6 +36,8 @@ class Reference:
         published values, estimated if the law is unknown; else None.
     law
         Output distribution of each count; None if unknown or not independent of other counts.
+    weights
+        Weight of the target and mean weight of the others, for published sums of weights.
     """
 
     mean_trace: Floats
@@ -45,6 +47,7 @@ class Reference:
     outside: Floats | None = None
     spread: Floats | None = None
     law: CellLaw | None = None
+    weights: tuple[float, float] = (1.0, 1.0)
 
 
 class CellScore(Protocol):

@@ -65,12 +65,16 @@ class TargetKnowledge:
         float64 if it is an expectation.
     n_users
         Number of users in the reference.
+    weights
+        Weight of the target, and of all users of the reference, the target among them, as the
+        adversary assumes them; None if users count as one.
     """
 
     trace: Ints
     complete: bool
     occupancy: Counts | Values
     n_users: int
+    weights: tuple[float, float] | None = None
 
     @property
     def mean_trace(self) -> Values:
@@ -80,7 +84,11 @@ class TargetKnowledge:
     def plus(self, other: TargetKnowledge) -> TargetKnowledge:
         """Add the counts of the users that follow these."""
         trace = np.concatenate([self.trace, other.trace])
-        return replace(self, trace=trace, occupancy=self.occupancy + other.occupancy)
+        weights = self.weights
+        if weights is not None and other.weights is not None:
+            weights = weights[0] + other.weights[0], weights[1] + other.weights[1]
+        occupancy = self.occupancy + other.occupancy
+        return replace(self, trace=trace, occupancy=occupancy, weights=weights)
 
 
 @dataclass(frozen=True, slots=True)

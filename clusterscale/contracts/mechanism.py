@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from clusterscale.contracts.bounds import Bounds, CellCoordinates
 from clusterscale.contracts.component import Named, NamedModel
 from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, Support
 from clusterscale.contracts.traces import Counts, Traces, Values
+from clusterscale.errors import ConfigError
 
 __all__ = ["Guarantee", "Mechanism", "NoiseScope", "PrivacyLoss", "TraceStep", "publish"]
+__all__ += ["release_counts"]
 
 NoiseScope = Literal["cell", "series", "release"]
 """Published values that one count can affect: its own cell, the series of its ROI, or all."""
@@ -103,6 +105,10 @@ class Mechanism(NamedModel):
     noise_is_count_independent: ClassVar[bool] = False
     """Whether the same generator adds the same noise to all counts of one shape."""
 
+    uses_weights: ClassVar[bool] = False
+    """Whether ``release`` also takes ``sums``: of the weights of the users who are counted, float64
+    of the shape of the counts. In a chain, both are as the steps before left them."""
+
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
@@ -134,7 +140,9 @@ class Mechanism(NamedModel):
         """Return published values as numbers of visits, for measures of utility.
 
         Unless overridden, they are. Shares and expanded values are scaled, by what is public or by
-        the totals of ``counts``, the unchanged ones; both have the shape (…, roi, epoch).
+        the totals of ``counts``, the unchanged ones; both have the shape (…, roi, epoch). If the
+        mechanism uses weights, visits are those of the people for whom users count, and ``counts``
+        are the sums of weights.
         """
         return values
 
@@ -172,7 +180,12 @@ class Mechanism(NamedModel):
 
 
 def publish(
-    counts: Counts, mechanism: Mechanism, *, group_size: int, rng: np.random.Generator
+    counts: Counts,
+    mechanism: Mechanism,
+    *,
+    group_size: int,
+    rng: np.random.Generator,
+    sums: Values | None = None,
 ) -> Release:
     """Publish counts by a mechanism.
 
@@ -186,14 +199,67 @@ def publish(
         Members of each group.
     rng
         Source of the noise.
+    sums
+        float64, shape of ``counts``: sums of the weights of the users counted; None if users have
+        no weights.
 
     Returns
     -------
     Release
         Its values are ``counts`` itself if the mechanism does not change them.
+
+    Raises
+    ------
+    ConfigError
+        If the mechanism uses weights and there are none.
     """
     values: Values | Counts = counts
     if mechanism.noise != NO_NOISE:
-        values = mechanism.release(counts, group_size=group_size, rng=rng)
+        values = release_counts(mechanism, counts, sums, group_size=group_size, rng=rng)
     law = mechanism.law(group_size)
     return Release(values, group_size, mechanism.label, mechanism.noise, law)
+
+
+def release_counts(
+    mechanism: Mechanism,
+    counts: Counts,
+    sums: Values | None,
+    *,
+    group_size: int,
+    rng: np.random.Generator,
+) -> Values:
+    """Return what a mechanism publishes of counts and of the sums of weights, if it uses these.
+
+    Parameters
+    ----------
+    mechanism
+        A bound mechanism.
+    counts
+        Shape (…, roi, epoch), visits.
+    sums
+        float64, the same shape: sums of the weights of the users counted; None if users have none.
+    group_size
+        Members of each group.
+    rng
+        Source of the noise.
+
+    Returns
+    -------
+    Values
+        float64, the same shape.
+
+    Raises
+    ------
+    ConfigError
+        If the mechanism uses weights and there are none.
+    """
+    if not mechanism.uses_weights:
+        return mechanism.release(counts, group_size=group_size, rng=rng)
+    if sums is None:
+        raise ConfigError(
+            f"{mechanism.label} uses the weights of users, which are not known here: it can be "
+            "used in audits of a cube with weights"
+        )
+    release: Any = mechanism.release
+    values: Values = release(counts, group_size=group_size, rng=rng, sums=sums)
+    return values

@@ -35,6 +35,8 @@ class GroupRequest:
         users. An adversary's own training groups are drawn from whom it knows.
     validate
         Whether to draw groups for choosing a threshold.
+    mean_weight
+        Mean weight of the users of the cube, which is public; 1 if they have none.
     rng, control, more
         Draw the groups; control groups with a substitute for the target, if given; and the
         challenges that are added later, if any. What is drawn from ``rng`` depends on no other.
@@ -50,6 +52,7 @@ class GroupRequest:
     validate: bool = False
     control: np.random.Generator | None = None
     more: np.random.Generator | None = None
+    mean_weight: float = 1.0
 
 
 class Prior(NamedModel):
@@ -57,7 +60,8 @@ class Prior(NamedModel):
 
     A subclass defines ``n_challenges``, ``n_rows`` and ``set_up``, and sets ``needs_past`` if it
     learns from releases of past periods, ``gives_whereabouts`` if it includes where the target was,
-    and ``adds_challenges`` if more challenges can be added later.
+    and ``adds_challenges`` if more challenges can be added later. ``trains_on_weights`` is False if
+    its training groups have no sums of weights even where users have weights.
     """
 
     _registry: ClassVar[str] = "clusterscale.priors:PRIORS"
@@ -65,6 +69,7 @@ class Prior(NamedModel):
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = False
     adds_challenges: ClassVar[bool] = False
+    trains_on_weights: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import Counts, Mechanism, Traces, Values
+from clusterscale.contracts import Counts, Mechanism, Traces, Values, release_counts
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.trace_settings import (
     CellMap,
@@ -28,7 +29,7 @@ from clusterscale.dp_audit.guarantee import state_guarantee
 from clusterscale.dp_audit.neighbours import Design, Neighbours, count_nearby
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
-from clusterscale.groups import count_visits, draw_members
+from clusterscale.groups import count_visits, draw_members, sum_weights
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 from clusterscale.study.execution import Reduction
@@ -134,14 +135,17 @@ def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -
     traces = setting.traces
     cells = traces.n_rois, traces.n_epochs
     counts = np.empty((task.utility.groups, *cells), np.int32)
-    for row in counts:
+    sums = None if traces.weights is None else np.empty(counts.shape)
+    for i, row in enumerate(counts):
         members = draw_members(traces.n_users, task.group_size, task.lists, rng=rng)
         row[:] = count_visits(traces, members[None])[0]
+        if sums is not None:
+            sums[i] = sum_weights(traces, members[None])
     mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
     units = dict.fromkeys(kind_of(mechanism.guarantee) for mechanism in mechanisms)
     kinds = [kind for kind in units if kind is not None]
     nearby = count_nearby(_design(task), kinds, traces, setting.cells.frame)
-    return CountedUsers(counts, setting.bounds, nearby)
+    return CountedUsers(counts, setting.bounds, nearby, sums)
 
 
 def _design(task: MechanismEvaluationTask) -> Design:
@@ -162,7 +166,7 @@ def _evaluate(
     cells: dict[Steps, CellMap],
     find: Callable[[Steps, int], Traces],
 ) -> MechanismEvaluation:
-    raw, evaluation = list(total[()].counts), MechanismEvaluation(task.key)
+    raw, evaluation = total[()], MechanismEvaluation(task.key)
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, cell_map = total[steps], cells[steps]
         neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
@@ -170,30 +174,44 @@ def _evaluate(
             key, bound = mechanism.id, mechanism.bind(tally.bounds)
             evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, steps)
             evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
-            released = _publish(task, key, bound, cell_map, tally.counts)
+            released = _publish(task, key, bound, cell_map, tally)
             try:
-                utility, share = _measure(task, raw, released)
+                utility, share = _measure(task, _truth(raw, mechanism), released)
             except InputError as error:
                 raise InputError(f"{mechanism.label}: {error}") from error
             evaluation.utility[key], evaluation.released_share[key] = utility, share
     rng = stream(task.source.seed, "random guess", *task.key)
-    guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
-    (guess, _), _ = _measure(task, raw, guesses)
+    counts = list(raw.counts)
+    guesses = (random_guess(each, group_size=task.group_size, rng=rng) for each in counts)
+    (guess, _), _ = _measure(task, counts, guesses)
     return replace(evaluation, guess=guess)
 
 
+def _truth(counted: CountedUsers, mechanism: Mechanism) -> list[Any]:
+    """Return what a mechanism should publish of each group: counts, or sums of weights."""
+    weighed = mechanism.uses_weights and counted.sums is not None
+    return list(counted.sums if weighed else counted.counts)  # type: ignore[arg-type]
+
+
 def _publish(
-    task: MechanismEvaluationTask, key: str, mechanism: Mechanism, cells: CellMap, counts: Counts
+    task: MechanismEvaluationTask,
+    key: str,
+    mechanism: Mechanism,
+    cells: CellMap,
+    counted: CountedUsers,
 ) -> Iterator[Values]:
     """Yield the release of each group in visits, on the cells of the cube."""
     rng = stream(task.source.seed, "utility noise", *task.key, key)
-    for group in counts:
-        released = mechanism.release(group, group_size=task.group_size, rng=rng)
-        yield cells.expand(mechanism.in_visits(released, group))
+    for i, truth in enumerate(_truth(counted, mechanism)):
+        sums = None if counted.sums is None else counted.sums[i]
+        released = release_counts(
+            mechanism, counted.counts[i], sums, group_size=task.group_size, rng=rng
+        )
+        yield cells.expand(mechanism.in_visits(released, truth))
 
 
 def _measure(
-    task: MechanismEvaluationTask, raw: list[Counts], released: Iterator[Values]
+    task: MechanismEvaluationTask, raw: list[Any], released: Iterator[Values]
 ) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
     """Return means and standard deviations of the measures, and the mean released share."""
     values = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
@@ -203,7 +221,7 @@ def _measure(
     return (tuple(mean), tuple(spread)), share
 
 
-def _values(task: MechanismEvaluationTask, raw: Counts, released: Values) -> list[float]:
+def _values(task: MechanismEvaluationTask, raw: Counts | Values, released: Values) -> list[float]:
     """Return every measure, and the released share; the null ROI, the last one, has no events."""
     rois = slice(None, -1 if task.source.null_roi else None)
     events = raw[rois], released[rois]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from clusterscale.contracts import Bounds, ConfigModel, Count, Counts, Mechanism, NonEmptyUnique
+from clusterscale.contracts import (
+    Bounds,
+    ConfigModel,
+    Count,
+    Counts,
+    Mechanism,
+    NonEmptyUnique,
+    Values,
+)
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource
@@ -142,13 +150,18 @@ class CountedUsers:
         Largest change of the counts by one unit of data of these users.
     nearby
         Counts of the groups for tests of guarantees.
+    sums
+        Sums of weights in the groups for utility, float64, like ``counts``; None without weights.
     """
 
     counts: Counts
     bounds: Bounds
     nearby: Nearby
+    sums: Values | None = None
 
     def plus(self, other: CountedUsers) -> CountedUsers:
         """Add the counts of the users that follow these."""
         bounds = merge_bounds(self.bounds, other.bounds)
-        return CountedUsers(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
+        sums = None if self.sums is None or other.sums is None else self.sums + other.sums
+        nearby = self.nearby.plus(other.nearby)
+        return CountedUsers(self.counts + other.counts, bounds, nearby, sums)

@@ -233,7 +233,8 @@ class AttackEvaluation:
             )
 
     def _publish(self, sample: GroupSample, rng: np.random.Generator) -> Release:
-        return publish(sample.counts, self._bound, group_size=self._group_size, rng=rng)
+        size = self._group_size
+        return publish(sample.counts, self._bound, group_size=size, rng=rng, sums=sample.sums)
 
 
 def _first_studied(adversary: Adversary, seed: int, path: Sequence[str | int]) -> tuple[int, Path]:
@@ -270,7 +271,8 @@ def study(
     """
     bound, path = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
     noise = stream(seed, "noise", *path, "challenge")
-    release = publish(game.challenge.counts, bound, group_size=game.group_size, rng=noise)
+    counts, sums = game.challenge.counts, game.challenge.sums
+    release = publish(counts, bound, group_size=game.group_size, rng=noise, sums=sums)
     row, number = _first_studied(game.adversary, seed, path)
     rng = stream(seed, "noise", *path, "training", *number)
     return game.adversary.study(release.take(np.array([row])), bound, rng=rng)

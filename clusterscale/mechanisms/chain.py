@@ -21,6 +21,7 @@ from clusterscale.contracts import (
     Support,
     TraceStep,
     Values,
+    release_counts,
 )
 from clusterscale.mechanisms.base import MECHANISMS, STAGES, BaseMechanism, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
@@ -28,6 +29,7 @@ from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import ShareOfTotal
+from clusterscale.mechanisms.suppression import Dominance
 
 __all__ = ["Chain"]
 
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 else:
     Steps = Annotated[tuple[MECHANISMS.field(BaseMechanism, skip="chain"), ...], Strict(False)]
 
+_MANY = 2**62  # people: more than any group counts for
+_WEIGHED = (
+    "noise is added, but then values are multiplied by the mean weight of the users counted, which "
+    "noise does not hide"
+)
 _STAGE_NAMES: dict[str, str] = {
     "trace": "changes traces",
     "sample": "drops events",
@@ -52,7 +59,8 @@ class Chain(BaseMechanism):
     guarantee is that of the noise: later steps see only its output, and earlier steps are part of
     the data. Sampling before event-level noise strengthens it: an event counted with
     probability q has (ln(1 + q(e^ε − 1)), qδ)-DP (Balle et al., NeurIPS 2018). No amplification is
-    claimed for larger units, because their events are not dropped together.
+    claimed for larger units, because their events are not dropped together. No guarantee is claimed
+    if values are then multiplied by the mean weight of the users counted.
 
     Attributes
     ----------
@@ -84,6 +92,8 @@ class Chain(BaseMechanism):
                 )
         if any(_name(step) == "exact" for step in self.steps):
             raise ValueError("steps: exact does nothing in a chain")
+        if fault := _misuse_of_weights(self.steps):
+            raise ValueError(f"steps: {fault}")
         return self
 
     @property
@@ -101,6 +111,8 @@ class Chain(BaseMechanism):
         noise, sample = self._step("noise"), self._step("sample")
         if noise is None:
             return super().guarantee
+        if self.uses_weights:
+            return Guarantee("none", np.inf, 0.0, "add_remove", _WEIGHED)
         guarantee = noise.guarantee
         capped = any(isinstance(step, CapContributions) for step in self.steps)
         if guarantee.unit == "event" and capped:  # the cap may admit another event
@@ -171,6 +183,11 @@ class Chain(BaseMechanism):
         return max((step.noise_scope for step in self.steps), key=get_args(NoiseScope).index)
 
     @property
+    def uses_weights(self) -> bool:  # type: ignore[override]
+        """Whether a step does."""
+        return any(step.uses_weights for step in self.steps)
+
+    @property
     def noise_is_count_independent(self) -> bool:  # type: ignore[override]
         """Whether this is so for every step."""
         return all(step.noise_is_count_independent for step in self.steps)
@@ -186,31 +203,51 @@ class Chain(BaseMechanism):
         return self.model_copy(update={"steps": tuple(step.bind(bounds) for step in self.steps)})
 
     def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return the sensitivity that the noise needs; NaN without noise."""
+        """Return the sensitivity that the noise needs; NaN without noise or a guarantee."""
         noise = self._step("noise")
-        return np.nan if noise is None else noise.required_sensitivity(bounds)
+        if noise is None or self.uses_weights:
+            return np.nan
+        return noise.required_sensitivity(bounds)
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss | None:
-        """Return the privacy loss of the noise; None without noise."""
+        """Return the privacy loss of the noise; None without noise or a guarantee."""
         noise = self._step("noise")
-        return None if noise is None else noise.user_privacy_loss(bounds)
+        return None if noise is None or self.uses_weights else noise.user_privacy_loss(bounds)
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`~clusterscale.errors.ConfigError` if a step does not suit the counts."""
         for step in self.steps:
             step.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
+            group_size = _MANY if step.uses_weights else group_size
 
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+    def release(
+        self,
+        counts: Counts,
+        *,
+        group_size: int,
+        rng: np.random.Generator,
+        sums: Values | None = None,
+    ) -> Values:
         """Return the published values of ``counts``, float64.
 
-        The trace steps are not applied: ``counts`` are of traces that they have changed.
+        The trace steps are not applied: ``counts`` are of traces that they have changed. ``sums``
+        are those of the weights of users, for steps that use them.
+
+        Raises
+        ------
+        ConfigError
+            If a step uses weights and there are no ``sums``.
         """
         self._check_shape(counts, group_size)
         values: Any = counts
         for step in self.steps:
             if step.stage == "trace":
                 continue
-            if isinstance(step, PostProcessing) and values is not counts:
+            if step.uses_weights:
+                weighed = None if sums is None else _weigh(values, counts, sums)
+                values = release_counts(step, values, weighed, group_size=group_size, rng=rng)
+                group_size = _MANY
+            elif isinstance(step, PostProcessing) and values is not counts:
                 step.revise(values)
             else:
                 values = step.release(values, group_size=group_size, rng=rng)
@@ -218,6 +255,32 @@ class Chain(BaseMechanism):
 
     def _step(self, stage: str) -> BaseMechanism | None:
         return next((step for step in self.steps if step.stage == stage), None)
+
+
+def _weigh(values: Values, counts: Counts, sums: Values) -> Values:
+    """Return values times the mean weight of those counted; the sums where they are the counts."""
+    means = np.divide(sums, counts, out=np.zeros(counts.shape), where=counts > 0)
+    return np.where(values == counts, sums, values * means)
+
+
+def _misuse_of_weights(steps: Steps) -> str:
+    """Return what is wrong with the steps around one that uses weights; empty if nothing is."""
+    first = next((i for i, step in enumerate(steps) if step.uses_weights), len(steps))
+    name = _name(steps[first]) if first < len(steps) else ""
+    for i, step in enumerate(steps if name else ()):
+        if step.stage == "sample":
+            return (
+                f"{_name(step)} does not say whose events it drops, so {name} cannot add up the "
+                "weights of the others: use sample_traces, or expand by a number"
+            )
+        if i > first and step.uses_weights:
+            return f"weights are used twice ({name}, {_name(step)}): keep one"
+        if i > first and isinstance(step, Dominance):
+            return (
+                f"{_name(step)} counts every contribution as one, so it must come before {name}, "
+                "which publishes sums of weights"
+            )
+    return ""
 
 
 def _name(step: Any) -> str:

@@ -8,10 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Count, Counts, NoiseScope, Positive, Support, Values
+from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.base import PostProcessing
+from clusterscale.mechanisms.law import Law
 from clusterscale.validation_messages import exact_number
 
 __all__ = ["Expand", "ShareOfTotal", "TopCode"]
+
+_UNKNOWN = (
+    "expand: the weights of users are not known here: use a cube with weights, or give a number as "
+    "factor"
+)
 
 
 class Expand(PostProcessing):
@@ -22,32 +29,88 @@ class Expand(PostProcessing):
     threshold after it applies to people who were not counted: with a factor of 5.13, a threshold
     of 5 hides nobody.
 
+    With ``weights``, every user has a factor of their own, which the cube contains, and the sum of
+    the weights of those counted is published. Where a step before changed a count, the value is
+    multiplied by the mean weight of those counted. As that depends on who is counted, no guarantee
+    of noise added before holds; noise cannot be added after it.
+
     Attributes
     ----------
     factor
-        Number of people per counted person, e.g. ``5.13``.
+        Number of people per counted person, e.g. ``5.13``; or ``weights``, those of the users.
     """
 
     name: Literal["expand"] = "expand"
-    factor: Positive
+    factor: Positive | Literal["weights"]
 
-    no_guarantee = "values divided by the factor are the counts"
+    @property
+    def uses_weights(self) -> bool:  # type: ignore[override]
+        """Whether the factors are the weights of users."""
+        return self.factor == "weights"
+
+    @property
+    def no_guarantee(self) -> str:  # type: ignore[override]
+        """Why there is no guarantee."""
+        if self.uses_weights:
+            return "sums of weights are published as they are"
+        return "values divided by the factor are the counts"
 
     @property
     def phrase(self) -> str:
         """Short description for display."""
+        if self.factor == "weights":
+            return "values multiplied by the weights of users"
         return f"values multiplied by {exact_number(self.factor)}"
 
+    def law(self, group_size: int) -> Law | None:
+        """Return the distribution of an expanded count; None for weights, which differ."""
+        return None if self.uses_weights else super().law(group_size)
+
     def support(self, before: Support, group_size: int) -> Support:
-        """Return the multiples of ``before``."""
+        """Return the multiples of ``before``; for weights, all numbers of the same sign."""
+        if self.factor == "weights":
+            return Support(0.0 if before.low >= 0 else -np.inf, np.inf, 0.0)
         return Support(*self._ends(before), before.step * self.factor)
 
     def in_visits(self, values: Values, counts: Counts) -> Values:
-        """Return values divided by the factor."""
-        return values / self.factor
+        """Return values divided by the factor; as they are for weights."""
+        return values if self.factor == "weights" else values / self.factor
+
+    def release(
+        self,
+        counts: Counts,
+        *,
+        group_size: int,
+        rng: np.random.Generator,
+        sums: Values | None = None,
+    ) -> Values:
+        """Return expanded values, float64, the same shape (…, roi, epoch); ``rng`` is not used.
+
+        Raises
+        ------
+        ConfigError, InputError
+            If the factors are weights and there are no ``sums`` of these, of the shape of
+            ``counts``, or ``counts`` do not have the shape (…, roi, epoch).
+        """
+        if not self.uses_weights:
+            return super().release(counts, group_size=group_size, rng=rng)
+        self._check_shape(counts, group_size)
+        if sums is None:
+            raise ConfigError(_UNKNOWN)
+        if sums.shape != counts.shape:
+            raise InputError(f"sums of weights are {sums.shape}, but counts {counts.shape}")
+        return np.array(sums, np.float64, order="C")
 
     def revise(self, values: Values) -> None:
-        """Multiply values in place."""
+        """Multiply values in place.
+
+        Raises
+        ------
+        ConfigError
+            If the factors are weights, which are not known of values alone.
+        """
+        if self.factor == "weights":
+            raise ConfigError(_UNKNOWN)
         values *= self.factor
 
 

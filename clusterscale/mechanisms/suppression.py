@@ -147,8 +147,9 @@ class Dominance(Suppression):
     By the (n, k) rule, a cell is hidden if its ``n`` largest contributions are more than ``share``
     of its value; by the p-percent rule, if the value without the two largest is less than
     ``percent`` of the largest (Hundepool et al., Statistical Disclosure Control, 2012, §4.2.2).
-    Here each person contributes one visit to a cell, so both are thresholds. Hidden cells may
-    follow from totals: secondary suppression is not included.
+    Here each person contributes one visit to a cell, so both are thresholds; contributions are
+    equal even if users have weights. Hidden cells may follow from totals: secondary suppression is
+    not included.
 
     Attributes
     ----------

@@ -10,18 +10,19 @@ import numpy as np
 
 from clusterscale.contracts import (
     NO_NOISE,
-    Counts,
     Examples,
     GroupSample,
+    Ints,
     Knowledge,
     Mechanism,
     Release,
     TargetKnowledge,
+    Traces,
     publish,
 )
 from clusterscale.contracts.game import add
 
-__all__ = ["AuxiliaryDataAdversary"]
+__all__ = ["AuxiliaryDataAdversary", "target_weights"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,12 @@ class AuxiliaryDataAdversary:
         validation = None
         if self.validation is not None:
             sample = self.validation
-            published = self._publish(sample.counts, mechanism, rng)
+            published = self._publish(sample, mechanism, rng)
             validation = Examples(published, sample.labels, sample.blocks)
-        return Knowledge(training, self.whereabouts, validation)
+        whereabouts = self.whereabouts
+        if whereabouts is not None and not mechanism.uses_weights:
+            whereabouts = replace(whereabouts, weights=None)
+        return Knowledge(training, whereabouts, validation)
 
     def plus(self, other: Self) -> Self:
         """Add the counts of the users that follow these, in the same groups."""
@@ -81,13 +85,34 @@ class AuxiliaryDataAdversary:
             release = Release(sample.counts, self.group_size, "exact", NO_NOISE)
         elif self.paired:
             twin = deepcopy(rng)
-            inside = self._publish(sample.counts[0::2], mechanism, rng)
-            outside = self._publish(sample.counts[1::2], mechanism, twin)
+            inside = self._publish(_half(sample, 0), mechanism, rng)
+            outside = self._publish(_half(sample, 1), mechanism, twin)
             values: Any = np.stack([inside.values, outside.values], axis=1)
             release = replace(inside, values=values.reshape(sample.counts.shape))
         else:
-            release = self._publish(sample.counts, mechanism, rng)
+            release = self._publish(sample, mechanism, rng)
         return Examples(release, sample.labels, sample.blocks)
 
-    def _publish(self, counts: Counts, mechanism: Mechanism, rng: np.random.Generator) -> Release:
-        return publish(counts, mechanism, group_size=self.group_size, rng=rng)
+    def _publish(
+        self, sample: GroupSample, mechanism: Mechanism, rng: np.random.Generator
+    ) -> Release:
+        size = self.group_size
+        return publish(sample.counts, mechanism, group_size=size, rng=rng, sums=sample.sums)
+
+
+def _half(sample: GroupSample, first: int) -> GroupSample:
+    """Return every second group, from the first or the second on, without a copy."""
+    rows = slice(first, None, 2)
+    sums = None if sample.sums is None else sample.sums[rows]
+    return GroupSample(sample.counts[rows], sample.labels[rows], sample.blocks[rows], sums)
+
+
+def target_weights(traces: Traces, target: int, users: Ints) -> tuple[float, float] | None:
+    """Return the weight of the target and the total of some users, of those held.
+
+    None if users have no weights. Totals of a cube's weights are exact, so they can be added.
+    """
+    if traces.weights is None:
+        return None
+    held = users[(users >= traces.first) & (users < traces.first + traces.n_held)]
+    return traces.weight(target), float(traces.weights[held - traces.first].sum())

@@ -19,7 +19,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
-from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
 from clusterscale.validation_messages import exact_percent
 
 __all__ = ["KnownSubset"]
@@ -38,6 +38,10 @@ class KnownSubset(Prior):
     visits (POPETS24 §6.3); challenges contain the whole trace. Where the plan has membership lists,
     challenges are drawn from these, and may contain known users.
 
+    Where sums of the weights of users are published, an adversary with ``weights: unknown`` trains
+    on groups in which everyone has the mean weight of all users, which is public. Challenges have
+    the true weights in any case.
+
     Attributes
     ----------
     alpha
@@ -52,6 +56,8 @@ class KnownSubset(Prior):
         Whether training groups are ``independent`` or in pairs (``paired``).
     known_fraction
         Share of the target's visits that is known.
+    weights
+        Whether the weights of users are ``known``, or only their mean (``unknown``).
     """
 
     name: Literal["known_subset"] = "known_subset"
@@ -61,6 +67,7 @@ class KnownSubset(Prior):
     validation: Even = 100
     sampling: Literal["independent", "paired"] = "independent"
     known_fraction: Share = 1.0
+    weights: Literal["known", "unknown"] = "known"
 
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
@@ -75,6 +82,7 @@ class KnownSubset(Prior):
             "sampling": "in pairs",
             "challenges": f"{self.challenges:,} challenges",
             "validation": f"{self.validation:,} validation groups",
+            "weights": "weights of users unknown",
         }
         changed = self.model_dump(exclude_defaults=True)
         parts = [f"{text}, trains on {self.training:,} groups"]
@@ -146,8 +154,16 @@ class KnownSubset(Prior):
                 _swap(sample.counts, sample.labels, full, trace, 1)
                 if sample.sums is not None:
                     _swap(sample.sums, sample.labels, full, trace, traces.weight(target))
+        weights = target_weights(traces, target, known)
+        if weights is not None and self.weights == "unknown":
+            mean = request.mean_weight
+            training = training.at_weight(mean)
+            validation = None if validation is None else validation.at_weight(mean)
+            weights = (mean, mean * len(known)) if weights[0] else (0.0, 0.0)  # 0: not held
         visits = count_visits(traces, known[None])[0]
-        target_knowledge = TargetKnowledge(trace, self.known_fraction == 1, visits, len(known))
+        target_knowledge = TargetKnowledge(
+            trace, self.known_fraction == 1, visits, len(known), weights
+        )
         return Game(
             group_size=size,
             adversary=AuxiliaryDataAdversary(size, training, target_knowledge, validation, paired),

@@ -6,7 +6,7 @@ import numpy as np
 
 from clusterscale.contracts import Even, Game, GroupRequest, Prior, TargetKnowledge
 from clusterscale.groups import Pool, check_pool, count_visits
-from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
 
 __all__ = ["Perfect"]
 
@@ -41,6 +41,11 @@ class Perfect(Prior):
         return f"adversary knows all about {groups} except the noise, trains on {counts} counts"
 
     @property
+    def trains_on_weights(self) -> bool:  # type: ignore[override]
+        """Whether it trains on published values, not on raw counts."""
+        return self.adversary == "strategic"
+
+    @property
     def n_challenges(self) -> int:
         """The field ``groups``."""
         return self.groups
@@ -66,9 +71,9 @@ class Perfect(Prior):
         pool = Pool(traces, everyone, request.target, size, self.name, request.lists)
         groups, _ = pool.draw(self.groups, rng=request.rng)
         visits = count_visits(traces, everyone[None])[0]
-        target_knowledge = TargetKnowledge(
-            traces.trace(request.target), True, visits, traces.n_users
-        )
+        trace = traces.trace(request.target)
+        weights = target_weights(traces, request.target, everyone)
+        target_knowledge = TargetKnowledge(trace, True, visits, traces.n_users, weights)
         passive = self.adversary == "passive"
         return Game(
             group_size=size,

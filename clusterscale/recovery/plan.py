@@ -138,6 +138,12 @@ class RecoveryPlan(ConfigModel):
             for i, prior in enumerate(self.priors)
             if prior.needs > self.observed
         ]
+        faults += [
+            f"mechanisms.{i}: {mechanism.label} publishes sums of weights, from which locations "
+            "are not recovered: leave it out, or expand by a number"
+            for i, mechanism in enumerate(self.mechanisms)
+            if mechanism.uses_weights
+        ]
         if cube.calendar.step != _HOUR:
             faults += [
                 f"priors.{i}: {prior.name} needs epochs of an hour, but an epoch of this cube has "

@@ -53,7 +53,8 @@ def check(screen: Screen, cube: TraceCube) -> None:
     Raises
     ------
     ConfigError
-        If a mechanism can use all counts at once; the message names the keys.
+        If a mechanism can use all counts at once, or publishes sums of weights; the message names
+        the keys.
     PoolError
         If the cube has too few users for the groups.
     """
@@ -63,6 +64,12 @@ def check(screen: Screen, cube: TraceCube) -> None:
         "their own cells alone; leave it out of a screen, and audit chosen targets instead"
         for i, mechanism in enumerate(screen.mechanisms)
         if mechanism.noise_scope == "release"
+    ]
+    faults += [
+        f"mechanisms.{i}: {mechanism.label} publishes sums of weights, which a screen does not "
+        "score: leave it out, expand by a number, or audit chosen targets"
+        for i, mechanism in enumerate(screen.mechanisms)
+        if mechanism.uses_weights
     ]
     for size in screen.group_sizes:
         check_groups(cube.n_users, size, screen.plan.groups)

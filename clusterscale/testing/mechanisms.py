@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Support, Values
+from clusterscale.contracts import (
+    NO_NOISE,
+    Counts,
+    Mechanism,
+    Support,
+    Values,
+    release_counts,
+)
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.mechanisms import user_level
@@ -53,7 +60,8 @@ def _counts(*shape: int) -> Counts:
 def _release(mechanism: Mechanism, counts: Counts) -> Values:
     bound = mechanism.bind(bounds())
     bound.check(group_size=_SIZE, n_rois=_SHAPE[0], n_epochs=_SHAPE[1])
-    return bound.release(counts, group_size=_SIZE, rng=stream(1, "noise"))
+    sums = counts * np.float64(2.5)
+    return release_counts(bound, counts, sums, group_size=_SIZE, rng=stream(1, "noise"))
 
 
 def binds_once(mechanism: Mechanism) -> None:

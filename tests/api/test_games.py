@@ -1,9 +1,12 @@
 """Attacks and the game on arrays of one's own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import clusterscale as cs
+from clusterscale.api.arrays import read_traces
 from clusterscale.errors import ConfigError, InputError
 
 
@@ -90,3 +93,20 @@ def test_releases_that_do_not_fit_are_refused():
         cs.attack(values[0], labels, values, group_size=5)
     with pytest.raises(InputError, match="training releases have"):
         cs.attack(values, labels, values[:, :1], group_size=5)
+
+
+def test_weights_of_users_are_played_if_the_traces_have_them(setting):
+    visits, groups = setting
+    traces = read_traces(visits)
+    weights = np.ones(len(visits))
+    weights[0] = 40.0  # the target counts as forty people
+    weighed = replace(traces, weights=weights)
+    steps = {"name": "expand", "factor": "weights"}
+    played = cs.play(
+        weighed, 0, groups[:100], groups[100:], [steps], ["projection", "likelihood"],
+        reference=np.arange(30),
+    )  # fmt: skip
+    assert (played.auc == 1.0).all()
+    assert (played.accuracy > 0.9).all()
+    with pytest.raises(ConfigError, match="uses the weights of users: give `traces` as"):
+        cs.play(traces, 0, groups[:100], groups[100:], [steps])

@@ -107,6 +107,7 @@ class ZeroKnowledge(Prior):
 
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
+    trains_on_weights: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Self:
@@ -160,9 +161,8 @@ class ZeroKnowledge(Prior):
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
         pools = [("challenge", n_users, max(self.challenges, most))]
         if self.crowd == "users":
-            n_synthetic = self.reference + 1
-            pools.append(("training", n_synthetic, self.training))
-            pools.append(("validation", n_synthetic, self.training + self.validation))
+            n, n_groups = self.reference + 1, self.training + self.validation
+            pools += [("training", n, self.training), ("validation", n, n_groups)]
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
 

@@ -1,0 +1,242 @@
+"""Audits of sums of weights: the same bits by parts of the users, known or unknown weights."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pytest
+from audit.test_blockwise import bits, by_parts
+from conftest import write_cube
+from cube import crowd
+
+from clusterscale.audit import AuditPlan, predict, run_task, screen
+from clusterscale.audit.blockwise import fold_task
+from clusterscale.contracts import GroupRequest, Guarantee
+from clusterscale.cube import blocks
+from clusterscale.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.scaling import Expand
+from clusterscale.recovery import RecoveryPlan
+from clusterscale.runtime import SerialExecutor
+
+N_USERS = 60
+PARTS = [(0, 8), (8, 36), (36, 60)]
+WEIGHTS = np.random.default_rng(1).lognormal(1.6, 0.6, N_USERS)
+WEIGHED = {"name": "expand", "factor": "weights"}
+HIDE = {"name": "threshold", "k": 3}
+MERGED = {"name": "coarsen_time", "factor": 5}
+MECHANISMS = [
+    {"name": "exact"},
+    WEIGHED,
+    {"name": "chain", "steps": [HIDE, WEIGHED]},
+    {"name": "chain", "steps": [MERGED, WEIGHED, HIDE]},
+    {"name": "chain", "steps": [{"name": "laplace", "epsilon": 1.0, "unit": "event"}, WEIGHED]},
+]
+KNOWN = {"name": "known_subset", "alpha": 0.5, "training": 16, "challenges": 8, "validation": 8}
+PRIORS = {
+    "known": KNOWN,
+    "unknown": KNOWN | {"weights": "unknown"},
+    "paired": KNOWN | {"sampling": "paired", "known_fraction": 0.5},
+    "perfect": {"name": "perfect", "groups": 12},
+    "same_groups": {"name": "same_groups", "beta": 8},
+    "different_groups": {"name": "different_groups", "beta": 16},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_MOST_USERS", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def cubes(tmp_path_factory):
+    """The same users without weights, with weights, and with weights of 1."""
+    dense = crowd.draw(N_USERS, 5, 48, share=0.1, seed=4)
+    folder = tmp_path_factory.mktemp("weights")
+    weights = {"none": None, "some": WEIGHTS, "ones": np.ones(N_USERS)}
+    return {name: write_cube(str(folder / name), dense, each) for name, each in weights.items()}
+
+
+def plan(prior="known", mechanisms=MECHANISMS, null_roi=True, attacks=(), size=6, **more):
+    prior = PRIORS[prior] if isinstance(prior, str) else prior
+    past = prior["name"] in ("same_groups", "different_groups")
+    attacks = ["spectral", *attacks] + ([] if past else ["projection", "likelihood"])
+    fields = {
+        "seed": 5,
+        "null_roi": null_roi,
+        "targets": {"random": 1},
+        "group_sizes": [size],
+        "periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [0] if past else []}],
+        "priors": [prior],
+        "mechanisms": mechanisms,
+        "attacks": [{"name": name} for name in attacks],
+        "utility": {"groups": 3, "measures": [{"name": "mean_relative_error"}]},
+        "verdict": {"trials": 40, "units": 3},
+    }
+    return AuditPlan(**fields | more)
+
+
+def the_task(cube, chosen):
+    return next(iter(chosen.tasks(cube, chosen.choose(cube))))
+
+
+@pytest.mark.parametrize(
+    ("prior", "size", "null_roi"),
+    [(prior, (6, 26)[i % 2], i % 4 < 2) for i, prior in enumerate(PRIORS)],
+)
+def test_three_parts_give_the_outcomes_of_one(cubes, prior, size, null_roi):
+    adds = PRIORS[prior]["name"] == "known_subset"
+    chosen = plan(
+        prior, null_roi=null_roi, attacks=("cells",), size=size,
+        precision={"width": 0.2, "most": 32} if adds else None,
+    )  # fmt: skip
+    chosen.check(cubes["some"])
+    task = the_task(cubes["some"], chosen)
+    outcomes = run_task(task)
+    assert len(outcomes) == chosen.n_cases
+    assert bits(by_parts(fold_task(task, PARTS))) == bits(outcomes)
+
+
+def test_three_parts_give_the_evaluation_of_one(cubes):
+    (task,) = plan().evaluations(cubes["some"])
+    found = evaluate_mechanism_task(task)
+    assert repr(by_parts(fold_evaluation(task, PARTS))) == repr(found)
+
+
+def test_utility_is_measured_against_the_sums_of_weights(cubes):
+    measures = [{"name": name} for name in ("mean_relative_error", "pearson", "events_kept")]
+    chosen = plan(null_roi=False, utility={"groups": 3, "measures": measures})
+    (task,) = chosen.evaluations(cubes["some"])
+    found = evaluate_mechanism_task(task)
+    raw, weighed, hidden, *_, noisy = (found.utility[each.id][0] for each in chosen.mechanisms)
+    assert raw == weighed == (0.0, pytest.approx(1.0), pytest.approx(1.0))
+    assert 0 < hidden[2] < 1
+    assert noisy[0] > 0
+    units = {guarantee.unit for guarantee in found.guarantees.values()}
+    assert units == {"none"}  # noise that is multiplied by weights guarantees nothing
+
+
+def test_weights_change_nothing_for_mechanisms_that_do_not_use_them(cubes):
+    plain = [MECHANISMS[0], {"name": "fourier", "epsilon": 1.0, "coefficients": 3}, MERGED]
+    tasks = [the_task(cubes[name], plan(mechanisms=plain)) for name in ("none", "some")]
+    assert bits(run_task(tasks[0])) == bits(run_task(tasks[1]))
+    (task,) = plan(mechanisms=plain).evaluations(cubes["none"])
+    (other,) = plan(mechanisms=plain).evaluations(cubes["some"])
+    assert repr(evaluate_mechanism_task(task)) == repr(evaluate_mechanism_task(other))
+
+
+def test_weights_of_one_are_attacked_like_counts(cubes):
+    chosen = plan(mechanisms=[{"name": "exact"}, WEIGHED])
+    outcomes = run_task(the_task(cubes["ones"], chosen))
+    found = {(each.mechanism, each.attack): each.auc for each in outcomes}
+    exact, weighed = (mechanism.id for mechanism in chosen.mechanisms)
+    (name,) = (attack.id for attack in chosen.attacks if attack.name == "projection")
+    assert found[exact, name] == found[weighed, name]
+
+
+def test_who_does_not_know_weights_trains_on_their_mean(cubes):
+    cube, games = cubes["some"], {}
+    task = the_task(cube, plan(mechanisms=[WEIGHED]))
+    for weights in ("known", "unknown"):  # the same groups: an id of the prior seeds the draws
+        prior = task.prior.model_copy(update={"weights": weights})
+        request = GroupRequest(
+            cube.traces(), task.target, 6, np.random.default_rng(1), mean_weight=cube.mean_weight
+        )
+        games[weights] = prior.set_up(request)
+    known, unknown = games["known"], games["unknown"]
+    training = unknown.adversary.training
+    np.testing.assert_array_equal(known.adversary.training.counts, training.counts)
+    assert not np.array_equal(known.adversary.training.sums, training.sums)
+    np.testing.assert_array_equal(training.sums, training.counts * cube.mean_weight)
+    np.testing.assert_array_equal(known.challenge.sums, unknown.challenge.sums)  # the true ones
+    n_known = known.adversary.whereabouts.n_users
+    mean, own = cube.mean_weight, cube.weights[task.target]
+    assert unknown.adversary.whereabouts.weights == (mean, mean * n_known)
+    assert known.adversary.whereabouts.weights == (own, pytest.approx(mean * n_known, rel=0.5))
+
+
+def test_a_heavy_user_is_exposed_by_weights_and_hidden_among_equals(tmp_path):
+    """Somebody who counts as 500 people is seen in any sum."""
+    rng = np.random.default_rng(2)
+    dense = rng.random((N_USERS, 5, 24)) < 0.3
+    weights = np.ones(N_USERS)
+    weights[11] = 500.0
+    cube = write_cube(str(tmp_path / "cube"), dense, weights)
+    chosen = plan(
+        KNOWN | {"training": 100, "challenges": 100},
+        mechanisms=[{"name": "fixed_ranges", "size": 10}, WEIGHED],
+        periods=[{"name": "day", "first": 0, "epochs": 24}],
+        group_sizes=[20],
+        null_roi=False,
+    )
+    outcomes = run_task(replace(the_task(cube, chosen), target=11))
+    ids = [mechanism.id for mechanism in chosen.mechanisms]
+    by_mechanism = [[each for each in outcomes if each.mechanism == name] for name in ids]
+    assert all(each.auc == 1.0 for each in by_mechanism[1])
+    assert all(each.accuracy == 1.0 for each in by_mechanism[1])
+    assert max(each.auc for each in by_mechanism[0]) < 0.9
+
+
+def refusal(cube, chosen):
+    with pytest.raises(ConfigError) as caught:
+        chosen.check(cube)
+    return str(caught.value)
+
+
+def test_a_cube_without_weights_is_refused_with_the_remedy(cubes):
+    text = refusal(cubes["none"], plan(mechanisms=[{"name": "exact"}, WEIGHED]))
+    assert text == (
+        "mechanisms.1: expand(factor='weights') uses the weights of users, but the cube has none: "
+        "ingest the records with a table of weights, or expand by a number"
+    )
+
+
+class Certain(Expand):
+    """A mechanism of a third party that claims more than can be known."""
+
+    name: Literal["certain"] = "certain"
+
+    @property
+    def guarantee(self):
+        return Guarantee("event", 1.0, 0.0, "add_remove", "it says so", 1.0)
+
+
+def test_a_guarantee_of_sums_is_refused_because_nothing_bounds_them(cubes):
+    chosen = plan().model_copy(update={"mechanisms": (Certain(factor="weights"),)})
+    assert refusal(cubes["some"], chosen).startswith(
+        "mechanisms.0: certain(factor='weights') states a guarantee for sums of weights, but an"
+    )
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [{"name": "zero_knowledge", "reference": 40}, PRIORS["perfect"] | {"adversary": "passive"}],
+)
+def test_priors_without_weights_are_refused(cubes, prior):
+    text = refusal(cubes["some"], plan(prior, group_sizes=[6]))
+    name = prior["name"]
+    assert f"priors.0: {name} trains on groups without weights, but mechanisms.1 publishes" in text
+
+
+def test_screens_and_recoveries_of_weights_are_refused(cubes, tmp_path):
+    chosen = plan(mechanisms=[WEIGHED], targets={"most_exposed": 2})
+    assert "mechanisms.0: expand(factor='weights') publishes sums of weights, which a screen" in (
+        refusal(cubes["some"], chosen)
+    )
+    with pytest.raises(ConfigError, match="which a screen does not score"):
+        screen(plan(mechanisms=[WEIGHED]), cubes["some"], tmp_path / "s", SerialExecutor())
+    recovery = RecoveryPlan(observed=24, epochs=24, priors=[{"name": "freq_roi"}],
+                            mechanisms=[WEIGHED])  # fmt: skip
+    assert refusal(cubes["some"], recovery).startswith(
+        "mechanisms.0: expand(factor='weights') publishes sums of weights, from which locations"
+    )
+
+
+def test_sums_take_memory(cubes):
+    plain, weighed = (
+        predict(plan(mechanisms=[MERGED, each]), cubes["some"]).resources.task_bytes
+        for each in ({"name": "top_code", "at": 3}, WEIGHED)
+    )
+    assert weighed > plain
