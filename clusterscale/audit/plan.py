@@ -259,7 +259,7 @@ def _missing_weights(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     for i, prior in enumerate(plan.priors if weighed else ()):
         if not prior.trains_on_weights:
             yield (
-                f"priors.{i}: {prior.name} trains on groups without weights, but mechanisms."
+                f"priors.{i}: {prior.label} trains on groups without weights, but mechanisms."
                 f"{weighed[0]} publishes sums of weights; remove one of them, or expand by a number"
             )
 

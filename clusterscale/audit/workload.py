@@ -117,7 +117,8 @@ class Workload:
             n_rows, _ = self._rows(period, prior)
             cells = self._n_rois * period.epochs
             total += n_rows * (size * self._count_one(period) + cells * _COUNT) * self._n_lists
-        return total
+        weighed = any(mechanism.uses_weights for mechanism in self._plan.mechanisms)
+        return total * (1 + weighed)  # sums of weights are added up like counts
 
     @property
     def train_seconds(self) -> float:

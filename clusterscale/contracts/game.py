@@ -45,10 +45,6 @@ class GroupSample:
         sums = None if self.sums is None else self.sums[rows]
         return GroupSample(self.counts[rows], self.labels[rows], self.blocks[rows], sums)
 
-    def at_weight(self, weight: float) -> GroupSample:
-        """Return the groups as if every user had the same weight."""
-        return self if self.sums is None else replace(self, sums=self.counts * np.float64(weight))
-
     def plus(self, other: GroupSample) -> GroupSample:
         """Add the counts of other users in the same groups."""
         sums = None if self.sums is None or other.sums is None else self.sums + other.sums

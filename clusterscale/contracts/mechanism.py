@@ -146,6 +146,21 @@ class Mechanism(NamedModel):
         """
         return values
 
+    def at_weight(self, weight: float) -> Mechanism:
+        """Return the mechanism that publishes the same if every user has this weight.
+
+        Raises
+        ------
+        ConfigError
+            If it uses weights, unless it is overridden.
+        """
+        if self.uses_weights:
+            raise ConfigError(
+                f"{self.label} does not say what it publishes if all weights are equal, which an "
+                "adversary who does not know the weights assumes"
+            )
+        return self
+
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
         """Changes made to traces before counting."""

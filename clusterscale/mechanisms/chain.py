@@ -172,6 +172,12 @@ class Chain(BaseMechanism):
                 break
         return values
 
+    def at_weight(self, weight: float) -> Self:
+        """Return the chain with every step at that weight."""
+        return self.model_copy(
+            update={"steps": tuple(step.at_weight(weight) for step in self.steps)}
+        )
+
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
         """The steps that change traces."""

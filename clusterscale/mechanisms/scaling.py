@@ -76,6 +76,10 @@ class Expand(PostProcessing):
         """Return values divided by the factor; as they are for weights."""
         return values if self.factor == "weights" else values / self.factor
 
+    def at_weight(self, weight: float) -> Expand:
+        """Return the expansion by that weight, if the factors are weights."""
+        return self.model_copy(update={"factor": weight}) if self.uses_weights else self
+
     def release(
         self,
         counts: Counts,

@@ -41,6 +41,9 @@ class AuxiliaryDataAdversary:
         Whether rows 2i and 2i + 1 of the training groups share their noise (POPETS24 §4.4).
     passive
         Whether it trains on raw counts, whatever is published (NDSS18 §VII).
+    mean_weight
+        Mean weight of users, if it knows no other: where sums of weights are published, its own
+        groups are published as if everyone had this weight. None: it knows their weights.
     """
 
     group_size: int
@@ -49,6 +52,7 @@ class AuxiliaryDataAdversary:
     validation: GroupSample | None = None
     paired: bool = False
     passive: bool = False
+    mean_weight: float | None = None
 
     @property
     def retrains_per_release(self) -> bool:
@@ -65,10 +69,7 @@ class AuxiliaryDataAdversary:
             sample = self.validation
             published = self._publish(sample, mechanism, rng)
             validation = Examples(published, sample.labels, sample.blocks)
-        whereabouts = self.whereabouts
-        if whereabouts is not None and not mechanism.uses_weights:
-            whereabouts = replace(whereabouts, weights=None)
-        return Knowledge(training, whereabouts, validation)
+        return Knowledge(training, self._target_knowledge(mechanism), validation)
 
     def plus(self, other: Self) -> Self:
         """Add the counts of the users that follow these, in the same groups."""
@@ -96,8 +97,20 @@ class AuxiliaryDataAdversary:
     def _publish(
         self, sample: GroupSample, mechanism: Mechanism, rng: np.random.Generator
     ) -> Release:
-        size = self.group_size
-        return publish(sample.counts, mechanism, group_size=size, rng=rng, sums=sample.sums)
+        size, mean = self.group_size, self.mean_weight
+        assumed = mechanism if mean is None else mechanism.at_weight(mean)
+        release = publish(sample.counts, assumed, group_size=size, rng=rng, sums=sample.sums)
+        # The true weights differ, so what is known of the output at equal weights does not hold.
+        return replace(release, noise=None, law=None) if mechanism.uses_weights else release
+
+    def _target_knowledge(self, mechanism: Mechanism) -> TargetKnowledge | None:
+        """Return what it knows of the target, with weights only if the mechanism uses them."""
+        known, mean = self.whereabouts, self.mean_weight
+        if known is None:
+            return None
+        if not mechanism.uses_weights:
+            return replace(known, weights=None)
+        return known if mean is None else replace(known, weights=(mean, mean * known.n_users))
 
 
 def _half(sample: GroupSample, first: int) -> GroupSample:

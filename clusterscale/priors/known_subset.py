@@ -155,18 +155,21 @@ class KnownSubset(Prior):
                 if sample.sums is not None:
                     _swap(sample.sums, sample.labels, full, trace, traces.weight(target))
         weights = target_weights(traces, target, known)
-        if weights is not None and self.weights == "unknown":
-            mean = request.mean_weight
-            training = training.at_weight(mean)
-            validation = None if validation is None else validation.at_weight(mean)
-            weights = (mean, mean * len(known)) if weights[0] else (0.0, 0.0)  # 0: not held
         visits = count_visits(traces, known[None])[0]
         target_knowledge = TargetKnowledge(
             trace, self.known_fraction == 1, visits, len(known), weights
         )
+        adversary = AuxiliaryDataAdversary(
+            size,
+            training,
+            target_knowledge,
+            validation,
+            paired,
+            mean_weight=request.mean_weight if self.weights == "unknown" else None,
+        )
         return Game(
             group_size=size,
-            adversary=AuxiliaryDataAdversary(size, training, target_knowledge, validation, paired),
+            adversary=adversary,
             challenge=challenge,
             absent=absent,
             more=None if request.more is None else partial(challenge_pool.draw_more, request.more),

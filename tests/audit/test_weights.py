@@ -1,6 +1,7 @@
 """Audits of sums of weights: the same bits by parts of the users, known or unknown weights."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -11,10 +12,12 @@ from cube import crowd
 
 from clusterscale.audit import AuditPlan, predict, run_task, screen
 from clusterscale.audit.blockwise import fold_task
-from clusterscale.contracts import GroupRequest, Guarantee
+from clusterscale.audit.task import set_up
+from clusterscale.contracts import GroupRequest, Guarantee, publish
 from clusterscale.cube import blocks
 from clusterscale.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import create
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import SerialExecutor
@@ -40,7 +43,10 @@ PRIORS = {
     "perfect": {"name": "perfect", "groups": 12},
     "same_groups": {"name": "same_groups", "beta": 8},
     "different_groups": {"name": "different_groups", "beta": 16},
-}
+    "zero_knowledge": {
+        "name": "zero_knowledge", "reference": 40, "training": 16, "challenges": 8, "validation": 8
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -146,15 +152,22 @@ def test_who_does_not_know_weights_trains_on_their_mean(cubes):
         )
         games[weights] = prior.set_up(request)
     known, unknown = games["known"], games["unknown"]
-    training = unknown.adversary.training
-    np.testing.assert_array_equal(known.adversary.training.counts, training.counts)
-    assert not np.array_equal(known.adversary.training.sums, training.sums)
-    np.testing.assert_array_equal(training.sums, training.counts * cube.mean_weight)
+    expand, training = create(**WEIGHED), known.adversary.training
+    true, assumed = (
+        game.adversary.study(None, expand, rng=np.random.default_rng(1)) for game in games.values()
+    )
+    np.testing.assert_array_equal(true.training.release.values, training.sums)
+    published = assumed.training.release
+    np.testing.assert_array_equal(published.values, training.counts * cube.mean_weight)
+    assert published.law is published.noise is None  # the challenges have other weights
+    exact = unknown.adversary.study(None, create("exact"), rng=np.random.default_rng(1))
+    assert exact.training.release.values is unknown.adversary.training.counts
+    assert exact.whereabouts.weights is None
     np.testing.assert_array_equal(known.challenge.sums, unknown.challenge.sums)  # the true ones
-    n_known = known.adversary.whereabouts.n_users
-    mean, own = cube.mean_weight, cube.weights[task.target]
-    assert unknown.adversary.whereabouts.weights == (mean, mean * n_known)
-    assert known.adversary.whereabouts.weights == (own, pytest.approx(mean * n_known, rel=0.5))
+    n_known, mean = true.whereabouts.n_users, cube.mean_weight
+    own = cube.weights[task.target]
+    assert assumed.whereabouts.weights == (mean, mean * n_known)
+    assert true.whereabouts.weights == (own, pytest.approx(mean * n_known, rel=0.5))
 
 
 def test_a_heavy_user_is_exposed_by_weights_and_hidden_among_equals(tmp_path):
@@ -210,14 +223,39 @@ def test_a_guarantee_of_sums_is_refused_because_nothing_bounds_them(cubes):
     )
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [{"name": "zero_knowledge", "reference": 40}, PRIORS["perfect"] | {"adversary": "passive"}],
-)
-def test_priors_without_weights_are_refused(cubes, prior):
+def test_zero_knowledge_assumes_the_mean_weight_of_everyone(cubes):
+    """Where all weights are the same number, it does as well as if that were the factor."""
+    dense, folder = crowd.draw(N_USERS, 5, 48, share=0.1, seed=4), Path(cubes["some"].uri).parent
+    cube = write_cube(str(folder / "equal"), dense, np.full(N_USERS, 4.0))
+    hide = {"name": "threshold", "k": 2}
+    steps = ([hide, {"name": "expand", "factor": factor}] for factor in ("weights", 4.0))
+    chains = [create("chain", steps=each) for each in steps]
+    chosen = plan("zero_knowledge").model_copy(update={"mechanisms": tuple(chains)})
+    chosen.check(cube)
+    task = the_task(cube, chosen)
+    game, _ = next(set_up(task))
+    known = []
+    for mechanism in chains:
+        values = publish(
+            game.challenge.counts[:1],
+            mechanism,
+            group_size=6,
+            rng=np.random.default_rng(1),
+            sums=game.challenge.sums[:1],
+        )
+        known.append(game.adversary.study(values, mechanism, rng=np.random.default_rng(2)))
+    weighed, factor = known
+    np.testing.assert_array_equal(weighed.training.release.values, factor.training.release.values)
+    assert weighed.training.release.law is None
+    assert factor.training.release.law is not None
+    assert weighed.whereabouts.weights == (4.0, 4.0 * weighed.whereabouts.n_users)
+
+
+def test_a_passive_adversary_is_refused(cubes):
+    prior = PRIORS["perfect"] | {"adversary": "passive"}
     text = refusal(cubes["some"], plan(prior, group_sizes=[6]))
-    name = prior["name"]
-    assert f"priors.0: {name} trains on groups without weights, but mechanisms.1 publishes" in text
+    label = "perfect(groups=12, adversary='passive')"
+    assert f"priors.0: {label} trains on groups without weights, but mechanisms.1 publishes" in text
 
 
 def test_screens_and_recoveries_of_weights_are_refused(cubes, tmp_path):

@@ -15,7 +15,6 @@ from clusterscale.contracts import (
     Even,
     Game,
     GroupRequest,
-    Ints,
     Knowledge,
     Mechanism,
     Prior,
@@ -107,7 +106,6 @@ class ZeroKnowledge(Prior):
 
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
-    trains_on_weights: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Self:
@@ -199,6 +197,7 @@ class ZeroKnowledge(Prior):
             describe_target(traces, request.target, self, rng=request.rng),
             self,
             request.validate,
+            request.mean_weight,
         )
         return Game(
             group_size=size,
@@ -234,6 +233,8 @@ class ZeroKnowledgeAdversary:
         How it studies a release.
     validate
         Whether it generates groups for choosing a threshold.
+    mean_weight
+        Mean weight of the users, which it takes for that of everyone.
     """
 
     group_size: int
@@ -244,6 +245,7 @@ class ZeroKnowledgeAdversary:
     known: TargetInformation
     settings: ZeroKnowledge
     validate: bool
+    mean_weight: float = 1.0
 
     @property
     def retrains_per_release(self) -> bool:
@@ -257,16 +259,23 @@ class ZeroKnowledgeAdversary:
         settings, paired = self.settings, self.settings.sampling == "paired"
         population = self.estimate(release, mechanism, rng=rng)
         trace = self.known.assume_cells(population, rng=rng)
-        reference = self._reference_population(population, trace, rng)
+        size, null_roi = self.group_size, self.null_roi
+        reference: ReferencePopulation
+        if settings.crowd == "counts":
+            reference = PoissonCounts(population, trace, size)
+        else:
+            assert self.graph is not None
+            some = settings.reference, population, self.graph, trace, size
+            reference = SyntheticUsers(*some, null_roi=null_roi, rng=rng)
         training = reference.draw(settings.training, rng=rng, paired=paired)
         target = reference.whereabouts(complete=self.known.complete)
-        simulated = AuxiliaryDataAdversary(self.group_size, training, target, paired=paired)
-        knowledge = simulated.study(None, mechanism, rng=rng)
+        make = partial(AuxiliaryDataAdversary, size, mean_weight=self.mean_weight)
+        knowledge = make(training, target, paired=paired).study(None, mechanism, rng=rng)
         if not self.validate:
             return knowledge
         # Drawn last, so that attacks without validation groups get the same draws.
         sample = reference.draw(settings.validation, rng=rng)
-        validation = AuxiliaryDataAdversary(self.group_size, sample).study(None, mechanism, rng=rng)
+        validation = make(sample).study(None, mechanism, rng=rng)
         return replace(knowledge, validation=validation.training)
 
     def estimate(
@@ -274,6 +283,7 @@ class ZeroKnowledgeAdversary:
     ) -> SyntheticPopulation:
         """Return the population marginals (space, time, activity) estimated from the release."""
         settings, m = self.settings, self.group_size
+        mechanism = mechanism.at_weight(self.mean_weight)
         values = np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
         law, correction = settings.activity, settings.correction
         population = estimate_marginals(
@@ -289,13 +299,3 @@ class ZeroKnowledgeAdversary:
     def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
         """Add the information on the target from another block of users."""
         return replace(self, known=self.known.plus(other.known))
-
-    def _reference_population(
-        self, population: SyntheticPopulation, trace: Ints, rng: np.random.Generator
-    ) -> ReferencePopulation:
-        n, size = self.settings.reference, self.group_size
-        if self.settings.crowd == "counts":
-            return PoissonCounts(population, trace, size)
-        graph, null_roi = self.graph, self.null_roi
-        assert graph is not None
-        return SyntheticUsers(n, population, graph, trace, size, null_roi=null_roi, rng=rng)
