@@ -83,11 +83,12 @@ def ingest(
     Raises
     ------
     InputError, UnknownNameError, ConfigError
-        If an argument is out of range, or the reader has no such name or column.
+        If an argument is out of range, the reader has no such name or column, or a user has no
+        weight.
     MissingError
         If there is nothing at ``source``.
     SourceError
-        If all records of a file are invalid, or none is left, or a user has no weight.
+        If all records of a file are invalid, or none is left, or the weights are invalid.
     ExistsError
         If something is stored at ``output`` and ``force`` is not set.
     """

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from clusterscale.audit.member_lists import Indices
 from clusterscale.audit.settings import Precision, interim_looks
 from clusterscale.contracts import Attack, Bounds, Game, GroupRequest, GroupSample, Mechanism, Prior
-from clusterscale.cube.blocks import Range, open_source
+from clusterscale.cube.blocks import Range
 from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation, Outcome
 from clusterscale.mechanisms import group_by_trace_steps
@@ -124,7 +124,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
                 rng=stream(seed, "groups", *path),
                 control=stream(seed, "stand-ins", *path) if task.control else None,
                 more=stream(seed, "more groups", *path) if len(task.stops) > 1 else None,
-                mean_weight=open_source(task.source).mean_weight,
+                mean_weight=setting.mean_weight,
             )
         )
         yield game, setting.bounds

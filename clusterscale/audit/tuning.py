@@ -56,6 +56,7 @@ class TuningCase:
                 lists=task.lists,
                 group_size=size,
                 validate=True,
+                mean_weight=setting.mean_weight,
                 rng=stream(task.source.seed, "groups", period, prior, size, target),
             )
         )

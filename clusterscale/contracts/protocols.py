@@ -36,7 +36,7 @@ class GroupRequest:
     validate
         Whether to draw groups for choosing a threshold.
     mean_weight
-        Mean weight of the users of the cube, which is public; 1 if they have none.
+        Mean weight of all users, which is public; NaN if not known.
     rng, control, more
         Draw the groups; control groups with a substitute for the target, if given; and the
         challenges that are added later, if any. What is drawn from ``rng`` depends on no other.
@@ -52,7 +52,7 @@ class GroupRequest:
     validate: bool = False
     control: np.random.Generator | None = None
     more: np.random.Generator | None = None
-    mean_weight: float = 1.0
+    mean_weight: float = np.nan
 
 
 class Prior(NamedModel):

@@ -66,12 +66,15 @@ class TraceSetting:
         Largest change of the counts of the period by one unit of data of these users.
     cells
         The cells of the traces.
+    mean_weight
+        Mean weight of all users of the cube; 1 if they have none.
     """
 
     past: tuple[Traces, ...]
     traces: Traces
     bounds: Bounds
     cells: CellMap
+    mean_weight: float
 
 
 def load_settings(
@@ -107,9 +110,8 @@ def load_settings(
     for steps in lists:
         *past, now = (blocks[span, steps] for span in source.spans)
         cells = CellMap(steps, now.frames)
-        settings[steps] = TraceSetting(
-            tuple(block.traces for block in past), now.traces, now.bounds, cells
-        )
+        before = tuple(block.traces for block in past)
+        settings[steps] = TraceSetting(before, now.traces, now.bounds, cells, cube.mean_weight)
     return settings
 
 

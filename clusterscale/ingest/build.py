@@ -131,7 +131,9 @@ def ingest(
         If there is nothing at ``source``.
     SourceError
         If all records of a file or source are invalid; names the file, column and first bad value.
-        If the table of weights is invalid, or a user has no weight.
+        If the table of weights is invalid.
+    InputError
+        If a user has no weight.
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from clusterscale.contracts import Weights
-from clusterscale.errors import SourceError
+from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest import decode, tables
 from clusterscale.ingest.clean import pseudonyms
 from clusterscale.ingest.sources import reading
@@ -49,13 +49,13 @@ class UserWeights:
 
         Raises
         ------
-        SourceError
+        InputError
             If some have no weight.
         """
         rows = pc.index_in(users.cast(pa.large_string()), value_set=self.users)
         if rows.null_count:
             n_users = plural(len(users), "user")
-            raise SourceError(
+            raise InputError(
                 f"{self.where}: {rows.null_count:,} of {n_users} of the records have no weight: "
                 "give every user one, 1 for those who count as one person"
             )

@@ -77,8 +77,18 @@ class Expand(PostProcessing):
         return values if self.factor == "weights" else values / self.factor
 
     def at_weight(self, weight: float) -> Expand:
-        """Return the expansion by that weight, if the factors are weights."""
-        return self.model_copy(update={"factor": weight}) if self.uses_weights else self
+        """Return the expansion by that weight, if the factors are weights.
+
+        Raises
+        ------
+        ConfigError
+            If the weight is not positive, as where it is not known.
+        """
+        if not self.uses_weights:
+            return self
+        if not weight > 0:
+            raise ConfigError(f"{self.name}: the mean weight of users is {weight}: give it")
+        return self.model_copy(update={"factor": weight})
 
     def release(
         self,

@@ -13,6 +13,7 @@ from cube import crowd
 from clusterscale.audit import AuditPlan, predict, run_task, screen
 from clusterscale.audit.blockwise import fold_task
 from clusterscale.audit.task import set_up
+from clusterscale.audit.tuning import list_cases
 from clusterscale.contracts import GroupRequest, Guarantee, publish
 from clusterscale.cube import blocks
 from clusterscale.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
@@ -82,6 +83,10 @@ def plan(prior="known", mechanisms=MECHANISMS, null_roi=True, attacks=(), size=6
         "verdict": {"trials": 40, "units": 3},
     }
     return AuditPlan(**fields | more)
+
+
+def chosen_of(cube):
+    return plan().choose(cube)
 
 
 def the_task(cube, chosen):
@@ -163,6 +168,11 @@ def test_who_does_not_know_weights_trains_on_their_mean(cubes):
     exact = unknown.adversary.study(None, create("exact"), rng=np.random.default_rng(1))
     assert exact.training.release.values is unknown.adversary.training.counts
     assert exact.whereabouts.weights is None
+    with pytest.raises(ConfigError, match="expand: the mean weight of users is nan"):
+        replace(unknown.adversary, mean_weight=np.nan).study(None, expand, rng=None)
+    (case,) = list_cases(plan("unknown", mechanisms=[WEIGHED]), cube, chosen_of(cube), 1)
+    known_sums = case.form()[0].release.values / cube.mean_weight
+    np.testing.assert_allclose(known_sums, np.rint(known_sums))
     np.testing.assert_array_equal(known.challenge.sums, unknown.challenge.sums)  # the true ones
     n_known, mean = true.whereabouts.n_users, cube.mean_weight
     own = cube.weights[task.target]

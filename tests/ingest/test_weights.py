@@ -8,7 +8,7 @@ pytest.importorskip("dask")
 from ingest.oracle import START, ingest_records
 
 from clusterscale.cube import TraceCube
-from clusterscale.errors import MissingError, SourceError
+from clusterscale.errors import InputError, MissingError, SourceError
 from clusterscale.ingest import Events
 from clusterscale.ingest.clean import pseudonyms
 
@@ -86,7 +86,8 @@ WRONG = {
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_wrong_table_is_refused_with_the_number_of_users_and_no_name(records, fault):
     factors, message = WRONG[fault]
-    with pytest.raises(SourceError, match=rf"factors\.csv: {message}") as caught:
+    kind = InputError if fault == "absent" else SourceError
+    with pytest.raises(kind, match=rf"factors\.csv: {message}") as caught:
         build(records, write(records, factors))
     assert not any(user in str(caught.value) for user in FACTORS)
     assert not records.with_name("cube.zarr").exists()

@@ -245,7 +245,7 @@ class ZeroKnowledgeAdversary:
     known: TargetInformation
     settings: ZeroKnowledge
     validate: bool
-    mean_weight: float = 1.0
+    mean_weight: float
 
     @property
     def retrains_per_release(self) -> bool:
