@@ -130,7 +130,10 @@ def _block_size(shape: tuple[int, int, int]) -> int:
 def _coordinates(cube: TraceCube, null_roi: bool) -> dict[str, Any]:
     regions = cube.regions.with_null() if null_roi else cube.regions
     begins = cube.calendar.seconds().astype("datetime64[s]").astype("datetime64[ns]")
-    return {
+    weights = cube.weights
+    named = {"long_name": "people for whom the user counts"}
+    weighed = {} if weights is None else {"weight": ("user", weights, named)}
+    return weighed | {
         "user": ("user", cube.user_ids().astype(object), {"long_name": "user id"}),
         "roi": ("roi", np.array(regions.names, dtype=object), {"long_name": "region of interest"}),
         "roi_lat": ("roi", regions.lat, {"units": "degrees_north"}),

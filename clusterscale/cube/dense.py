@@ -9,6 +9,8 @@ else filled in:
 coordinate      meaning                                 if absent
 =============== ======================================= ========================================
 user            pseudonyms, all different               ``0``, ``1``, …
+weight          people for whom each user counts,       every user counts as one
+                positive, on dimension user
 roi             names of regions                        ``0``, ``1``, …
 roi_lat roi_lon degrees, on dimension roi, both or none NaN
 epoch           datetime64 in UTC, evenly spaced        hours from 1970-01-01T00:00 UTC
@@ -28,7 +30,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Ints, Weights
 from clusterscale.cube import arrays
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
@@ -89,7 +91,8 @@ def pack(
     DamagedError
         If a chunk of it cannot be read.
     InputError
-        If the time zone is unknown, or source and target are the same store.
+        If the time zone is unknown, source and target are the same store, or a weight is not a
+        positive number.
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
@@ -107,6 +110,8 @@ def pack(
     with new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer:
         for first, sizes, cells in _blocks(trace):
             writer.append(users[first : first + len(sizes)], sizes, cells)
+        if (weights := _weights(dataset)) is not None:
+            writer.weigh(weights)
     return TraceCube(uri)
 
 
@@ -165,6 +170,15 @@ def _names(source: xr.Dataset, dim: str, size: int) -> list[str]:
     if len(set(names)) < len(names):
         raise FormatError(f"two entries of the coordinate {dim} are the same")
     return names
+
+
+def _weights(source: xr.Dataset) -> Weights | None:
+    if "weight" not in source.variables:
+        return None
+    weights = source["weight"]
+    if weights.dims != ("user",) or weights.dtype.kind not in "iuf":
+        raise FormatError("weight must be one number per user")
+    return np.asarray(weights.values, np.float64)
 
 
 def _regions(source: xr.Dataset, trace: xr.DataArray) -> Regions:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,8 @@ from clusterscale.contracts import Traces
 from clusterscale.cube import TraceCube, cut, new_cube, pick, with_null_roi
 from clusterscale.cube.attributes import describe_sizes
 from clusterscale.cube.blocks import Source, read_users
-from clusterscale.errors import InputError
+from clusterscale.cube.dense import pack
+from clusterscale.errors import FormatError, InputError
 
 DENSE = crowd.draw(20, 3, 5)
 WEIGHTS = np.random.default_rng(3).lognormal(1.5, 1.0, 20)
@@ -78,6 +80,20 @@ def test_sums_of_stored_weights_do_not_depend_on_their_order(tmp_path_factory, s
     order, some = rng.permutation(n_users), rng.random(n_users) < 0.5
     assert stored.sum() == sum(stored[order].tolist()) == stored[some].sum() + stored[~some].sum()
     assert np.abs(stored - weights).max() <= 2.0**-52 * weights.sum()
+
+
+def test_a_dense_cube_may_have_a_weight_for_each_user(tmp_path):
+    cube = write(tmp_path / "cube")
+    dataset = xr.open_dataset(cube.uri, engine="clusterscale")
+    np.testing.assert_array_equal(dataset.weight, cube.weights)
+    again = pack(dataset, tmp_path / "again", timezone="America/Los_Angeles")
+    np.testing.assert_array_equal(again.weights, cube.weights)
+    assert again.fingerprint == cube.fingerprint
+    assert pack(dataset.drop_vars("weight"), tmp_path / "plain").weights is None
+    with pytest.raises(FormatError, match="weight must be one number per user"):
+        pack(dataset.assign_coords(weight=("roi", np.ones(3))), tmp_path / "wrong")
+    with pytest.raises(InputError, match="20 of 20 weights are not positive numbers"):
+        pack(dataset.assign_coords(weight=("user", np.zeros(20))), tmp_path / "wrong")
 
 
 @pytest.mark.parametrize(
