@@ -36,7 +36,7 @@ class PossibleCounts(Check):
             return CheckResult.unknown(self.name, 0, "neither traces nor counts are known")
         stated = count_bounds(table)
         if stated is None:
-            text = f"{table.mechanism.label} adds noise, or combines counts"
+            text = f"{table.mechanism.label} adds noise, combines counts or uses weights"
             return CheckResult.unknown(self.name, 0, text)
         known = table.counts >= 0
         least, most = table.limits or (0, table.group_size)

@@ -2,21 +2,19 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from clusterscale.contracts import (
-    Counts,
     Even,
     Game,
     GroupRequest,
+    GroupSample,
     Ints,
-    Labels,
     Prior,
     Share,
     TargetKnowledge,
-    Values,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
@@ -151,9 +149,7 @@ class KnownSubset(Prior):
             trace = subsample_trace(full, traces, self.known_fraction, rng=rng)
         for sample in (training, validation):
             if sample is not None and trace is not full:
-                _swap(sample.counts, sample.labels, full, trace, 1)
-                if sample.sums is not None:
-                    _swap(sample.sums, sample.labels, full, trace, traces.weight(target))
+                _swap(sample, full, trace, traces.weight(target))
         weights = target_weights(traces, target, known)
         visits = count_visits(traces, known[None])[0]
         target_knowledge = TargetKnowledge(
@@ -176,12 +172,11 @@ class KnownSubset(Prior):
         )
 
 
-def _swap(counts: Counts | Values, labels: Labels, old: Ints, new: Ints, unit: float) -> None:
-    """Replace one trace by another in the counts of groups with the target, in place.
-
-    ``unit``: what a visit of the target adds to a count.
-    """
-    flat = counts.reshape(len(counts), -1)
-    inside = np.flatnonzero(labels)[:, None]
-    flat[inside, old] -= unit
-    flat[inside, new] += unit
+def _swap(sample: GroupSample, old: Ints, new: Ints, weight: float) -> None:
+    """Replace the target's trace by another in the groups with the target, in place."""
+    inside = np.flatnonzero(sample.labels)[:, None]
+    for values, unit in ((sample.counts, 1), (sample.sums, weight)):
+        if values is not None:
+            flat: Any = values.reshape(len(values), -1)
+            flat[inside, old] -= unit
+            flat[inside, new] += unit
