@@ -68,6 +68,12 @@ def test_columns_and_settings_of_a_reader(tmp_path):
     result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert TraceCube(tmp_path / "cube").n_users == 2
+    factors = tmp_path / "factors.csv"
+    factors.write_text("weight;card\n2.5;bob\n1;ann\n7;eve\n")  # with the reader's delimiter
+    words += ["--weights", factors, "--force"]
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert "(weights 1 to 2.5, mean 1.75)" in result.output
+    assert TraceCube(tmp_path / "cube").weights.tolist() == [1.0, 2.5]
 
 
 @pytest.mark.parametrize(
