@@ -28,7 +28,7 @@ from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
-from clusterscale.mechanisms.scaling import ShareOfTotal
+from clusterscale.mechanisms.scaling import Expand, ShareOfTotal
 from clusterscale.mechanisms.suppression import Dominance
 
 __all__ = ["Chain"]
@@ -224,7 +224,7 @@ class Chain(BaseMechanism):
         """Raise :class:`~clusterscale.errors.ConfigError` if a step does not suit the counts."""
         for step in self.steps:
             step.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
-            group_size = _MANY if step.uses_weights else group_size
+            group_size = _largest(step, group_size)
 
     def release(
         self,
@@ -252,15 +252,20 @@ class Chain(BaseMechanism):
             if step.uses_weights:
                 weighed = None if sums is None else _weigh(values, counts, sums)
                 values = release_counts(step, values, weighed, group_size=group_size, rng=rng)
-                group_size = _MANY
             elif isinstance(step, PostProcessing) and values is not counts:
                 step.revise(values)
             else:
                 values = step.release(values, group_size=group_size, rng=rng)
+            group_size = _largest(step, group_size)
         return np.array(values, np.float64) if values is counts else values
 
     def _step(self, stage: str) -> BaseMechanism | None:
         return next((step for step in self.steps if step.stage == stage), None)
+
+
+def _largest(step: BaseMechanism, group_size: int) -> int:
+    """Return the group size for the steps after one: any, if it expands to other people."""
+    return _MANY if step.uses_weights or isinstance(step, Expand) else group_size
 
 
 def _weigh(values: Values, counts: Counts, sums: Values) -> Values:

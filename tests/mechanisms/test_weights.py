@@ -73,9 +73,12 @@ def test_after_expansion_a_threshold_on_people_hides_nobody_before_it_does():
     assert before.tolist() == [0.0] * 5 + sums[0, 0, 5:].tolist()
 
 
-def test_a_threshold_after_expansion_may_exceed_the_number_of_devices():
+@pytest.mark.parametrize("equal", [False, True])
+def test_a_threshold_after_expansion_may_exceed_the_number_of_devices(equal):
     counts, sums = counted(1)
     people = chain(EXPAND, HIDE | {"k": 40})
+    if equal:
+        sums, people = counts * 5.5, people.at_weight(5.5)
     people.check(group_size=SIZE, n_rois=4, n_epochs=6)
     values = release(people, counts, sums)
     np.testing.assert_array_equal(values, np.where(sums < 40, 0.0, sums))
