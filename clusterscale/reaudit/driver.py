@@ -38,8 +38,7 @@ from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["Pending", "Reaudit"]
 
-_RUNS = "runs"
-_NO_DRIFT = Drift(0, nan, nan, nan, nan, 0, 0)
+_RUNS, _NO_DRIFT = "runs", Drift(0, nan, nan, nan, nan, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

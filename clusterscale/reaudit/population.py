@@ -163,7 +163,7 @@ def _write(
     occupancy = estimate_occupancy(
         values,
         release.group_size,
-        release.mechanism.bind(bounds),
+        release.mechanism.bind(bounds).at_weight(cube.mean_weight),
         cube.frame(release.span).days,
         rng=stream(seed, "occupancy", release.content),
     )
@@ -186,6 +186,10 @@ def _write(
             sizes, cells = simulate_people(n_some, occupancy, spread, rng=rng)
             names = [f"simulated {first + i}" for i in range(n_some)]
             writer.append(names, sizes, _place(cells, release, cube))
+        if cube.weights is not None and n_known:  # simulated people have those of known ones
+            rng = stream(seed, "simulated weights", release.content)
+            others = rng.choice(cube.weights, n_people - n_known)
+            writer.weigh(np.concatenate([cube.weights, others]))
 
 
 def _blocks(cube: TraceCube, release: ResolvedRelease) -> Iterator[tuple[int, Traces]]:

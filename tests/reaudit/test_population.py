@@ -286,3 +286,24 @@ def test_a_cube_without_people_is_written_once(release, tmp_path):
         assert not isinstance(found, Problem)
         assert TraceCube(found.cube).n_users == 0
     assert len(list((tmp_path / "out" / "places").iterdir())) == 1
+
+
+def test_simulated_people_have_the_weights_of_known_ones(dense, release, tmp_path):
+    weights = np.where(np.arange(12) % 2, 2.0, 8.0)
+    panel = write_cube(str(tmp_path / "cube.zarr"), dense[:12], weights=weights)
+    entry = ReleaseEntry.model_validate(
+        release.model_dump(exclude_unset=True)
+        | {"mechanism": {"name": "expand", "factor": "weights"}}
+    )
+    found, content = resolved(entry, panel)
+    template = AuditTemplate.model_validate(PLAN)
+    one = complete_population(str(tmp_path / "all.zarr"), found, content, panel, template)
+    known, simulated = np.split(one.cube.weights, [12])
+    assert known.tolist() == weights.tolist()
+    assert set(simulated) == {2.0, 8.0}
+    # Published are people, of whom each simulated one stands for 5.
+    a_user = content.values.sum() / 40 / panel.mean_weight
+    n_simulated = one.cube.count_events(12, 80)
+    assert n_simulated / 68 == pytest.approx(a_user, rel=0.3)
+    _, row = audited(entry, panel.uri, tmp_path, everyone=False)
+    assert row.n_targets == 3

@@ -264,7 +264,6 @@ class ZeroKnowledgeAdversary:
         if settings.crowd == "counts":
             reference = PoissonCounts(population, trace, size)
         else:
-            assert self.graph is not None
             some = settings.reference, population, self.graph, trace, size
             reference = SyntheticUsers(*some, null_roi=null_roi, rng=rng)
         training = reference.draw(settings.training, rng=rng, paired=paired)

@@ -23,7 +23,7 @@ class SyntheticUsers:
         self,
         n: int,
         population: SyntheticPopulation,
-        graph: Graph,
+        graph: Graph | None,
         trace: Ints,
         group_size: int,
         *,
