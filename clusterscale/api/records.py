@@ -57,7 +57,8 @@ def ingest(
         ``{"name": "events", "user": "card_id"}``, or an object of :mod:`clusterscale.ingest`.
     regions
         Regions of positions: a :class:`~clusterscale.cube.Grid`,
-        :class:`~clusterscale.cube.Hexagons`, or points from
+        :class:`~clusterscale.cube.Hexagons`, :class:`~clusterscale.cube.Geohash`,
+        :class:`~clusterscale.cube.InspireGrid`, or points from
         :func:`clusterscale.ingest.read_points`. None if the records name their ROIs.
     pseudonymise
         Secret key of 16 to 64 bytes; user ids become keyed hashes.

@@ -32,7 +32,7 @@ _FLAGS = {
     "e.g. mechanism=": "e.g. --mechanism ",
     "the reader's `timezone`": "`--setting timezone=`, e.g. to Europe/London",
     "`force=True`": "`--force`",
-    "`locator`": "`--grid`, `--points` or `--h3`",
+    "`locator`": "`--grid`, `--points`, `--h3`, `--geohash` or `--inspire`",
     **{f"`{name}`": f"`--{name}`" for name in ("mechanism", "memory", "output", "pseudonymise")},
     **{f"`{name}`": f"`--{name.replace('_', '-')}`" for name in ("top_users", "min_events")},
 }

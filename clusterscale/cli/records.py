@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,6 +43,10 @@ cabspotting  files new_CAB.txt with lines: lat lon occupied unixtime
 """
 
 
+def _area(size: str) -> Any:
+    return typer.Option(help=f"south,west,north,east/{size}")
+
+
 def ingest(
     source: Annotated[str, argument("File, folder or URL of records.")],
     cube: Annotated[str, argument("Where to write the cube.")],
@@ -61,16 +66,14 @@ def ingest(
         list[str] | None,
         typer.Option(help="A setting of the reader, e.g. timezone=Europe/London; may be repeated."),
     ] = None,
-    grid: Annotated[
-        str | None, typer.Option(help="south,west,north,east/ROWSxCOLUMNS in degrees.")
-    ] = None,
+    grid: Annotated[str | None, _area("ROWSxCOLUMNS in degrees.")] = None,
     points: Annotated[str | None, option("CSV of points: name,lat,lon.")] = None,
     cutoff: Annotated[
         float | None, typer.Option(help="Maximal distance to the nearest point, in metres.")
     ] = None,
-    h3: Annotated[
-        str | None, typer.Option(help="south,west,north,east/RESOLUTION of H3 cells.")
-    ] = None,
+    h3: Annotated[str | None, _area("RESOLUTION of H3 cells.")] = None,
+    geohash: Annotated[str | None, _area("PRECISION, 1 to 9, of geohash cells.")] = None,
+    inspire: Annotated[str | None, _area("METRES of INSPIRE cells, e.g. 1000.")] = None,
     epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d.")] = "1h",
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone of epochs.")] = "UTC",
     pseudonymise: Annotated[
@@ -93,9 +96,10 @@ def ingest(
     from clusterscale.ingest import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])
+    areas = {"grid": grid, "h3": h3, "geohash": geohash, "inspire": inspire}
     options = IngestOptions(
         reader=READERS.create(reader, **fields),
-        locator=_locator(grid, points, cutoff, h3),
+        locator=_locator(areas, points, cutoff),
         calendar=Calendar.parse(start, epoch, epochs, timezone),
         pseudonymise=read_key(pseudonymise) if pseudonymise else None,
         top_users=top_users,
@@ -148,17 +152,22 @@ def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) 
 
 
 def _locator(
-    grid: str | None, points: str | None, cutoff: float | None, h3: str | None
+    areas: dict[str, str | None], points: str | None, cutoff: float | None
 ) -> Locator | None:
-    from clusterscale.cube import Grid, Hexagons
+    from clusterscale.cube import Geohash, Grid, Hexagons, InspireGrid
     from clusterscale.ingest import read_points
 
-    if sum(option is not None for option in (grid, points, h3)) > 1:
-        raise InputError("give one of --grid, --points and --h3")
+    given = {name: text for name, text in areas.items() if text is not None}
+    if len(given) + (points is not None) > 1:
+        raise InputError("give one of --grid, --points, --h3, --geohash and --inspire")
     if cutoff is not None and points is None:
         raise InputError("--cutoff needs --points")
-    if grid is not None:
-        return Grid.parse(grid)
-    if h3 is not None:
-        return Hexagons.parse(h3)
-    return None if points is None else read_points(points, cutoff)
+    read: dict[str, Callable[[str], Locator]] = {
+        "grid": Grid.parse,
+        "h3": Hexagons.parse,
+        "geohash": Geohash.parse,
+        "inspire": InspireGrid.parse,
+    }
+    if points is not None:
+        return read_points(points, cutoff)
+    return next((read[name](text) for name, text in given.items()), None)

@@ -2,6 +2,7 @@
 
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.coded_cells import Geohash, InspireGrid
 from clusterscale.cube.locators import Hexagons, Points
 from clusterscale.cube.regions import Box, Grid, Locator, Regions
 from clusterscale.cube.store import TraceCube
@@ -12,8 +13,10 @@ __all__ = [
     "Box",
     "Calendar",
     "CubeWriter",
+    "Geohash",
     "Grid",
     "Hexagons",
+    "InspireGrid",
     "Locator",
     "Points",
     "Regions",

@@ -10,6 +10,8 @@ import h3
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.cube.coded_cells import geohash_degrees
+
 if TYPE_CHECKING:
     from clusterscale.cube.store import TraceCube
 
@@ -47,14 +49,17 @@ def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
 def describe_shapes(cube: TraceCube) -> dict[str, Any]:
     """Return the shape of the ROIs, as JSON-serialisable values, for maps.
 
-    ``{"kind": "grid", "width": …, "height": …}`` in degrees, around their centres; ``{"kind":
-    "h3"}``, named by their H3 cell; or ``{"kind": "points"}``. If the cube does not record how its
-    ROIs were made, they are a grid if they fill one of at least 2 × 2 cells.
+    ``{"kind": "grid", "width": …, "height": …}`` in degrees, around their centres, for geohashes
+    too; ``{"kind": "h3"}``, named by their H3 cell; or ``{"kind": "points"}``. If the cube does not
+    record how its ROIs were made, they are a grid if they fill one of at least 2 × 2 cells.
     """
     origin = cube.attributes["provenance"].get("regions", {})
     if origin.get("kind") == "grid":
         (south, west, north, east), (n_lat, n_lon) = origin["box"], origin["shape"]
         return {"kind": "grid", "width": (east - west) / n_lon, "height": (north - south) / n_lat}
+    if origin.get("kind") == "geohash":
+        height, width = geohash_degrees(origin["precision"])
+        return {"kind": "grid", "width": width, "height": height}
     regions = cube.regions
     if origin.get("kind") == "h3" or all(map(h3.is_valid_cell, regions.names)):
         return {"kind": "h3"}

@@ -11,9 +11,17 @@ from typing import Any
 import h3
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from clusterscale.cube.regions import EARTH_RADIUS, Box, Floats, Index, Regions, check_number
+from clusterscale.cube.regions import (
+    EARTH_RADIUS,
+    Box,
+    Floats,
+    Index,
+    Regions,
+    check_number,
+    on_earth,
+    split_box,
+)
 from clusterscale.errors import InputError
 
 __all__ = ["Hexagons", "Points"]
@@ -41,7 +49,7 @@ class Points:
     _tree: scipy.spatial.cKDTree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = _on_earth(self.regions.lat, self.regions.lon)
+        known = on_earth(self.regions.lat, self.regions.lon)
         if not known.all():
             name = self.regions.names[int(np.argmin(known))]
             raise InputError(f"point {name!r} has no position in degrees")
@@ -55,7 +63,7 @@ class Points:
 
     def locate(self, lat: Floats, lon: Floats) -> Index:
         """Return the nearest point of each position, −1 beyond the cut-off."""
-        known = _on_earth(lat, lon)
+        known = on_earth(lat, lon)
         nearest = np.full(lat.shape, -1, np.int32)
         chord, index = self._tree.query(_unit(lat[known], lon[known]))
         metres = 2 * EARTH_RADIUS * np.arcsin(np.minimum(chord / 2, 1))
@@ -112,13 +120,8 @@ class Hexagons:
         InputError
             If the text has another format.
         """
-        box, _, resolution = text.partition("/")
-        if not resolution.strip().isdecimal():
-            raise InputError(
-                f"h3 {text!r} is not south,west,north,east/RESOLUTION, "
-                "e.g. 37.7282,-122.4528,37.8021,-122.3637/8"
-            )
-        return cls(Box.parse(box), int(resolution))
+        example = "37.7282,-122.4528,37.8021,-122.3637/8"
+        return cls(*split_box(text, "h3", "RESOLUTION", example))
 
     @property
     def regions(self) -> Regions:
@@ -130,7 +133,7 @@ class Hexagons:
     def locate(self, lat: Floats, lon: Floats) -> Index:
         """Return the H3 cell of each position, −1 if it is not one of the box."""
         index = np.full(lat.shape, -1, np.int32)
-        for i in np.flatnonzero(_on_earth(lat, lon)):
+        for i in np.flatnonzero(on_earth(lat, lon)):
             cell = h3.str_to_int(h3.latlng_to_cell(lat[i], lon[i], self.resolution))
             index[i] = self._index.get(cell, -1)
         return index
@@ -140,11 +143,6 @@ class Hexagons:
         box = self.box
         corners = [box.south, box.west, box.north, box.east]
         return {"kind": "h3", "box": corners, "resolution": self.resolution}
-
-
-def _on_earth(lat: Floats, lon: Floats) -> NDArray[np.bool_]:
-    with np.errstate(invalid="ignore"):
-        return np.asarray((np.abs(lat) <= 90) & (np.abs(lon) <= 180))
 
 
 def _hexagons_in(box: Box, resolution: int) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Regions of interest (ROIs): names, positions, and lookup of positions.
 
-A cube stores :class:`Regions`. The three ways to create them (:class:`Grid`,
-:class:`~clusterscale.cube.Points`, :class:`~clusterscale.cube.Hexagons`) also return the region of
-a position.
+A cube stores :class:`Regions`. The ways to create them (:class:`Grid`,
+:class:`~clusterscale.cube.Points`, :class:`~clusterscale.cube.Hexagons`,
+:class:`~clusterscale.cube.Geohash`, :class:`~clusterscale.cube.InspireGrid`) also return the region
+of a position.
 """
 
 from __future__ import annotations
@@ -209,3 +210,17 @@ def check_number(n: int, what: str) -> None:
     """Raise InputError if ``n`` regions are more than a cube can have."""
     if n > _MOST:
         raise InputError(f"{what} has more than {_MOST:,} regions, the most that a cube can have")
+
+
+def split_box(text: str, kind: str, number: str, example: str) -> tuple[Box, int]:
+    """Read ``south,west,north,east/NUMBER``; the other words are for errors."""
+    box, _, size = text.partition("/")
+    if not size.strip().isdecimal():
+        raise InputError(f"{kind} {text!r} is not south,west,north,east/{number}, e.g. {example}")
+    return Box.parse(box), int(size)
+
+
+def on_earth(lat: Floats, lon: Floats) -> NDArray[np.bool_]:
+    """Return which positions are latitudes and longitudes in degrees."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.abs(lat) <= 90) & (np.abs(lon) <= 180))

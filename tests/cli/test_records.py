@@ -77,6 +77,30 @@ def test_columns_and_settings_of_a_reader(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("area", "names"),
+    [
+        (("--geohash", "40.1,-74.6,40.8,-73.9/4"), {"dr5r", "dr5h"}),
+        (
+            ("--inspire", "48,2,49,3/50000"),
+            {"CRS3035RES50000mN2850000E3750000", "CRS3035RES50000mN2800000E3750000"},
+        ),
+    ],
+)
+def test_places_of_codes(area, names, tmp_path):
+    pytest.importorskip("pyproj")
+    source = tmp_path / "events.csv"
+    paris = LINES.replace("40.7;-74", "48.9;2.3").replace("40.2;-74.5", "48.4;2.4")
+    source.write_text(LINES if area[0] == "--geohash" else paris)
+    words = ["ingest", source, tmp_path / "cube", *PERIOD, *area, "--column", "user=card"]
+    words += ["--column", "time=when", "--setting", "timezone=UTC", "--setting", "delimiter=;"]
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    cube = TraceCube(tmp_path / "cube")
+    assert names <= set(cube.regions.names)
+    assert (cube.n_users, cube.n_events) == (2, 2)
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (
@@ -109,8 +133,15 @@ def test_columns_and_settings_of_a_reader(tmp_path):
         (["--reader", "xml"], "unknown reader 'xml': choose from cabspotting, events, geojson"),
         (
             [],
-            "reader events gives positions: specify the regions with `--grid`, `--points` or "
-            "`--h3`",
+            "reader events gives positions: specify the regions with `--grid`, `--points`, "
+            "`--h3`, `--geohash` or `--inspire`",
+        ),
+        ([*GRID, "--h3", "x"], "give one of --grid, --points, --h3, --geohash and --inspire"),
+        (["--cutoff", "5"], "--cutoff needs --points"),
+        (["--geohash", "40,-75,41,-73/12"], "geohash precision 12 is not between 1 and 9"),
+        (
+            ["--inspire", "40,-75,41,-73"],
+            "inspire '40,-75,41,-73' is not south,west,north,east/METRES, e.g. ",
         ),
         (["--min-events", "0", *GRID], "`--min-events` is 0: a user of a cube has at least 1"),
         (["--top-users", "0", *GRID], "`--top-users` is 0: keep at least 1"),

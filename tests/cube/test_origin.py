@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from clusterscale.cube import Calendar, Grid, Hexagons, Points, Regions, TraceCube, new_cube
+from clusterscale.cube import (
+    Calendar,
+    Geohash,
+    Grid,
+    Hexagons,
+    Points,
+    Regions,
+    TraceCube,
+    new_cube,
+)
 from clusterscale.cube.describe import describe_shapes
 from clusterscale.cube.regions import Box
 from clusterscale.cube.synthetic import synthesise
@@ -34,6 +43,12 @@ def test_a_grid_has_a_width_and_a_height(tmp_path, says):
 def test_hexagons_are_named_by_their_cell(tmp_path, says):
     made = HEXAGONS.describe() if says else None
     assert describe_shapes(cube_of(tmp_path, HEXAGONS.regions, made)) == {"kind": "h3"}
+
+
+def test_geohashes_are_a_grid(tmp_path):
+    cells = Geohash.parse("37.70,-122.401,37.71,-122.400/7")  # of one column
+    found = describe_shapes(cube_of(tmp_path, cells.regions, cells.describe()))
+    assert found == {"kind": "grid", "width": 360 / 2**18, "height": 180 / 2**17}
 
 
 def test_points_stay_points_wherever_they_are(tmp_path):

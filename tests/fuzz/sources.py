@@ -233,6 +233,10 @@ _OPTIONS = {
     "--h3": ("0,0,1,1/16", "0,0,1,1/-1", "-90,-180,90,180/15", "0,0,1,1/7", "0,0,1,1/5",
              "0,0,1,1/x",
              "0,0,1e-9,1e-9/0", "nan,nan,nan,nan/5", "-90,-180,90,180/2", ""),
+    "--geohash": ("0,0,1,1/0", "0,0,1,1/10", "-90,-180,90,180/9", "-90,-180,90,180/2", "0,0,1,1/5",
+                  "0,0,1,1/x", "nan,0,1,1/3", ""),
+    "--inspire": ("0,0,1,1/1000", "48,2,49,3/1", "48,2,49,3/300", "48,2,49,3/1000", "48,2,49,3/x",
+                  "25,-33,84,44/100", "24,-33,84,44/100000", ""),
     "--points": ("missing.csv", "/dev/zero", "source.csv", "", "http://127.0.0.1:9/x"),
     "--epochs": ("0", "-1", "x", "99999999999", "1000000000", "9223372036854775807", "1", "1e3"),
     "--epoch": ("0h", "-1h", "1s", "1ns", "1y", "99999999d", "7min", "", "1h ", "1.5h", "x"),
@@ -259,7 +263,7 @@ def _settings(rng: random.Random, sound: str, folder: Path) -> Damaged:
     (folder / "long").write_bytes(bytes(range(32)))
     options = {GRID[0]: GRID[1], CALENDAR[0]: CALENDAR[1], CALENDAR[2]: CALENDAR[3]}
     for name in rng.sample(list(_OPTIONS), rng.choice((1, 1, 2))):
-        if name in ("--h3", "--points") and rng.random() < 0.8:
+        if name in ("--h3", "--geohash", "--inspire", "--points") and rng.random() < 0.8:
             options.pop("--grid", None)
         options[name] = rng.choice(_OPTIONS[name])
     words = tuple(f"{name}={value}" for name, value in options.items())
