@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.contracts import Ints
-from clusterscale.errors import SourceError
+from clusterscale.cube.coded_cells import inspire_code
+from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest import decode
 from clusterscale.ingest import tables as columns
 from clusterscale.ingest.decode import ARROW, Ids
@@ -63,6 +65,9 @@ class LongTable(TextTable):
         Field separator of a CSV file.
     decimal_comma
         Whether decimals follow a comma.
+    inspire
+        Whether places are INSPIRE cells, whose short codes, such as ``1kmN2689E4337``, are read as
+        the long ones that ``clusterscale ingest --inspire`` gives to ROIs.
     """
 
     name: Literal["long"] = "long"
@@ -79,6 +84,7 @@ class LongTable(TextTable):
     add_rows: bool = False
     delimiter: Delimiter = ","
     decimal_comma: bool = False
+    inspire: bool = False
 
     accepts: ClassVar[str] = columns.ACCEPTS
 
@@ -183,19 +189,30 @@ class LongTable(TextTable):
     def _places(self, raw: dict[str, Any], names: dict[str, int], spot: Spot) -> Ints:
         """Return the codes of the places of rows; −1 for totals."""
         if self.origin is None:
-            found = _names(self.place, raw[self.place], spot)
+            found = self._names(self.place, raw[self.place], spot)
         else:
             ends = (self.origin, str(self.destination))
-            found = decode.pairs(*(_names(end, raw[end], spot) for end in ends))
+            found = decode.pairs(*(self._names(end, raw[end], spot) for end in ends))
         total = self.total if self.origin is None else f"{self.total}{ARROW}{self.total}"
         texts = [str(text).strip() for text in found.names.to_pylist()]
         codes = found.codes
         known = [-1 if text == total else names.setdefault(text, len(names)) for text in texts]
         return np.array([*known, -1], np.int64)[codes]
 
-
-def _names(name: str, raw: Any, spot: Spot) -> Ids:
-    found = decode.ids(name, raw, where=spot.file)
-    if found.bad.any():
-        raise SourceError(f"{spot.name(int(np.argmax(found.bad)), name)}: the name is missing")
-    return found
+    def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
+        found = decode.ids(column, raw, where=spot.file)
+        if found.bad.any():
+            row = int(np.argmax(found.bad))
+            raise SourceError(f"{spot.name(row, column)}: the name is missing")
+        if not self.inspire:
+            return found
+        names = [str(name).strip() for name in found.names.to_pylist()]
+        for code in np.unique(found.codes).tolist():
+            try:
+                names[code] = (
+                    names[code] if names[code] == self.total else inspire_code(names[code])
+                )
+            except InputError as error:
+                row = int(np.argmax(found.codes == code))
+                raise SourceError(f"{spot.name(row, column)}: {error}") from None
+        return replace(found, names=pa.array(names, pa.string()))

@@ -103,6 +103,12 @@ LONG = [
         {"timezone": "Europe/Paris"},
         "'a', 2026-10-25T00:00:00 is listed 2 times",
     ),
+    (FULL, {"inspire": True}, "line 2, column place: 'a' is not the code of an INSPIRE cell, such"),
+    (
+        HEAD + "1kmN1E2,2026-03-02T08:00Z,3\nDE_1kmN1E2,2026-03-02T08:00Z,3\n",
+        {"inspire": True},
+        "'CRS3035RES1000mN1000E2000', 2026-03-02T08:00:00 is listed 2 times: set `add_rows: true`",
+    ),
     (
         FULL + "a,2026-03-02T10:30Z,3\n",
         {"step": "1h"},

@@ -112,3 +112,20 @@ def test_zones_have_no_place_for_totals(tmp_path):
     release = RawRelease(np.ones((1, 2)), ("a",), np.arange(2), totals)
     with pytest.raises(InputError, match="GeoJSON has no place for totals"):
         create("geojson").write(str(tmp_path / "week.geojson"), release)
+
+
+def test_short_codes_of_inspire_are_read_as_long_ones(tmp_path):
+    epochs = np.datetime64("2026-03-28T22:00:00", "s") + np.arange(2) * 3600
+    short, long = ("1kmN2689E4337", "DE_1kmN2689E4338"), "CRS3035RES1000mN2689000E433{}000"
+    values, totals = np.arange(4.0).reshape(2, 2), PublishedTotals(None, np.array([2.0, 4.0]))
+    form = create("long", total="Total", inspire=True)
+    form.write(str(tmp_path / "week.csv"), RawRelease(values, short, epochs, totals))
+    found = form.read(str(tmp_path / "week.csv"))
+    assert found.rois == (long.format(7), long.format(8))
+    assert found.values.tolist() == values.tolist()
+    assert found.totals.epoch.tolist() == [2, 4]
+    trips = create("flowkit", inspire=True)
+    pair = (f"{short[0]} → {short[1]}",)
+    trips.write(str(tmp_path / "trips.csv"), RawRelease(values[:1], pair, epochs))
+    found = trips.read(str(tmp_path / "trips.csv"))
+    assert found.rois == (f"{long.format(7)} → {long.format(8)}",)
