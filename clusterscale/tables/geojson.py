@@ -69,7 +69,8 @@ class GeoJsonTable(TextTable):
             "value", texts, None, hidden=self.hidden, hidden_status=(), comma=False, spot=spot
         )
         flags = np.zeros(len(cells), np.bool_)
-        rows = Rows(list(known), place, seconds, flags, values, self.slots, uri)
+        rows = Rows(list(known), self.slots, uri)
+        rows.add(place, seconds, flags, values)
         table = self.lay_out(rows, absent=self.absent)
         notes = collection.get(_NOTES, {})
         if not isinstance(notes, dict):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Ints, Values
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest import decode
@@ -20,6 +20,7 @@ from clusterscale.ingest import tables as columns
 from clusterscale.ingest.decode import ARROW, Ids
 from clusterscale.ingest.records import Delimiter
 from clusterscale.tables.beside import read_beside, write_beside
+from clusterscale.tables.coding import PairCodes, PlaceCodes
 from clusterscale.tables.content import RawRelease
 from clusterscale.tables.rows import Rows
 from clusterscale.tables.text import TOTAL, Codes, TextTable
@@ -102,7 +103,7 @@ class LongTable(TextTable):
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
         rows = self._collect(uri)
-        table = self.lay_out(rows, absent=self.absent, add_up=self.add_rows)
+        table = self.lay_out(rows, absent=self.absent)
         metadata, uris = read_beside(uri)
         return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
 
@@ -134,7 +135,9 @@ class LongTable(TextTable):
         return pd.DataFrame(table)
 
     def _collect(self, uri: str) -> Rows:
-        parts, names = list[tuple[NDArray[Any], ...]](), dict[str, int]()
+        """Put the rows of a file or folder into their cells, one batch after another."""
+        places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
+        rows = Rows(places.names, self.slots, uri, self.add_rows)
         file, row = "", 0
         for piece in columns.pieces(uri, _PIECE):
             if piece.file.name != file:
@@ -146,12 +149,10 @@ class LongTable(TextTable):
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
                         f"{batch.malformed.fault}"
                     )
-                parts.append(self._decode(batch.columns, names, Spot(file, row + above, unit)))
-                row += len(parts[-1][0])
-        place, time, all_times, value = (
-            np.concatenate(column) for column in zip(*parts, strict=True)
-        )
-        return Rows(list(names), place, time, all_times, value, self.slots, uri)
+                decoded = self._decode(batch.columns, places, Spot(file, row + above, unit))
+                rows.add(*decoded)
+                row += len(decoded[0])
+        return rows
 
     def _columns(self) -> list[str]:
         places = [self.place] if self.origin is None else [self.origin, str(self.destination)]
@@ -159,9 +160,14 @@ class LongTable(TextTable):
         return [*places, *(name for name in others if name is not None)]
 
     def _decode(
-        self, raw: dict[str, Any], names: dict[str, int], spot: Spot
-    ) -> tuple[NDArray[Any], ...]:
-        place = self._places(raw, names, spot)
+        self, raw: dict[str, Any], places: PlaceCodes | PairCodes, spot: Spot
+    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values]:
+        """Return the place, time and value of rows, and which are totals over times."""
+        if isinstance(places, PlaceCodes):
+            place = places.encode(self._names(self.place, raw[self.place], spot))
+        else:
+            ends = (self.origin, self.destination)
+            place = places.encode(*(self._names(str(end), raw[str(end)], spot) for end in ends))
         time, hours = raw[self.time], None if self.hour is None else raw[self.hour]
         all_times = np.zeros(len(time), np.bool_)
         if self.total is not None:
@@ -186,20 +192,8 @@ class LongTable(TextTable):
         )
         return place, seconds, all_times, values
 
-    def _places(self, raw: dict[str, Any], names: dict[str, int], spot: Spot) -> Ints:
-        """Return the codes of the places of rows; −1 for totals."""
-        if self.origin is None:
-            found = self._names(self.place, raw[self.place], spot)
-        else:
-            ends = (self.origin, str(self.destination))
-            found = decode.pairs(*(self._names(end, raw[end], spot) for end in ends))
-        total = self.total if self.origin is None else f"{self.total}{ARROW}{self.total}"
-        texts = [str(text).strip() for text in found.names.to_pylist()]
-        codes = found.codes
-        known = [-1 if text == total else names.setdefault(text, len(names)) for text in texts]
-        return np.array([*known, -1], np.int64)[codes]
-
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
+        """Return the names of places, long codes of INSPIRE cells if these are read."""
         found = decode.ids(column, raw, where=spot.file)
         if found.bad.any():
             row = int(np.argmax(found.bad))
@@ -208,10 +202,10 @@ class LongTable(TextTable):
             return found
         names = [str(name).strip() for name in found.names.to_pylist()]
         for code in np.unique(found.codes).tolist():
+            if names[code] == self.total:
+                continue
             try:
-                names[code] = (
-                    names[code] if names[code] == self.total else inspire_code(names[code])
-                )
+                names[code] = inspire_code(names[code])
             except InputError as error:
                 row = int(np.argmax(found.codes == code))
                 raise SourceError(f"{spot.name(row, column)}: {error}") from None

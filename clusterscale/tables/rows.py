@@ -2,59 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
+from clusterscale.tables.coding import IntegerCodes
 from clusterscale.tables.content import PublishedTotals
+from clusterscale.tables.grid import EMPTY, Grid
 from clusterscale.validation_messages import quote
 
-__all__ = ["Rows", "TableLayout", "lay_out"]
+__all__ = ["Rows", "TableLayout"]
 
 _MOST_CELLS = 1 << 31
 _UTC = "datetime64[s]"
 
-
-@dataclass(slots=True, eq=False)
-class Rows:
-    """Decoded rows of a table.
-
-    Attributes
-    ----------
-    places
-        Names, by code.
-    place
-        Code of the place of each row, int64, shape (row,); −1: a total over places.
-    time
-        UTC seconds or numbers of epochs, int64, shape (row,).
-    all_times
-        Whether a row is a total over times, bool, shape (row,).
-    value
-        float64, shape (row,); NaN = hidden.
-    slots
-        Whether times are numbers of epochs.
-    file
-        Name of the file, for messages.
-    """
-
-    places: list[str]
-    place: Ints
-    time: Ints
-    all_times: NDArray[np.bool_]
-    value: Values
-    slots: bool
-    file: str
-
-    def name(self, row: int) -> str:
-        """Return the place and time of a row, for messages."""
-        place = "all places" if self.place[row] < 0 else quote(self.places[self.place[row]])
-        if self.all_times[row]:
-            return f"{place}, all times"
-        time = int(self.time[row])
-        return f"{place}, {time if self.slots else np.datetime64(time, 's')}"
+_Flags = NDArray[np.bool_]
+_Cell = tuple[bool, str, bool, int]  # total over places, place, total over times, time: sorted so
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,131 +34,183 @@ class TableLayout:
     totals: PublishedTotals
 
 
-def lay_out(rows: Rows, *, step: int | None, absent: str | None, add_up: bool) -> TableLayout:
-    """Lay rows out over places, sorted by name, and all epochs from the first to the last.
+@dataclass(slots=True, eq=False)
+class Rows:
+    """Decoded rows of a table, which are put into their cells as they come and are not kept.
 
-    Parameters
+    Attributes
     ----------
-    rows
-        The rows.
-    step
-        Seconds of an epoch; None: the shortest time between two epochs.
-    absent
-        What a cell without a row is: ``zero`` or ``hidden``; None: an error.
+    places
+        Names, by code; it may grow between batches.
+    slots
+        Whether times are numbers of epochs.
+    file
+        Name of the file, for messages.
     add_up
         Whether several rows of one cell are added.
-
-    Raises
-    ------
-    SourceError
-        If there is no row, a cell has several, times are not a step apart, or cells are absent.
     """
-    inner = (rows.place >= 0) & ~rows.all_times
-    if not inner.any():
-        raise SourceError(f"{rows.file}: the table has no rows with values")
-    first, n_epochs, step = _axis(rows, inner, step, add_up)
-    order = np.argsort(np.array(rows.places, object), kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    n_places = len(order)
-    if n_places * n_epochs > _MOST_CELLS:
-        raise SourceError(
-            f"{rows.file}: {n_places:,} places at {n_epochs:,} epochs of "
-            f"{step} s are more than {_MOST_CELLS:,} cells"
-        )
-    epoch = np.where(rows.all_times, n_epochs, (rows.time - first) // step)
-    place = np.where(rows.place < 0, n_places, rank[rows.place])
-    _check_epochs(rows, epoch, n_epochs)
-    shape = (n_places + 1, n_epochs + 1)  # the last of each are totals
-    table, given = _fill(rows, place * shape[1] + epoch, shape, add_up)
-    cells, present = table[:-1, :-1], given[:-1, :-1]
-    if not present.all():
-        cells = _absent(rows, cells, present, absent, order, first, step)
-    epochs = np.arange(n_epochs) * step + first
-    totals = PublishedTotals(
-        table[:-1, -1].copy() if given[:-1, -1].any() else None,
-        table[-1, :-1].copy() if given[-1, :-1].any() else None,
-    )
-    names = tuple(rows.places[i] for i in order)
-    axis = epochs if rows.slots else epochs.astype(_UTC)
-    return TableLayout(np.ascontiguousarray(cells), names, axis, totals)
+
+    places: Sequence[str]
+    slots: bool
+    file: str
+    add_up: bool = False
+    _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
+    _times: IntegerCodes = field(default_factory=IntegerCodes)
+    _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
+    _too_many: bool = False
+    _repeated: tuple[_Cell, int] | None = None
+
+    def add(self, place: Ints, time: Ints, all_times: _Flags, value: Values) -> None:
+        """Add a batch of rows.
+
+        Parameters
+        ----------
+        place
+            Code of the place of each row, int64, shape (row,); −1: a total over places.
+        time
+            UTC seconds or numbers of epochs, int64, shape (row,).
+        all_times
+            Whether a row is a total over times, bool, shape (row,).
+        value
+            float64, shape (row,); NaN = hidden.
+        """
+        column = np.zeros(len(time), np.int64)
+        column[~all_times] = self._times.encode(time[~all_times]) + 1
+        shape = (len(self.places) + 1, self._times.keys.n + 1)
+        flags = np.zeros(shape[1], np.bool_)
+        flags[1 : 1 + len(self._has_values)] = self._has_values
+        flags[column[place >= 0]] = True
+        self._has_values = flags[1:]
+        if self._too_many or (shape[0] - 1) * (shape[1] - 1) > _MOST_CELLS:
+            self._too_many, self._grid = True, Grid()
+            return
+        again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
+        if len(again):
+            self._note(place[again], time[again], all_times[again])
+
+    def lay_out(self, *, step: int | None, absent: str | None) -> TableLayout:
+        """Lay rows out over places, sorted by name, and all epochs from the first to the last.
+
+        This is done once, after all rows.
+
+        Parameters
+        ----------
+        step
+            Seconds of an epoch; None: the shortest time between two epochs.
+        absent
+            What a cell without a row is: ``zero`` or ``hidden``; None: an error.
+
+        Raises
+        ------
+        SourceError
+            If there is no row, a cell has several, times are not a step apart, or cells are
+            absent.
+        """
+        if not self._has_values.any():
+            raise SourceError(f"{self.file}: the table has no rows with values")
+        first, n_epochs, step = self._axis(step)
+        n_places = len(self.places)
+        if self._too_many or n_places * n_epochs > _MOST_CELLS:
+            raise SourceError(
+                f"{self.file}: {n_places:,} places at {n_epochs:,} epochs of "
+                f"{step} s are more than {_MOST_CELLS:,} cells"
+            )
+        columns = self._columns(first, n_epochs, step)
+        self._refuse_repeated()
+        order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
+        epochs = np.arange(n_epochs) * step + first
+        by_epoch = np.append(self._grid.row(0), EMPTY)[columns]  # −1: the last
+        totals = PublishedTotals(_given(self._grid.column(0)[1:][order]), _given(by_epoch))
+        cells = self._grid.arrange(order + 1, columns)
+        self._fill_absent(cells, absent, order, epochs)
+        names = tuple([self.places[i] for i in order.tolist()])
+        return TableLayout(cells, names, epochs if self.slots else epochs.astype(_UTC), totals)
+
+    def _note(self, place: Ints, time: Ints, all_times: _Flags) -> None:
+        """Keep the first cell, in the order of the layout, that has several rows, and their number.
+
+        If it has no row in this batch, or the cell before has, the number of its rows is known.
+        """
+        cells: list[_Cell] = [
+            (code < 0, "" if code < 0 else self.places[code], total, 0 if total else second)
+            for code, second, total in zip(
+                place.tolist(), time.tolist(), all_times.tolist(), strict=True
+            )
+        ]
+        cell = min(cells)
+        if self._repeated is None or cell < self._repeated[0]:
+            self._repeated = cell, 1
+        if cell == self._repeated[0]:
+            self._repeated = cell, self._repeated[1] + cells.count(cell)
+
+    def _refuse_repeated(self) -> None:
+        """Raise :class:`SourceError` if several rows have the same cell."""
+        if self._repeated is not None:
+            (all_places, place, all_times, time), n_rows = self._repeated
+            where = "all places" if all_places else quote(place)
+            when = "all times" if all_times else self._shown(time)
+            raise SourceError(
+                f"{self.file}: {where}, {when} is listed {n_rows} times: set `add_rows: true` "
+                "if values of one cell are to be added"
+            )
+
+    def _shown(self, time: int) -> object:
+        return time if self.slots else np.datetime64(time, "s")
+
+    def _axis(self, step: int | None) -> tuple[int, int, int]:
+        """Return the first epoch, the number of epochs, and their step."""
+        times = np.sort(self._times.keys.values[self._has_values])
+        first, gaps = int(times[0]), np.diff(times)
+        if self.slots:
+            step = 1
+        elif step is None:
+            if not len(gaps):
+                self._refuse_repeated()
+                raise SourceError(f"{self.file}: the table has one time: set `step`, as in 1h")
+            step = int(gaps.min())
+        off = np.flatnonzero((times - first) % step)
+        if len(off):
+            raise SourceError(
+                f"{self.file}: times are not {step} s apart: {self._shown(int(times[off[0]]))} is "
+                f"not a multiple of it after {np.datetime64(first, 's')}"
+            )
+        return first, int((times[-1] - first) // step) + 1, step
+
+    def _columns(self, first: int, n_epochs: int, step: int) -> Ints:
+        """Return the column of each epoch, int64, −1 where no row has it.
+
+        Raises
+        ------
+        SourceError
+            If there is a total for another time.
+        """
+        times = self._times.keys.values
+        epoch, rest = np.divmod(times - first, step)
+        outside = np.flatnonzero((epoch < 0) | (epoch >= n_epochs) | (rest != 0))
+        if len(outside):
+            time = self._shown(int(times[outside[0]]))
+            raise SourceError(
+                f"{self.file}: there is a total for all places, {time}, but no values"
+            )
+        columns = np.full(n_epochs, -1)
+        columns[epoch] = np.arange(1, len(times) + 1)
+        return columns
+
+    def _fill_absent(self, cells: Values, absent: str | None, order: Ints, epochs: Ints) -> None:
+        is_absent = cells == EMPTY
+        if not is_absent.any():
+            return
+        if absent is None:
+            place, epoch = np.unravel_index(int(is_absent.argmax()), cells.shape)
+            raise SourceError(
+                f"{self.file}: {int(is_absent.sum()):,} of {cells.size:,} cells have no row, such "
+                f"as {quote(self.places[order[place]])}, {self._shown(int(epochs[epoch]))}: set "
+                "`absent` to zero or hidden"
+            )
+        cells[is_absent] = 0.0 if absent == "zero" else np.nan
 
 
-def _refuse_repeated(rows: Rows, cell: Ints) -> None:
-    """Raise :class:`SourceError` if two rows have the same cell, (row,)."""
-    n_rows = np.bincount(cell)
-    if (n_rows > 1).any():
-        twice = int(np.argmax(n_rows > 1))
-        row = int(np.flatnonzero(cell == twice)[1])
-        raise SourceError(
-            f"{rows.file}: {rows.name(row)} is listed {n_rows[twice]} times: set `add_rows: true` "
-            "if values of one cell are to be added"
-        )
-
-
-def _axis(
-    rows: Rows, inner: NDArray[np.bool_], step: int | None, add_up: bool
-) -> tuple[int, int, int]:
-    """Return the first epoch, the number of epochs, and their step."""
-    times = np.unique(rows.time[inner])
-    first, gaps = int(times[0]), np.diff(times)
-    if rows.slots:
-        step = 1
-    elif step is None:
-        if not len(gaps):
-            if not add_up:
-                _refuse_repeated(rows, 2 * (rows.place + 1) + rows.all_times)
-            raise SourceError(f"{rows.file}: the table has one time: set `step`, as in 1h")
-        step = int(gaps.min())
-    off = np.flatnonzero((times - first) % step)
-    if len(off):
-        wrong = np.datetime64(int(times[off[0]]), "s")
-        raise SourceError(
-            f"{rows.file}: times are not {step} s apart: {wrong} is not a multiple of it after "
-            f"{np.datetime64(first, 's')}"
-        )
-    return first, int((times[-1] - first) // step) + 1, step
-
-
-def _check_epochs(rows: Rows, epoch: Ints, n_epochs: int) -> None:
-    """Refuse totals at times that have no values."""
-    outside = np.flatnonzero((epoch < 0) | (epoch > n_epochs))
-    if len(outside):
-        row = int(outside[0])
-        raise SourceError(f"{rows.file}: there is a total for {rows.name(row)}, but no values")
-
-
-def _fill(
-    rows: Rows, cell: Ints, shape: tuple[int, int], add_up: bool
-) -> tuple[Values, NDArray[np.bool_]]:
-    """Return the values of all cells, and which have a row."""
-    if not add_up:
-        _refuse_repeated(rows, cell)
-    n_rows = np.bincount(cell, minlength=shape[0] * shape[1])
-    table = np.full(shape[0] * shape[1], np.nan)
-    if add_up:  # a hidden row hides the sum
-        sums = np.bincount(cell, weights=rows.value, minlength=len(table))
-        table[n_rows > 0] = sums[n_rows > 0]
-    else:
-        table[cell] = rows.value
-    return table.reshape(shape), (n_rows > 0).reshape(shape)
-
-
-def _absent(
-    rows: Rows,
-    cells: Values,
-    present: NDArray[np.bool_],
-    absent: str | None,
-    order: Ints,
-    first: int,
-    step: int,
-) -> Values:
-    if absent is None:
-        place, epoch = (int(i) for i in np.argwhere(~present)[0])
-        time = epoch * step + first
-        shown = time if rows.slots else np.datetime64(time, "s")
-        raise SourceError(
-            f"{rows.file}: {int((~present).sum()):,} of {present.size:,} cells have no row, "
-            f"such as {quote(rows.places[order[place]])}, {shown}: set `absent` to zero or hidden"
-        )
-    return np.where(present, cells, 0.0 if absent == "zero" else np.nan)
+def _given(totals: Values) -> Values | None:
+    """Return totals, NaN where there is none; None if there are none at all."""
+    absent = totals == EMPTY
+    return None if absent.all() else np.where(absent, np.nan, totals)

@@ -12,7 +12,7 @@ from clusterscale.cube.calendar import parse_step
 from clusterscale.errors import InputError
 from clusterscale.ingest.records import Zone
 from clusterscale.tables.content import RawRelease, TableFormat
-from clusterscale.tables.rows import Rows, TableLayout, lay_out
+from clusterscale.tables.rows import Rows, TableLayout
 from clusterscale.tables.values import HIDDEN, Clock
 
 __all__ = ["TOTAL", "Codes", "TextTable"]
@@ -60,12 +60,10 @@ class TextTable(TableFormat):
         """How times are stated."""
         return Clock(self.timezone, self.time_format, self.slots)
 
-    def lay_out(
-        self, rows: Rows, *, absent: str | None = None, add_up: bool = False
-    ) -> TableLayout:
+    def lay_out(self, rows: Rows, *, absent: str | None = None) -> TableLayout:
         """Return rows over places and epochs of the length that is set."""
         step = None if self.step is None else parse_step(self.step)
-        return lay_out(rows, step=step, absent=absent, add_up=add_up)
+        return rows.lay_out(step=step, absent=absent)
 
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as ISO text in UTC or as numbers of epochs.

@@ -137,5 +137,6 @@ class WideTable(TextTable):
         place = np.repeat(np.array(codes, np.int64), len(seconds))
         time, flags = (np.tile(column, len(names)) for column in (seconds, all_times))
         kept = (place >= 0) | ~flags  # the total of totals tells nothing more
-        flat = values.ravel()[kept]
-        return Rows(list(known), place[kept], time[kept], flags[kept], flat, self.slots, uri)
+        rows = Rows(list(known), self.slots, uri)
+        rows.add(place[kept], time[kept], flags[kept], values.ravel()[kept])
+        return rows
