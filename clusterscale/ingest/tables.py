@@ -277,8 +277,8 @@ def _close_quotes(body: bytes) -> tuple[bytes, int]:
         return body, 0
     letters = np.frombuffer(body, np.uint8)
     ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
-    quotes = np.searchsorted(ends, np.flatnonzero(letters == ord('"')))
-    odd = np.flatnonzero(np.bincount(quotes, minlength=len(ends)) % 2)
+    n_quotes = np.searchsorted(np.flatnonzero(letters == ord('"')), ends)
+    odd = np.flatnonzero(np.diff(n_quotes, prepend=0) % 2)
     kept, start = [], 0
     for line in odd:
         kept.append(body[start : ends[line - 1] + 1 if line else 0])

@@ -28,7 +28,7 @@ from clusterscale.tables.values import HIDDEN_STATUS, Spot, decode_values, text_
 
 __all__ = ["LongTable"]
 
-_PIECE = 1 << 26  # bytes of text read at a time
+_PIECE = 1 << 24  # bytes of text read at a time
 
 
 class LongTable(TextTable):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,43 @@ def decode_values(
         If a value is no number, is infinite, or is given although its status says that it is
         hidden.
     """
+
+    def decoded(column: Any) -> Values:
+        return _numbers(name, column, hidden=hidden, comma=comma, spot=spot)
+
+    values = _once_each(decoded, raw)
+    if status is not None:
+        shown = text_of(status)
+        flagged = _among(shown, hidden_status)
+        both = np.flatnonzero(flagged & ~np.isnan(values))
+        if len(both):
+            row = int(both[0])
+            raise SourceError(
+                f"{spot.name(row, name)}: there is a value, but its status is "
+                f"{quote(shown[row].as_py())}, hidden"
+            )
+    return values
+
+
+def _once_each(decoded: Callable[[Any], NDArray[Any]], raw: Any) -> NDArray[Any]:
+    """Return a decoded column; texts that repeat are decoded once.
+
+    Messages name the first wrong row, so if a text is wrong, all rows are decoded.
+    """
+    if _is_text(raw.type) or pa.types.is_dictionary(raw.type):
+        coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
+        if not coded.null_count and 2 * len(coded.dictionary) < len(coded):
+            with suppress(SourceError):
+                return np.asarray(decoded(coded.dictionary)[coded.indices.to_numpy()])
+    return decoded(raw)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _numbers(name: str, raw: Any, *, hidden: Sequence[str], comma: bool, spot: Spot) -> Values:
+    """Return numbers, NaN where they are hidden."""
     plain = decode.plain(raw)
     if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
         values = np.array(decode.numbers(name, plain, where=spot.file).values)
@@ -104,16 +143,6 @@ def decode_values(
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
         raise SourceError(f"{spot.name(row, name)}: the value is infinite")
-    if status is not None:
-        shown = text_of(status)
-        flagged = _among(shown, hidden_status)
-        both = np.flatnonzero(flagged & ~np.isnan(values))
-        if len(both):
-            row = int(both[0])
-            raise SourceError(
-                f"{spot.name(row, name)}: there is a value, but its status is "
-                f"{quote(shown[row].as_py())}, hidden"
-            )
     return values
 
 
@@ -159,14 +188,18 @@ class Clock:
         SourceError
             If a time cannot be read.
         """
-        if self.slots:
-            return self._whole(name, raw, spot)
-        if hours is not None or self.format is not None:
+        if hours is not None:
             return self._local(name, raw, hours, spot)
+        decoded = partial(self._whole if self.slots else self._seconds, name, spot=spot)
+        return _once_each(decoded, raw)
+
+    def _seconds(self, name: str, raw: Any, *, spot: Spot) -> Ints:
+        if self.format is not None:
+            return self._local(name, raw, None, spot)
         plain = decode.plain(raw)
         if pa.types.is_date(plain.type):
             plain = plain.cast(pa.string())
-        if pa.types.is_string(plain.type) or pa.types.is_binary(plain.type):
+        if _is_text(plain.type):
             plain = pc.replace_substring_regex(text_of(plain), _DAY, r"\1T00:00")
         times = decode.times(name, plain, timezone=self.timezone, where=spot.file)
         seconds = times.values
@@ -185,7 +218,7 @@ class Clock:
             )
         return seconds.astype(np.int64)
 
-    def _whole(self, name: str, raw: Any, spot: Spot) -> Ints:
+    def _whole(self, name: str, raw: Any, *, spot: Spot) -> Ints:
         numbers = decode.numbers(name, raw, where=spot.file)
         wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
         wrong |= ~(numbers.values >= 0)
@@ -210,7 +243,7 @@ class Clock:
             how = f"in the format {self.format}" if self.format else "an ISO date"
             raise SourceError(f"{spot.name(row, name)}: {quote(texts[row])} is not {how}")
         if hours is not None:
-            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot), unit="h")
+            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot=spot), unit="h")
         zoned = stamps.dt.tz_localize(
             self.timezone, ambiguous=np.ones(len(stamps), np.bool_), nonexistent="NaT"
         )
