@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.consistency.finding import Check, CheckResult, Level, agree
-from clusterscale.consistency.pair import TablePair
+from clusterscale.consistency.pairs import TablePair
+from clusterscale.consistency.reused_noise import chance_of_step
 from clusterscale.consistency.table import PublishedTable, smallest_shown
 from clusterscale.contracts import Count, Probability, Values
 from clusterscale.validation_messages import plural
@@ -76,7 +78,7 @@ class Differencing(Check):
         return self._subtracted(pair)
 
     def _reused(self, pair: TablePair, n: int) -> CheckResult:
-        few = _few(pair.difference, smallest_shown(self.small, *pair.tables))
+        few = pair.n_few(smallest_shown(self.small, *pair.tables))
         text = (
             f"{pair.names} reuse the same noise: {plural(n, 'difference')} of fractional values "
             f"{'is' if n == 1 else 'are'} whole, so subtracting removes the noise and shows "
@@ -99,9 +101,9 @@ class Differencing(Check):
                 f"{observed:.3g}, but independent noise gives at least {expected:.3g}"
             )
             return CheckResult(self.name, "inconsistent", observed, expected, n, text)
-        n_few, n_differing, by_chance = pair.chance_of_few(self.least)
-        if by_chance < self.chance:
-            people = abs(pair.table.group_size - pair.other.group_size)
+        people = pair.larger.group_size - pair.smaller.group_size
+        n_few, n_differing = pair.count_steps(people)
+        if n_few >= self.least and self._by_chance(pair, n_few, n_differing) < self.chance:
             who = "one person" if people == 1 else f"{people:,} people"
             text = (
                 f"{pair.names} reuse the same noise: in {n_few:,} of {n_differing:,} cells that "
@@ -124,10 +126,15 @@ class Differencing(Check):
         )
         return CheckResult.of_faults(self.name, 0, n, text)
 
+    def _by_chance(self, pair: TablePair, n_few: int, n_differing: int) -> float:
+        """Return the chance of as many differences that people explain, if noise is drawn anew."""
+        made = tuple((each.mechanism, each.group_size) for each in (pair.larger, pair.smaller))
+        return float(scipy.stats.binom.sf(n_few - 1, n_differing, chance_of_step(made)))
+
     def _subtracted(self, pair: TablePair) -> CheckResult:
         small = smallest_shown(self.small, *pair.tables)
-        difference = pair.counted
-        n_exact, n_differing = len(difference), int(np.count_nonzero(difference))
+        found = pair.subtract(small)
+        n_exact, n_differing = found.n_exact, found.n_differing
         if n_exact < self.least:
             are = "is" if n_exact == 1 else "are"
             text = (
@@ -136,14 +143,14 @@ class Differencing(Check):
             )
             level: Level = "unknown" if pair.n_shared < self.least else "consistent"
             return CheckResult(self.name, level, 0.0, 0.0, n_exact, text)
-        if n_differing < self.least or not pair.nested(self.chance):
+        if n_differing < self.least or found.contradicted or not pair.nested(self.chance):
             text = (
                 f"{pair.names} do not look like a group and a subset of it: {n_differing:,} of "
                 f"{plural(n_exact, 'exact cell')} differ"
             )
             return CheckResult.of_faults(self.name, 0, n_exact, text)
         people = abs(pair.larger.group_size - pair.smaller.group_size)
-        n_few = n_differing if people < small else _few(difference, small)
+        n_few = n_differing if people < small else found.n_few
         leak = people < small or n_few > 0
         who = "one person was" if people == 1 else f"{people:,} people were"
         text = (
@@ -153,9 +160,3 @@ class Differencing(Check):
         )
         level = "inconsistent" if leak else "consistent"
         return CheckResult(self.name, level, float(n_few), 0.0, n_exact, text)
-
-
-def _few(difference: Values | Whole, small: int) -> int:
-    """Return how many differences count few people."""
-    size = np.abs(np.rint(difference))
-    return int(np.count_nonzero((size >= 1) & (size < small)))

@@ -62,8 +62,11 @@ class NoiseLaw(Check):
         ConfigError
             If the declared mechanism cannot be applied to the table.
         """
+        known = table.counts >= 0
+        if not known.any():
+            return CheckResult.unknown(self.name, 0, _NOTHING_KNOWN)
         values = fill_suppressed(table)
-        known = (table.counts >= 0) & ~np.isnan(values)
+        known &= ~np.isnan(values)
         n_known = int(known.sum())
         if not n_known:
             return CheckResult.unknown(self.name, 0, _NOTHING_KNOWN)

@@ -50,13 +50,14 @@ class PossibleValues(Check):
     ) -> CheckResult:
         """Return how many values are impossible; ``others`` and ``rng`` are not used."""
         published = table.published
-        values = table.values[published]
+        values = table.values.ravel() if published.all() else table.values[published]
         if not values.size:
             text = f"{table.name} has no published value"
             return CheckResult.unknown(self.name, 0, text)
         law = _law(table.mechanism, table.group_size)
         if law is not None:
-            wrong, reason = _impossible(law, values, table.group_size), "can never be published"
+            n, example = _impossible(law, values, table.group_size)
+            reason = "can never be published"
         else:
             before = Support(0.0, float(table.group_size), 1.0)
             allowed = table.mechanism.support(before, table.group_size)
@@ -74,11 +75,11 @@ class PossibleValues(Check):
                         f", or are in a series of more than {plural(allowed.per_series, 'value')}"
                     )
                 wrong |= many
-        n = int(wrong.sum())
+            n, example = int(wrong.sum()), float(values[np.argmax(wrong)])
         if n:
             text = (
                 f"{n:,} of {values.size:,} published values, such as "
-                f"{float(values[np.argmax(wrong)]):g}, {reason} under {table.mechanism.label} for "
+                f"{example:g}, {reason} under {table.mechanism.label} for "
                 f"{table.group_size:,} members"
             )
         else:
@@ -99,9 +100,9 @@ def _law(mechanism: Mechanism, group_size: int) -> Law | None:
     return law if isinstance(law, Law) else None
 
 
-def _impossible(law: Law, values: Values, group_size: int) -> Flags:
-    """Return which values have a likelihood of 0 for every count, shape of ``values``."""
-    distinct, inverse, n_cells = np.unique(values, return_inverse=True, return_counts=True)
+def _impossible(law: Law, values: Values, group_size: int) -> tuple[int, float]:
+    """Return how many values have a likelihood of 0 for every count, and the first that has."""
+    distinct, n_cells = np.unique(values, return_counts=True)
     if isinstance(law, FiniteDistribution) or law.noise == NO_NOISE:
         wrong = ~_among(distinct, _possible(law, group_size))
     else:
@@ -117,7 +118,16 @@ def _impossible(law: Law, values: Values, group_size: int) -> Flags:
                 if wrong.any():
                     wrong[wrong] = _unlikely(law, distinct[wrong] + shift, group_size)
         wrong |= _too_whole(law, distinct, n_cells)
-    return np.asarray(wrong[inverse.reshape(values.shape)])
+    return int(n_cells[wrong].sum()), _first_among(values, distinct[wrong])
+
+
+def _first_among(values: Values, some: Values) -> float:
+    """Return the first of ``values`` that is among ``some``, NaN if none is."""
+    for start in range(0, len(values) if len(some) else 0, _BLOCK):
+        block = values[start : start + _BLOCK]
+        if (found := np.isin(block, some)).any():
+            return float(block[np.argmax(found)])
+    return np.nan
 
 
 def _possible(law: Law, group_size: int) -> Values:

@@ -16,8 +16,8 @@ from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.suppression import Suppression
 
-__all__ = ["MOST_DECIMALS", "PublishedTable", "count_bounds", "decimals", "fill_suppressed"]
-__all__ += ["smallest_shown", "steps_of", "suppressed_up_to"]
+__all__ = ["MOST_DECIMALS", "CountIntervals", "PublishedTable", "count_bounds", "count_intervals"]
+__all__ += ["decimals", "fill_suppressed", "smallest_shown", "steps_of", "suppressed_up_to"]
 
 Whole = NDArray[np.int64]
 
@@ -165,20 +165,72 @@ def fill_suppressed(table: PublishedTable) -> Values:
     It is the number that the declared mechanism has for them. If that is 0, a table without any 0
     is assumed to leave suppressed cells blank instead.
     """
-    values, steps = table.values, steps_of(table.mechanism)
+    filler = _filler(table)
+    return table.values if filler is None else _filled(table.values, filler)
+
+
+def _filler(table: PublishedTable) -> float | None:
+    """Return the number for suppressed blank cells, None if blank cells stay blank."""
+    steps = steps_of(table.mechanism)
     last = max((i for i, step in enumerate(steps) if isinstance(step, Suppression)), default=None)
     if last is None:
-        return values
+        return None
     suppression = steps[last]
     assert isinstance(suppression, Suppression)
-    if suppression.hidden == "zero" and (values == 0).any():
-        return values
+    if suppression.hidden == "zero" and (table.values == 0).any():
+        return None
     stands_for = np.array([[suppression.hidden_as]])
     for step in steps[last + 1 :]:
         if not isinstance(step, PostProcessing) or step.noise_scope != "cell" or step.uses_weights:
-            return values  # what it publishes depends on more than this count
+            return None  # what it publishes depends on more than this count
         step.revise(stands_for)
-    return np.where(table.published, values, stands_for[0, 0])
+    return float(stands_for[0, 0])
+
+
+def _filled(values: Values, filler: float) -> Values:
+    return np.where(np.isnan(values), filler, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountIntervals:
+    """Which counts each published value of a table may have.
+
+    Attributes
+    ----------
+    of_count
+        Value that is published for each count, in ascending order, shape (group size + 1,).
+    filler
+        Value of suppressed blank cells, None if blank cells say nothing.
+    """
+
+    of_count: Values
+    filler: float | None
+
+    def bounds(self, values: Values) -> tuple[Whole, Whole]:
+        """Return the smallest and the largest count of values of the table, shape of ``values``."""
+        if self.filler is not None:
+            values = _filled(values, self.filler)
+        low = np.searchsorted(self.of_count, values, side="left")
+        high = np.searchsorted(self.of_count, values, side="right") - 1
+        impossible = (low > high) | np.isnan(values)
+        low[impossible], high[impossible] = 0, len(self.of_count) - 1
+        return low, high
+
+
+def count_intervals(table: PublishedTable) -> CountIntervals | None:
+    """Return which counts each published value may have.
+
+    Returns
+    -------
+    CountIntervals or None
+        None if the mechanism adds noise or does not process each count separately.
+    """
+    law = table.mechanism.law(table.group_size)
+    if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
+        return None
+    of_count = np.arange(table.group_size + 1.0)[None]
+    law.revise(of_count)
+    return CountIntervals(of_count[0], _filler(table))
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
@@ -194,16 +246,8 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
         int64, shape (roi, epoch), visits; None if the mechanism adds noise or does not process
         each count separately.
     """
-    law = table.mechanism.law(table.group_size)
-    if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
-        return None
-    of_count = np.arange(table.group_size + 1.0)[None]
-    law.revise(of_count)
-    values = fill_suppressed(table)
-    low = np.searchsorted(of_count[0], values, side="left")
-    high = np.searchsorted(of_count[0], values, side="right") - 1
-    impossible = (low > high) | np.isnan(values)
-    return np.where(impossible, 0, low), np.where(impossible, table.group_size, high)
+    intervals = count_intervals(table)
+    return None if intervals is None else intervals.bounds(table.values)
 
 
 def decimals(values: Values) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.tables import RawRelease
 
 __all__ = ["NamedRelease", "TableFindings", "check_together"]
+
+_Rows = NDArray[np.int64] | slice
+_ALL = slice(None)  # a view, where rows would be a copy
 
 _MOST = 1 << 20  # largest group that is assumed if its size is not stated
 
@@ -156,7 +160,7 @@ def _table(
         group_size=size,
         mechanism=declared,
         first_epoch=0,
-        counts=np.full(release.values.shape, -1, np.int32),
+        counts=_unknown(release.values.shape),
         roi_totals=release.totals.roi,
         epoch_totals=release.totals.epoch,
     )
@@ -174,13 +178,18 @@ def _align(
     return "", [
         replace(
             table,
-            values=np.ascontiguousarray(table.values[keep]),
-            counts=table.counts[keep],
+            values=(values := np.ascontiguousarray(table.values[keep])),
+            counts=_unknown(values.shape),
             first_epoch=first,
             roi_totals=None if table.roi_totals is None else table.roi_totals[keep],
         )
         for table, first, keep in zip(tables, firsts, rows, strict=True)
     ]
+
+
+def _unknown(shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Return unknown counts, which take no memory."""
+    return np.broadcast_to(np.int32(-1), shape)
 
 
 def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
@@ -205,15 +214,24 @@ def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
     return [number for number, _ in starts]
 
 
-def _shared_places(releases: Sequence[RawRelease]) -> list[NDArray[np.int64]]:
+def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
     """Return the rows of the places that all tables have, in the same order."""
     if any(release.rois is None for release in releases):
         if len({len(release.values) for release in releases}) > 1:
             raise ConfigError("not all tables name their places, so they are not compared")
-        return [np.arange(len(release.values)) for release in releases]
-    names = [list(release.rois or ()) for release in releases]
+        return [_ALL for _ in releases]
+    names = [release.rois or () for release in releases]
+    in_order = all(one < other for one, other in pairwise(names[0]))
+    if in_order and all(some == names[0] for some in names):
+        return [_ALL for _ in releases]
     shared = sorted(set(names[0]).intersection(*names[1:]))
     if not shared:
         raise ConfigError("the tables have no place in common, so they are not compared")
-    index = [{name: row for row, name in enumerate(some)} for some in names]
-    return [np.array([rows[name] for name in shared], np.int64) for rows in index]
+    return [_rows_of(shared, some) for some in names]
+
+
+def _rows_of(shared: list[str], names: Sequence[str]) -> _Rows:
+    if list(names) == shared:
+        return _ALL
+    row_of = {name: row for row, name in enumerate(names)}
+    return np.array([row_of[name] for name in shared], np.int64)
