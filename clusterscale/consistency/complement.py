@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.consistency.finding import Check, CheckResult, agree
-from clusterscale.consistency.table import PublishedTable, count_bounds, smallest_shown
+from clusterscale.consistency.table import PublishedTable, count_intervals, smallest_shown
 from clusterscale.contracts import Count
 from clusterscale.validation_messages import plural
 
 __all__ = ["Complement"]
 
-Whole = NDArray[np.int64]
+_Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]
+_Tables = tuple[PublishedTable, PublishedTable, PublishedTable]
+
+_BLOCK = 1 << 20  # cells added at a time, so that memory does not grow with the tables
 
 
 class Complement(Check):
@@ -42,68 +45,67 @@ class Complement(Check):
     ) -> CheckResult:
         """Return how many hidden cells follow from any two of ``others``; ``rng`` is not used."""
         sums = [
-            whole
+            found
             for pair in combinations(others, 2)
-            if (whole := _sum_of((table, *pair), self.least)) is not None
+            if (found := _learned((table, *pair), self.least, self.small)) is not None
         ]
         if not sums:
             text = f"{table.name} is in no sum of a group and its two parts"
             return CheckResult.of_faults(self.name, 0, 0, text)
-        learned = [
-            (whole, *whole.learned(smallest_shown(self.small, *whole.tables))) for whole in sums
-        ]
-        worst, n_small, n_known = max(learned, key=lambda row: row[1:])
-        small = smallest_shown(self.small, *worst.tables)
+        (total, first, second), learned = max(
+            sums, key=lambda row: (row[1].n_small, row[1].n_known)
+        )
+        small, n_small = smallest_shown(self.small, total, first, second), learned.n_small
         text = (
-            f"{worst.tables[0].name} is the sum of {worst.tables[1].name} and "
-            f"{worst.tables[2].name}: {plural(n_known, 'hidden cell')} can be computed; "
+            f"{total.name} is the sum of {first.name} and {second.name}: "
+            f"{plural(learned.n_known, 'hidden cell')} can be computed; "
             f"{n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
         )
-        return CheckResult.of_faults(self.name, n_small, worst.total[0].size, text)
+        return CheckResult.of_faults(self.name, n_small, learned.n_cells, text)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sum:
-    """Tables of a group and its two parts, with count bounds for each on their shared cells."""
+@dataclass(slots=True)
+class _Learned:
+    """What tables of a group and of its two parts show together, over blocks of their cells.
 
-    tables: tuple[PublishedTable, PublishedTable, PublishedTable]
-    total: tuple[Whole, Whole]
-    first: tuple[Whole, Whole]
-    second: tuple[Whole, Whole]
+    Attributes
+    ----------
+    n_cells
+        Number of shared cells.
+    n_seen
+        Number of non-zero cells that are exact in all three tables.
+    n_small, n_known
+        Number of hidden cells that follow and count 1 to ``small`` − 1 people, and of all.
+    """
 
-    @property
-    def agrees(self) -> bool:
-        """Whether no cell contradicts the sum."""
-        (low, high), (low_1, high_1), (low_2, high_2) = self.total, self.first, self.second
-        return bool(((low <= high_1 + high_2) & (high >= low_1 + low_2)).all())
+    n_cells: int = 0
+    n_seen: int = 0
+    n_small: int = 0
+    n_known: int = 0
 
-    @property
-    def n_seen(self) -> int:
-        """Number of non-zero cells that are exact in all three tables."""
-        known = [low == high for low, high in (self.total, self.first, self.second)]
-        return int(np.count_nonzero(known[0] & known[1] & known[2] & (self.total[0] > 0)))
-
-    def learned(self, small: int) -> tuple[int, int]:
-        """Return the number of hidden cells learned that count 1 to ``small`` − 1, and of all."""
-        (low, high), (low_1, high_1), (low_2, high_2) = self.total, self.first, self.second
+    def add(self, total: _Bounds, first: _Bounds, second: _Bounds, small: int) -> bool:
+        """Add a block of cells, and return whether no cell contradicts the sum."""
+        (low, high), (low_1, high_1), (low_2, high_2) = total, first, second
+        if not ((low <= high_1 + high_2) & (high >= low_1 + low_2)).all():
+            return False
+        exact = (low == high) & (low_1 == high_1) & (low_2 == high_2)
+        self.n_cells += low.size
+        self.n_seen += int(np.count_nonzero(exact & (low > 0)))
         follows = (
-            (self.total, low_1 + low_2, high_1 + high_2),
-            (self.first, low - high_2, high - low_2),
-            (self.second, low - high_1, high - low_1),
+            (total, low_1 + low_2, high_1 + high_2),
+            (first, low - high_2, high - low_2),
+            (second, low - high_1, high - low_1),
         )
-        n_small = n_known = 0
         for (least, most), low_then, high_then in follows:
             count = np.maximum(least, low_then)
             known = (least < most) & (count == np.minimum(most, high_then))
-            n_known += int(known.sum())
-            n_small += int(np.count_nonzero(known & (count >= 1) & (count < small)))
-        return n_small, n_known
+            self.n_known += int(known.sum())
+            self.n_small += int(np.count_nonzero(known & (count >= 1) & (count < small)))
+        return True
 
 
-def _sum_of(
-    tables: tuple[PublishedTable, PublishedTable, PublishedTable], least: int
-) -> _Sum | None:
-    """Return the largest table as the sum of the other two, or None if it is not their sum."""
+def _learned(tables: _Tables, least: int, small: int | None) -> tuple[_Tables, _Learned] | None:
+    """Return the largest table, the other two, and what follows; None if it is not their sum."""
     total, first, second = sorted(tables, key=lambda table: -table.group_size)
     if total.group_size != first.group_size + second.group_size:
         return None
@@ -111,11 +113,19 @@ def _sum_of(
     stop = min(table.first_epoch + table.values.shape[1] for table in tables)
     if begin >= stop or len({len(table.values) for table in tables}) > 1:
         return None
-    counts = []
+    shared, intervals = [], []
     for table in (total, first, second):
-        if (bounds := count_bounds(table)) is None:
+        if (of_table := count_intervals(table)) is None:
             return None
-        shared = slice(begin - table.first_epoch, stop - table.first_epoch)
-        counts.append((bounds[0][:, shared], bounds[1][:, shared]))
-    whole = _Sum((total, first, second), *counts)
-    return whole if whole.agrees and whole.n_seen >= least else None
+        intervals.append(of_table)
+        shared.append(table.values[:, begin - table.first_epoch : stop - table.first_epoch])
+    learned, most = _Learned(), smallest_shown(small, total, first, second)
+    step = max(_BLOCK // (stop - begin), 1)
+    for start in range(0, len(shared[0]), step):
+        of_total, of_first, of_second = (
+            interval.bounds(values[start : start + step])
+            for interval, values in zip(intervals, shared, strict=True)
+        )
+        if not learned.add(of_total, of_first, of_second, most):
+            return None
+    return ((total, first, second), learned) if learned.n_seen >= least else None

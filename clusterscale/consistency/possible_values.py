@@ -155,14 +155,15 @@ def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags
     The likelihood decreases with the distance between value and count, so nearby counts are tried
     first, and a grid of counts only for the values that are left.
     """
-    near = np.floor(np.clip(values, 0, group_size))[:, None] + _NEAR
-    ends = np.broadcast_to([0.0, group_size], (len(values), 2))
-    tried = np.concatenate([np.clip(near, 0, group_size), ends], axis=1)
-    wrong = np.asarray(law.likelihood(values[None], tried)[0].max(axis=1) == 0)
-    if wrong.any():
-        grid = np.unique(np.rint(np.linspace(0, group_size, _GRID)))
-        again = np.broadcast_to(grid, (int(wrong.sum()), len(grid)))
-        wrong[wrong] = law.likelihood(values[wrong][None], again)[0].max(axis=1) == 0
+    nearest = np.floor(np.clip(values, 0, group_size))[:, None]
+    wrong = np.ones(len(values), np.bool_)
+    grid = np.unique(np.rint(np.linspace(0, group_size, _GRID)))[None]
+    ends = np.array([[0.0, group_size]])
+    for counts in (nearest, np.clip(nearest + _NEAR, 0, group_size), ends, grid):
+        if wrong.any():
+            tried = counts[wrong] if len(counts) == len(wrong) else counts
+            tried = np.broadcast_to(tried, (int(wrong.sum()), tried.shape[1]))
+            wrong[wrong] = law.likelihood(values[wrong][None], tried)[0].max(axis=1) == 0
     return wrong
 
 
