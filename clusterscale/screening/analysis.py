@@ -17,6 +17,7 @@ from clusterscale.screening.counting import CountTask, GroupContributions, combi
 from clusterscale.screening.plan import Screen, ScreenSetting
 from clusterscale.screening.resources import (
     check,
+    most_rows,
     part_size,
     plan_screen_resources,
     predict,
@@ -153,8 +154,9 @@ class _Settings:
             return
         plan, n_users = self._screen.plan, cube.n_users
         n_groups = plan.groups + plan.reference * any(item.noise is None for item in mechanisms)
-        n_cells = (cube.n_rois + self._screen.null_roi) * (setting.span[1] - setting.span[0])
-        width = slice_size(self._job.memory, n_cells, n_groups)
+        n_epochs = setting.span[1] - setting.span[0]
+        n_cells = (cube.n_rois + self._screen.null_roi) * n_epochs
+        width = slice_size(self._job.memory, most_rows(cube, n_cells, n_epochs), n_groups)
         n_blocks = -(-n_users // self._block)
         share = -(-n_blocks // self._job.n_workers) * self._block
         with new_groups(uri, n_groups) as writer:

@@ -22,7 +22,7 @@ from clusterscale.storage.atomic import staged
 
 __all__ = ["BaseGroups", "GroupsWriter", "new_groups", "open_groups"]
 
-_FORMAT = "clusterscale-screen-base"
+_FORMAT = "clusterscale-screen-counts"
 _CHUNK = 1 << 22  # elements in a chunk, a few groups
 
 Ids = NDArray[np.int64]
@@ -52,14 +52,14 @@ class BaseGroups:
     bounds: Bounds
 
     @cached_property
-    def seen(self) -> Ids:
-        """Number of users in each cell, int64, shape (cell,)."""
-        return self._read("seen", 0, self.n_cells)
+    def cells(self) -> Ids:
+        """Flat cells that any user visits, int64, shape (row,), increasing."""
+        return self._read("cells", 0, self._n_rows)
 
     @cached_property
-    def cells(self) -> Ids:
-        """Flat cells that any user visits, int64, increasing."""
-        return np.flatnonzero(self.seen)
+    def mean_trace(self) -> NDArray[np.float64]:
+        """Share of all users in each of ``cells``, float64, shape (row,)."""
+        return self._read("seen", 0, self._n_rows) / self.n_users
 
     @cached_property
     def rows(self) -> NDArray[np.int32]:
@@ -73,17 +73,34 @@ class BaseGroups:
         """ROIs × epochs."""
         return self.shape[0] * self.shape[1]
 
-    @property
-    def mean_trace(self) -> NDArray[np.float64]:
-        """Share of all users in each cell, float64, shape (cell,)."""
-        return self.seen / self.n_users
+    def counts(self, groups: range) -> Iterator[tuple[int, Counts, Counts]]:
+        """Yield each group, its counts without the stand-in, and the stand-in's.
 
-    def counts(self, groups: range) -> tuple[Counts, Counts]:
-        """Return counts without the stand-in, and the stand-in's, int32, shape (group, cell)."""
-        first, stop = groups.start * self.n_cells, groups.stop * self.n_cells
-        base, stand_in = (self._read(name, first, stop) for name in ("base", "stand_in"))
-        shape = (len(groups), self.n_cells)
-        return base.reshape(shape), stand_in.reshape(shape).astype(np.int32)
+        They are int32, shape (row,), of ``cells``; counts of other cells are 0. A chunk of groups
+        is read at a time.
+        """
+        n_rows = self._n_rows
+        step = max(_CHUNK // max(n_rows, 1), 1)
+        for start in range(groups.start // step * step, groups.stop, step):
+            some = range(max(start, groups.start), min(start + step, groups.stop))
+            span = some.start * n_rows, some.stop * n_rows
+            base, stand_in = (
+                self._read(name, *span).reshape(len(some), n_rows) for name in ("base", "stand_in")
+            )
+            for group, counts, alone in zip(some, base, stand_in, strict=True):
+                yield group, counts, alone.astype(np.int32)
+
+    def everywhere(self, counts: Counts) -> Counts:
+        """Return counts of ``cells`` as counts of all cells, int32, shape (cell,)."""
+        if len(self.cells) == self.n_cells:
+            return counts
+        dense = np.zeros(self.n_cells, np.int32)
+        dense[self.cells] = counts
+        return dense
+
+    @cached_property
+    def _n_rows(self) -> int:
+        return int(storage.open_group(self.uri)["cells"].shape[0])
 
     def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
         group = storage.open_group(self.uri)
@@ -100,31 +117,38 @@ class GroupsWriter:
 
     def add(self, first: int, counted: GroupContributions, n_users: int) -> None:
         """Write groups from number ``first`` on; the first slice also creates the arrays."""
-        n_cells = counted.base.shape[1]
+        n_rows = len(counted.cells)
         if first == 0:
-            chunk = max(n_cells, _CHUNK // n_cells * n_cells)
+            width = max(n_rows, 1)
+            chunk = max(width, _CHUNK // width * width)
             for name, dtype in (("base", np.int32), ("stand_in", np.int8)):
-                size = self._n_groups * n_cells
+                size = self._n_groups * n_rows
                 arrays.new_array(
-                    self._group, name, dtype=dtype, chunk=min(chunk, size), dim="count", size=size
+                    self._group,
+                    name,
+                    dtype=dtype,
+                    chunk=min(chunk, size or 1),
+                    dim="count",
+                    size=size,
                 )
-            seen = arrays.new_array(
-                self._group, "seen", dtype=np.int64, chunk=n_cells, dim="cell", size=n_cells
-            )
-            seen[:] = counted.seen
+            for name in ("cells", "seen"):
+                array = arrays.new_array(
+                    self._group, name, dtype=np.int64, chunk=width, dim="row", size=n_rows
+                )
+                array[:] = getattr(counted, name)
             n_epochs = len(counted.frame.days)
             self._group.attrs.put(
                 {
                     "format": _FORMAT,
                     "n_users": n_users,
-                    "shape": [n_cells // n_epochs, n_epochs],
+                    "shape": [counted.n_cells // n_epochs, n_epochs],
                     "bounds": asdict(counted.bounds),
                 }
             )
-        span = slice(first * n_cells, (first + len(counted.base)) * n_cells)
+        span = slice(first * n_rows, (first + len(counted.base)) * n_rows)
         for name, values in (("base", counted.base), ("stand_in", counted.stand_in)):
-            array: Any = self._group[name]
-            array[span] = values.astype(array.dtype).ravel()
+            group: Any = self._group[name]
+            group[span] = values.astype(group.dtype).ravel()
 
 
 @contextmanager

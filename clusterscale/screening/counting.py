@@ -62,25 +62,31 @@ class CountTask:
 class GroupContributions:
     """Contributions of some users to the counts of the groups.
 
+    They are of the cells that any of them visits; a count in other cells is 0.
+
     Attributes
     ----------
+    cells
+        int64, shape (visited cell,): flat cells, increasing.
     base
-        int32, shape (group, cell): counts of all members except the stand-in.
+        int32, shape (group, visited cell): counts of all members except the stand-in.
     stand_in
-        uint8, shape (group, cell): the member whom a user replaces.
+        uint8, shape (group, visited cell): the member whom a user replaces.
     seen
-        int64, shape (cell,): number of users in each cell, members or not.
+        int64, shape (visited cell,): number of users in each cell, members or not.
     bounds
         Largest change of the counts by one privacy unit of any of them.
     frame
         Coordinates of the cells.
     """
 
+    cells: Ints
     base: Counts
     stand_in: NDArray[np.uint8]
     seen: NDArray[np.int64]
     bounds: Bounds
     frame: CellCoordinates
+    n_cells: int
 
 
 class Memberships(NamedTuple):
@@ -126,14 +132,14 @@ def count(task: CountTask) -> GroupContributions:
     groups = range(task.first, task.last)
     for start, stop in ranges(task.start, task.stop, task.block):
         (block,) = read_block(task.source, [task.setting.window], start, stop)
-        traces, bounds = block.traces, block.bounds
-        if total is None:
-            total = _zeros(len(groups), traces, block.frames[-1], bounds)
         members = members_within(task.source, task.setting, groups, task.n_users, start, stop)
         members = members._replace(group=members.group - task.first)
-        events = traces.offsets, traces.cells, traces.idle_epochs
-        _count(events, members, total.base, total.stand_in, total.seen)
-        total = replace(total, bounds=merge_bounds(total.bounds, bounds))
+        counted = _zeros(len(groups), block.traces, block.frames[-1], block.bounds)
+        rows = np.zeros(counted.n_cells, np.int32)
+        rows[counted.cells] = np.arange(len(counted.cells), dtype=np.int32)
+        events = block.traces.offsets, block.traces.cells, block.traces.idle_epochs
+        _count(events, rows, members, counted.base, counted.stand_in, counted.seen)
+        total = counted if total is None else combine(total, counted)
     if total is None:
         raise InputError(f"there are no users from {task.start} to {task.stop} to count")
     return total
@@ -141,6 +147,8 @@ def count(task: CountTask) -> GroupContributions:
 
 def combine(one: GroupContributions, other: GroupContributions) -> GroupContributions:
     """Return the sum of the contributions of two sets of users."""
+    cells = np.union1d(one.cells, other.cells)
+    one, other = _within(one, cells), _within(other, cells)
     return replace(
         one,
         base=one.base + other.base,
@@ -150,40 +158,57 @@ def combine(one: GroupContributions, other: GroupContributions) -> GroupContribu
     )
 
 
+def _within(part: GroupContributions, cells: Ints) -> GroupContributions:
+    """Return contributions with zeros for the other ``cells``."""
+    if len(part.cells) == len(cells):
+        return part
+    at = np.searchsorted(cells, part.cells)
+    base = np.zeros((len(part.base), len(cells)), np.int32)
+    stand_in, seen = np.zeros(base.shape, np.uint8), np.zeros(len(cells), np.int64)
+    base[:, at], stand_in[:, at], seen[at] = part.base, part.stand_in, part.seen
+    return replace(part, cells=cells, base=base, stand_in=stand_in, seen=seen)
+
+
 def _zeros(
     n_groups: int, traces: Traces, frame: CellCoordinates, bounds: Bounds
 ) -> GroupContributions:
-    shape = (n_groups, traces.n_cells)
-    empty = np.zeros(shape, np.int32), np.zeros(shape, np.uint8)
-    return GroupContributions(*empty, np.zeros(traces.n_cells, np.int64), bounds, frame)
+    visited = np.zeros(traces.n_cells, np.bool_)
+    visited[traces.cells] = True
+    nowhere = traces.n_cells - traces.idle_epochs.shape[1]
+    visited[nowhere:] |= traces.idle_epochs.any(axis=0)
+    cells = np.flatnonzero(visited)
+    shape = (n_groups, len(cells))
+    empty = np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(len(cells), np.int64)
+    return GroupContributions(cells, *empty, bounds, frame, traces.n_cells)
 
 
 @kernel
 def _count(
     traces: tuple[Ints, Ints, NDArray[np.bool_]],
+    rows: NDArray[np.int32],
     members: Memberships,
     base: Counts,
     stand_in: NDArray[np.uint8],
     seen: NDArray[np.int64],
 ) -> None:
-    """Add every user to ``seen`` and members to their groups."""
+    """Add every user to ``seen`` and members to their groups, in the row of each cell."""
     offsets, cells, idle = traces
     users, groups, is_stand_in = members
-    nowhere = base.shape[1] - idle.shape[1]
+    nowhere = len(rows) - idle.shape[1]
     at = 0
     for user in range(len(offsets) - 1):
-        events = cells[offsets[user] : offsets[user + 1]]
-        absent = np.flatnonzero(idle[user]) + nowhere
-        for cell in events:
-            seen[cell] += 1
-        for cell in absent:
-            seen[cell] += 1
+        events = rows[cells[offsets[user] : offsets[user + 1]]]
+        absent = rows[np.flatnonzero(idle[user]) + nowhere]
+        for row in events:
+            seen[row] += 1
+        for row in absent:
+            seen[row] += 1
         while at < len(users) and users[at] == user:
             group = groups[at]
-            for part in (events.astype(np.int64), absent):
-                for cell in part:
+            for part in (events, absent):
+                for row in part:
                     if is_stand_in[at]:
-                        stand_in[group, cell] += np.uint8(1)
+                        stand_in[group, row] += np.uint8(1)
                     else:
-                        base[group, cell] += np.int32(1)
+                        base[group, row] += np.int32(1)
             at += 1

@@ -45,7 +45,7 @@ LOG_ZERO = -1e4  # replaces −∞: less than all other evidence, but finite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedGroups:
-    """Releases of some groups, float32, shape (group, cell).
+    """Releases of some groups in the cells that any user visits, float32, shape (group, row).
 
     ``absent``: of all members except the stand-in; ``present``: with one more visit in every cell;
     ``stand_in``: of all members. All three share as much noise as possible, so that the two
@@ -78,9 +78,9 @@ class EvidenceTable:
     shift: Floats
 
 
-def table_bytes(n_rows: int, n_cells: int, n_groups: int, n_attacks: int) -> int:
-    """Return the peak memory of computing a table, in bytes."""
-    return 4 * n_groups * (n_rows * n_attacks * 2 + 3 * n_cells + n_cells // 2)
+def table_bytes(n_rows: int, n_groups: int, n_attacks: int) -> int:
+    """Return the memory of computing a table of visited cells, in bytes."""
+    return 4 * n_groups * n_rows * (2 * n_attacks + 3)
 
 
 def publish(base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str) -> PublishedGroups:
@@ -89,57 +89,64 @@ def publish(base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str) 
     ``mechanism`` is bound; ``key`` is the id of the unbound one. ``present`` is meaningless if one
     count affects more than its cell.
     """
-    shape = (len(groups), base.n_cells)
+    shape = (len(groups), len(base.cells))
     releases = PublishedGroups(*(np.empty(shape, np.float32) for _ in range(3)))
-    counts, stand_in = base.counts(groups)
-    for i, group in enumerate(groups):
-        path = base, mechanism, key, group
-        releases.absent[i] = _release(*path, "nobody", counts[i])
-        releases.present[i] = _release(*path, "present", counts[i] + 1)
-        releases.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
+    for group, counts, stand_in in base.counts(groups):
+        path, i = (base, mechanism, key, group), group - groups.start
+        releases.absent[i] = _release(*path, "nobody", counts)
+        releases.present[i] = _release(*path, "present", counts, more=1)
+        releases.stand_in[i] = _release(*path, "stand-in", counts + stand_in)
     return releases
 
 
 def moments(
-    base: BaseGroups, mechanism: Mechanism, groups: range, *, width: int, key: str
+    base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str
 ) -> tuple[Floats, Floats]:
-    """Return mean and variance of the releases of all members, float64, shape (cell,).
+    """Return mean and variance of the releases of all members, float64, shape (row,).
 
-    The groups are read ``width`` at a time; other parameters are those of :func:`publish`.
+    The parameters are those of :func:`publish`.
     """
-    total, squares = np.zeros(base.n_cells), np.zeros(base.n_cells)
-    for first in range(groups.start, groups.stop, width):
-        some = range(first, min(first + width, groups.stop))
-        for group, counts, stand_in in zip(some, *base.counts(some), strict=True):
-            values = _release(base, mechanism, key, group, "stand-in", counts + stand_in)
-            total += values
-            squares += np.square(values, dtype=np.float64)
+    total, squares = np.zeros(len(base.cells)), np.zeros(len(base.cells))
+    for group, counts, stand_in in base.counts(groups):
+        values = _release(base, mechanism, key, group, "stand-in", counts + stand_in)
+        total += values
+        squares += np.square(values, dtype=np.float64)
     mean = total / len(groups)
     return mean, np.maximum(squares / len(groups) - mean**2, 0.0)
 
 
 def _release(
-    base: BaseGroups, mechanism: Mechanism, key: str, group: int, use: str, counts: Counts
+    base: BaseGroups,
+    mechanism: Mechanism,
+    key: str,
+    group: int,
+    use: str,
+    counts: Counts,
+    more: int = 0,
 ) -> Singles:
-    """Return one release of one group, shape (cell,)."""
+    """Return one release of one group with ``more`` visits in every cell, shape (row,)."""
     if mechanism.noise == NO_NOISE:
-        return counts.astype(np.float32)
+        return (counts + more).astype(np.float32)
     path = ("screen noise", *base.setting.path, key, group)
     rng = stream(base.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,)))
-    values = counts.reshape(1, *base.shape)
-    released = mechanism.release(values, group_size=base.setting.group_size, rng=rng)
-    return released.ravel().astype(np.float32)
+    values = base.everywhere(counts)
+    if more:
+        values = values + more
+    released = mechanism.release(
+        values.reshape(1, *base.shape), group_size=base.setting.group_size, rng=rng
+    )
+    return released.ravel()[base.cells].astype(np.float32)
 
 
 def tabulate(published: PublishedGroups, rules: list[CellScore], base: BaseGroups) -> EvidenceTable:
     """Return the evidence of releases in the visited cells, by the rule of every attack."""
-    n_groups, cells = len(published.absent), base.cells
+    n_groups, n_rows = len(published.absent), len(base.cells)
     size = base.setting.group_size
     usual = np.rint((size - 1) * base.mean_trace)[None, :]
-    terms = np.empty((len(cells), len(rules), 2, n_groups), np.float32)
-    start, shift = np.zeros((len(rules), 2, n_groups)), np.empty((len(cells), len(rules)))
-    for first in range(0, len(cells), _CELLS):
-        some = cells[first : first + _CELLS]
+    terms = np.empty((n_rows, len(rules), 2, n_groups), np.float32)
+    start, shift = np.zeros((len(rules), 2, n_groups)), np.empty((n_rows, len(rules)))
+    for first in range(0, n_rows, _CELLS):
+        some = np.arange(first, min(first + _CELLS, n_rows))
         absent, present, stand_in = (
             values[:, some].astype(np.float64)
             for values in (published.absent, published.present, published.stand_in)

@@ -17,12 +17,13 @@ from clusterscale.study import PROCESS_BYTES, StudyCost, require_memory
 from clusterscale.study.execution import MEMORY
 
 __all__ = ["ScreenCost", "ScreenResources"]
-__all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
+__all__ += ["check", "most_rows", "part_size", "plan_screen_resources", "predict", "slice_size"]
 
 _SERIES_USERS = 32
 # Seconds of a processor of 2020 per gathered term, weighed value, compared pair and read event.
 _GATHER, _WEIGH, _COMPARE, _READ = 4e-10, 1.2e-7, 1.2e-10, 1e-8
 _COUNTED = 5 * 3  # bytes per group and cell while counts are added up: two parts and their sum
+_CELL = 4 + 4 + 4 + 8 + 8  # bytes per cell: its row, and one group's counts, release and noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,9 @@ def plan_screen_resources(
     n_users = min(block_size(cube), cube.n_users)
     block = 3 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
     by_series = any(mechanism.noise_scope == "series" for mechanism in mechanisms)
-    per_group = table_bytes(n_rows, n_cells, 1, n_attacks) + 4 * n_cells * by_series
-    free = memory - PROCESS_BYTES - block
+    per_group = table_bytes(n_rows, 1, n_attacks) + 4 * n_cells * by_series
+    cells = _CELL * n_cells
+    free = memory - PROCESS_BYTES - block - cells
     if per_group * n_groups <= free:
         kept = int(free // (per_group * n_groups))
         parts = range(0, len(mechanisms), kept)
@@ -115,7 +117,7 @@ def plan_screen_resources(
     width = (free - sums) // per_group
     if width < 1:
         purpose = f"for a block of {n_users:,} users and {n_cells:,} cells"
-        require_memory(memory, PROCESS_BYTES + block + sums + per_group, purpose)
+        require_memory(memory, PROCESS_BYTES + block + cells + sums + per_group, purpose)
     return ScreenResources(int(width), tuple((mechanism,) for mechanism in mechanisms))
 
 
@@ -128,9 +130,14 @@ def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:
     return min(_SERIES_USERS, block_size(cube)) if by_series else block_size(cube)
 
 
-def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
-    """Return how many groups fit into memory while they are counted."""
-    return max(1, min(n_groups, (memory - PROCESS_BYTES) // (_COUNTED * n_cells)))
+def most_rows(cube: TraceCube, n_cells: int, n_epochs: int) -> int:
+    """Return how many of ``n_cells`` users of a cube can visit, those of the null ROI included."""
+    return min(n_cells, cube.n_events + n_epochs)
+
+
+def slice_size(memory: int, n_rows: int, n_groups: int) -> int:
+    """Return how many groups fit into memory while they are counted in ``n_rows`` cells."""
+    return max(1, min(n_groups, (memory - PROCESS_BYTES) // (_COUNTED * n_rows)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,12 +189,13 @@ def predict(
     for setting, mechanisms in screen.settings():
         n_epochs = setting.span[1] - setting.span[0]
         n_cells = (cube.n_rois + screen.null_roi) * n_epochs
+        n_rows = most_rows(cube, n_cells, n_epochs)
         resources = plan_screen_resources(
-            memory, cube, screen.plan, mechanisms, n_rows=n_cells, n_cells=n_cells
+            memory, cube, screen.plan, mechanisms, n_rows=n_rows, n_cells=n_cells
         )
         n_readings += 1 + len(resources.passes)
-        table = table_bytes(n_cells, n_cells, resources.width, n_attacks)
-        worker_bytes = max(worker_bytes, PROCESS_BYTES + resources.kept * table)
+        table = table_bytes(n_rows, resources.width, n_attacks)
+        worker_bytes = max(worker_bytes, PROCESS_BYTES + _CELL * n_cells + resources.kept * table)
         events = cube.n_events * n_epochs / cube.n_epochs
         events += cube.n_users * n_epochs * 0.8 * screen.null_roi
         scoring = events * 2 * n_attacks * n_groups * _GATHER

@@ -183,11 +183,14 @@ def _prepare(task: ScreenTask, base: BaseGroups, mechanism: Mechanism, groups: r
 def _build_reference(
     task: ScreenTask, base: BaseGroups, mechanism: Mechanism, key: str
 ) -> Reference:
-    """Return the adversary's reference, with estimated moments if the noise is not known."""
+    """Return the adversary's reference of the visited cells.
+
+    Moments are estimated if the noise is not known.
+    """
     outside = spread = None
     if mechanism.noise is None:
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
-        outside, spread = moments(base, mechanism, extra, width=task.width, key=key)
+        outside, spread = moments(base, mechanism, extra, key=key)
     size = base.setting.group_size
     return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
 
@@ -213,12 +216,13 @@ def _weigh_series(
     base: BaseGroups, published: PublishedGroups, rules: list[CellScore], groups: range
 ) -> _SeriesEvidence:
     """Return the evidence of each published series by every attack's rule, in visited cells."""
-    counts, _ = base.counts(groups)
+    counts = np.stack([base.everywhere(some) for _, some, _ in base.counts(groups)])
     n_rois, n_epochs = base.shape
     away = np.zeros((len(rules), len(groups), n_rois))
-    cells = base.cells
-    for roi in np.unique(cells // n_epochs):
-        some = cells[cells // n_epochs == roi]
+    rois, first = np.unique(base.cells // n_epochs, return_index=True)
+    stops = np.append(first[1:], len(base.cells))
+    for roi, start, stop in zip(rois, first, stops, strict=True):
+        some = np.arange(start, stop)
         values = published.absent[:, some].astype(np.float64)
         for attack, rule in enumerate(rules):
             away[attack, :, roi] = rule.total(values, some, np.zeros(len(some), np.bool_))
@@ -250,6 +254,6 @@ def _join_series(
         released, touched, here = released[:, known], touched[known], here[known]
     change: Floats = -series.away[:, :, rois].sum(axis=2)
     for attack, rule in enumerate(prepared.rules):
-        change[attack] += rule.total(released, touched, here)
+        change[attack] += rule.total(released, base.rows[touched], here)
     shift: Floats = prepared.table.shift[base.rows[cells]].sum(axis=0)
     return change - shift[:, None]

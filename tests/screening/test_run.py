@@ -111,7 +111,7 @@ def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed,
     monkeypatch.setattr(resources, "PROCESS_BYTES", 0)
     cells = 9 * 48
     tight = 3 * 4 * 16 * (cube.n_events // 60 + 1) + 4 * 16 * 3 * 2 * 40
-    tight += 7 * resources.table_bytes(cells, cells, 1, 3)
+    tight += 7 * resources.table_bytes(cells, 1, 3) + resources._CELL * cells
     slices = []
     real = analysis.plan_screen_resources
 
