@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clusterscale.contracts import (
     Bounds,
-    Counts,
     Guarantee,
     Noise,
     Positive,
@@ -118,8 +118,8 @@ class Laplace(AdditiveNoise):
             return ApproximateLoss(bounds.user, 1 / self.scale)
         return LaplaceLoss(bounds.user, 1 / self.scale)
 
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return noisy counts, float64, the same shape (…, roi, epoch).
+    def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return ``n`` values of the noise.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Laplace(AdditiveNoise):
                 f"{self.name}: discrete noise of scale {self.scale:g} is too large for 64-bit "
                 "integers"
             )
-        return super().release(counts, group_size=group_size, rng=rng)
+        return super()._draw(n, rng)
 
 
 class TruncatedLaplace(AdditiveNoise):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Counts, Noise, NoiseScope, Support, Values
+from clusterscale.contracts import Bounds, Counts, Ints, Noise, NoiseScope, Support, Values
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import OutputDistribution
@@ -225,6 +226,32 @@ class AdditiveNoise(BaseMechanism):
             np.add(self._draw(len(block), rng), raw[start : start + _BLOCK], out=block)
             self.finish(block, group_size)
         return values
+
+    def noise_at(self, cells: Ints, n_cells: int, *, rng: np.random.Generator) -> Values | None:
+        """Return the noise that :meth:`release` adds in some of the cells.
+
+        Parameters
+        ----------
+        cells
+            Flat cells, int64, shape (cell,), increasing.
+        n_cells
+            Number of all cells.
+        rng
+            Generator in the state in which it would be given to :meth:`release`.
+
+        Returns
+        -------
+        ndarray or None
+            float64, shape (cell,); None if a release is more than noise and :meth:`finish`.
+        """
+        if type(self).release is not AdditiveNoise.release:
+            return None
+        noise = np.empty(len(cells))
+        ends = np.searchsorted(cells, np.arange(0, n_cells + _BLOCK, _BLOCK))
+        for i, (first, stop) in enumerate(pairwise(ends)):
+            drawn = self._draw(min(_BLOCK, n_cells - i * _BLOCK), rng)
+            noise[first:stop] = drawn[cells[first:stop] - i * _BLOCK]
+        return noise
 
     def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return ``n`` values of the noise."""

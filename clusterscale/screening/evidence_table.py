@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
+from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.screening.base_groups import BaseGroups
 from clusterscale.seeds import stream
 
@@ -93,6 +94,12 @@ def publish(base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str) 
     releases = PublishedGroups(*(np.empty(shape, np.float32) for _ in range(3)))
     for group, counts, stand_in in base.counts(groups):
         path, i = (base, mechanism, key, group), group - groups.start
+        if (noise := _noise(*path)) is not None:  # drawn once for all three
+            for name, some in (("absent", 0), ("present", 1), ("stand_in", stand_in)):
+                values = noise + (counts + some)
+                mechanism.finish(values, base.setting.group_size)  # type: ignore[attr-defined]
+                getattr(releases, name)[i] = values
+            continue
         releases.absent[i] = _release(*path, "nobody", counts)
         releases.present[i] = _release(*path, "present", counts, more=1)
         releases.stand_in[i] = _release(*path, "stand-in", counts + stand_in)
@@ -113,6 +120,14 @@ def moments(
         squares += np.square(values, dtype=np.float64)
     mean = total / len(groups)
     return mean, np.maximum(squares / len(groups) - mean**2, 0.0)
+
+
+def _noise(base: BaseGroups, mechanism: Mechanism, key: str, group: int) -> Floats | None:
+    """Return the noise of a group's releases, shape (row,); None if it is not only added."""
+    if not isinstance(mechanism, AdditiveNoise) or not mechanism.noise_is_count_independent:
+        return None
+    rng = stream(base.source.seed, "screen noise", *base.setting.path, key, group)
+    return mechanism.noise_at(base.cells, base.n_cells, rng=rng)
 
 
 def _release(
