@@ -147,7 +147,9 @@ def count(task: CountTask) -> GroupContributions:
 
 def combine(one: GroupContributions, other: GroupContributions) -> GroupContributions:
     """Return the sum of the contributions of two sets of users."""
-    cells = np.union1d(one.cells, other.cells)
+    visited = np.zeros(one.n_cells, np.bool_)
+    visited[one.cells] = visited[other.cells] = True
+    cells = np.flatnonzero(visited)
     one, other = _within(one, cells), _within(other, cells)
     return replace(
         one,

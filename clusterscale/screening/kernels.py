@@ -43,19 +43,21 @@ def gather(
         raise InputError(
             f"users {first} to {first + len(total)} are not among {len(offsets) - 1} users"
         )
-    if len(rows) and not -1 <= rows.min() <= rows.max() < len(terms):
-        raise InputError(
-            f"rows from {rows.min()} to {rows.max()} are not within the {len(terms)} of terms"
-        )
     events = cells[offsets[first] : offsets[first + len(total)]]
     if len(events) and not 0 <= events.min() <= events.max() < len(rows):
         raise InputError(
             f"cells from {events.min()} to {events.max()} are not within 0 to {len(rows) - 1}"
         )
-    if (rows[events] < 0).any():
-        raise InputError("a user has an event in a cell without a row")
     if len(idle) != len(offsets) - 1 or idle.shape[1] > len(rows):
         raise InputError(f"idle of shape {idle.shape} does not fit {len(offsets) - 1} users")
+    # Not all rows: there may be a thousand times more of them than of these users' cells.
+    used = np.concatenate([rows[events], rows[len(rows) - idle.shape[1] :]])
+    if len(used) and not -1 <= used.min() <= used.max() < len(terms):
+        raise InputError(
+            f"rows from {used.min()} to {used.max()} are not within the {len(terms)} of terms"
+        )
+    if (rows[events] < 0).any():
+        raise InputError("a user has an event in a cell without a row")
     _gather(offsets, cells, idle, rows, terms, first, total)
 
 
