@@ -150,25 +150,16 @@ def combine(one: GroupContributions, other: GroupContributions) -> GroupContribu
     visited = np.zeros(one.n_cells, np.bool_)
     visited[one.cells] = visited[other.cells] = True
     cells = np.flatnonzero(visited)
-    one, other = _within(one, cells), _within(other, cells)
-    return replace(
-        one,
-        base=one.base + other.base,
-        stand_in=one.stand_in + other.stand_in,
-        seen=one.seen + other.seen,
-        bounds=merge_bounds(one.bounds, other.bounds),
-    )
-
-
-def _within(part: GroupContributions, cells: Ints) -> GroupContributions:
-    """Return contributions with zeros for the other ``cells``."""
-    if len(part.cells) == len(cells):
-        return part
-    at = np.searchsorted(cells, part.cells)
-    base = np.zeros((len(part.base), len(cells)), np.int32)
+    base = np.zeros((len(one.base), len(cells)), np.int32)
     stand_in, seen = np.zeros(base.shape, np.uint8), np.zeros(len(cells), np.int64)
-    base[:, at], stand_in[:, at], seen[at] = part.base, part.stand_in, part.seen
-    return replace(part, cells=cells, base=base, stand_in=stand_in, seen=seen)
+    for part in (one, other):
+        at = np.searchsorted(cells, part.cells)
+        seen[at] += part.seen
+        for group in range(len(base)):  # all at once would take a third copy
+            base[group, at] += part.base[group]
+            stand_in[group, at] += part.stand_in[group]
+    bounds = merge_bounds(one.bounds, other.bounds)
+    return replace(one, cells=cells, base=base, stand_in=stand_in, seen=seen, bounds=bounds)
 
 
 def _zeros(
