@@ -13,7 +13,7 @@ from clusterscale.consistency.finding import Check, CheckResult, Level, agree
 from clusterscale.consistency.pairs import TablePair
 from clusterscale.consistency.reused_noise import chance_of_step
 from clusterscale.consistency.table import PublishedTable, smallest_shown
-from clusterscale.contracts import Count, Probability, Values
+from clusterscale.contracts import Count, Probability
 from clusterscale.validation_messages import plural
 
 __all__ = ["Differencing"]
