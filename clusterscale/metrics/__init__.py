@@ -22,7 +22,6 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 'consistent'
 """
 
-from clusterscale.metrics.clopper_pearson import proportion_interval
 from clusterscale.metrics.controls import is_testable, off_cells, weak_cells
 from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import (
@@ -72,7 +71,6 @@ __all__ = [
     "pooled_tpr_at_fpr",
     "privacy_gain",
     "privacy_loss",
-    "proportion_interval",
     "reject_holm",
     "resolvable_fpr",
     "tpr_at_fpr",

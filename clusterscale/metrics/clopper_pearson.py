@@ -18,7 +18,6 @@ __all__ = [
     "check_confidence",
     "check_delta",
     "check_rate",
-    "proportion_interval",
     "ratios",
     "tail_of",
 ]
@@ -84,37 +83,6 @@ def ratios(tally: ThresholdCounts, delta: float, tail: float) -> Floats:
             (out_low - delta) / in_high,  # inside is low: TNR, FNR
         ]
     )
-
-
-def proportion_interval(hits: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a proportion, from 0 to 1 (Clopper and Pearson 1934).
-
-    Unlike a bootstrap, it has a width if none or all of a few are hits.
-
-    Parameters
-    ----------
-    hits, n
-        Number of hits among ``n``.
-    confidence
-        Of the interval, strictly between 0 and 1.
-
-    Returns
-    -------
-    tuple[float, float]
-        Low and high end; (0, 1) if ``n`` is 0.
-
-    Raises
-    ------
-    InputError
-        If ``hits`` is not between 0 and ``n``, or ``confidence`` is out of range.
-    """
-    check_confidence(confidence)
-    if not 0 <= hits <= n:
-        raise InputError(f"{hits} hits among {n} are not a proportion")
-    if n == 0:
-        return 0.0, 1.0
-    low, high = _clopper_pearson(np.array(hits), n, (1.0 - confidence) / 2)
-    return float(low), float(high)
 
 
 def _clopper_pearson(hits: NDArray[np.integer], n: int, tail: float) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from clusterscale.audit import count_failed
 from clusterscale.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import DamagedError, InputError
-from clusterscale.metrics import mean_interval, proportion_interval
+from clusterscale.metrics import mean_interval
 from clusterscale.phrases import GUARANTEE_VERDICTS
 from clusterscale.reaudit.metric_types import (
     Exposures,
@@ -67,8 +67,7 @@ def measure(
     exposed = exposures.loss > exposed_above
     share = IntervalEstimate.exact(float(exposed.mean()))
     if not exposures.everyone:
-        n_exposed = int(exposed.sum())
-        share = IntervalEstimate(share.value, *proportion_interval(n_exposed, len(exposed)))
+        share = IntervalEstimate(share.value, *mean_interval(exposed))
     return ReleaseMetrics(
         finding=worst_findings(find_exposures(audit))[mechanism],
         n_targets=len(losses),
