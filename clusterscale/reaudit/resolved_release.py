@@ -200,6 +200,12 @@ def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> Content:
         if len(named) >= len(names) and named & set(names):
             unknown = ", ".join(sorted(named - set(names))[:3])
             raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {unknown}")
+        if len(named) == len(names) and not all(map(str.isdecimal, named)):
+            raise ConfigError(
+                f"{where}: no ROI is named as in the cube, such as {raw.rois[0]}, where the cube "
+                f"has {names[0]}; rows are taken in the order of the cube only if they have no "
+                "names, or numbers"
+            )
         return Content(raw.values, raw.totals)
     if len(set(raw.rois)) < len(raw.rois):
         raise ConfigError(f"{where}: a ROI is listed twice")

@@ -82,9 +82,11 @@ def test_rows_go_where_the_cube_has_them(paris, order, null):
     assert listed.null_roi is null
 
 
-def test_names_of_another_kind_keep_their_order(paris):
-    _, content = resolved(paris, written(rois=("w", "x", "y", "z")), **SAID)
+def test_numbers_keep_their_order_and_other_names_are_refused(paris):
+    _, content = resolved(paris, written(rois=("0", "1", "2", "3")), **SAID)
     np.testing.assert_array_equal(content.values, VALUES)
+    told = refused(paris, written(rois=("w", "x", "y", "z")), **SAID)
+    assert "no ROI is named as in the cube, such as w" in told
 
 
 def test_some_names_that_the_cube_does_not_know(paris):
