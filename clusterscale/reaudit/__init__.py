@@ -3,7 +3,8 @@
 A :class:`Catalogue` lists releases: published tables of counts over (roi, epoch), with group size,
 mechanism and epochs. :class:`Reaudit` finds releases without a verdict, and for each of them
 
-- runs an audit at its group size and under its mechanism, and screens all users;
+- runs an audit at its group size and under its mechanism, and screens all users; if the traces of
+  only some or none of its people are known, the others are simulated from its values;
 - runs the attacks on the published values, for users whose membership is known;
 - checks the values (:mod:`clusterscale.consistency`): against the declared mechanism, against
   published totals, and against earlier releases of the same epochs;
