@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -128,6 +128,8 @@ class _Settings:
 
     def __init__(self, screen: Screen, job: Study, store: ScreenStore) -> None:
         self._screen, self._job, self._store, cube = screen, job, store, job.cube
+        weights = any(mechanism.uses_weights for mechanism in screen.mechanisms)
+        self._source = replace(job.source, weights=weights)
         self._block = block_size(cube)
         self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
         self._done = store.done()
@@ -149,7 +151,7 @@ class _Settings:
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...]
     ) -> Iterator[Stage[Any, Any]]:
         """Yield the counting stages of a setting, slice by slice, unless its groups are stored."""
-        uri, cube, source = self._store.groups(index), self._job.cube, self._job.source
+        uri, cube, source = self._store.groups(index), self._job.cube, self._source
         if exists(f"{uri}/zarr.json"):
             return
         plan, n_users = self._screen.plan, cube.n_users
@@ -196,11 +198,11 @@ class _Settings:
     ) -> Iterator[ScreenTask]:
         """Yield the unfinished tasks, pass by pass."""
         uri, plan, job = self._store.groups(index), self._screen.plan, self._job
-        base = open_groups(uri, setting, job.source)
+        base = open_groups(uri, setting, self._source)
         sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
         resources = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
         make = partial(
-            ScreenTask, job.source, setting, uri, plan, width=resources.width, kept=resources.kept
+            ScreenTask, self._source, setting, uri, plan, width=resources.width, kept=resources.kept
         )
         for part in resources.passes:
             for start, stop in self._parts:

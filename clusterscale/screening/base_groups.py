@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Bounds, Counts
+from clusterscale.contracts import Bounds, Counts, Values
 from clusterscale.cube import arrays
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import FormatError
@@ -20,12 +20,34 @@ from clusterscale.screening.counting import GroupContributions
 from clusterscale.screening.plan import ScreenSetting
 from clusterscale.storage.atomic import staged
 
-__all__ = ["BaseGroups", "GroupsWriter", "new_groups", "open_groups"]
+__all__ = ["BaseGroups", "GroupCounts", "GroupsWriter", "new_groups", "open_groups"]
 
 _FORMAT = "clusterscale-screen-counts"
 _CHUNK = 1 << 22  # elements in a chunk, a few groups
 
 Ids = NDArray[np.int64]
+
+
+class GroupCounts(NamedTuple):
+    """Counts of one group in the visited cells; counts of other cells are 0.
+
+    ``counts`` and ``stand_in``: int32, shape (row,), of all members but the stand-in, and of the
+    stand-in. ``sums`` and ``stand_in_sums``: float64, the same of weights; None if users have none.
+    """
+
+    group: int
+    counts: Counts
+    stand_in: Counts
+    sums: Values | None
+    stand_in_sums: Values | None
+
+    @property
+    def of_all(self) -> tuple[Counts, Values | None]:
+        """Counts and sums of all members."""
+        sums = None
+        if self.sums is not None and self.stand_in_sums is not None:
+            sums = self.sums + self.stand_in_sums
+        return self.counts + self.stand_in, sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +95,9 @@ class BaseGroups:
         """ROIs × epochs."""
         return self.shape[0] * self.shape[1]
 
-    def counts(self, groups: range) -> Iterator[tuple[int, Counts, Counts]]:
-        """Yield each group, its counts without the stand-in, and the stand-in's.
-
-        They are int32, shape (row,), of ``cells``; counts of other cells are 0. A chunk of groups
-        is read at a time.
-        """
-        n_rows = self._n_rows
+    def counts(self, groups: range) -> Iterator[GroupCounts]:
+        """Yield the counts of each group; a chunk of groups is read at a time."""
+        n_rows, weighed = self._n_rows, "sums" in storage.open_group(self.uri)
         step = max(_CHUNK // max(n_rows, 1), 1)
         for start in range(groups.start // step * step, groups.stop, step):
             some = range(max(start, groups.start), min(start + step, groups.stop))
@@ -87,14 +105,19 @@ class BaseGroups:
             base, stand_in = (
                 self._read(name, *span).reshape(len(some), n_rows) for name in ("base", "stand_in")
             )
-            for group, counts, alone in zip(some, base, stand_in, strict=True):
-                yield group, counts, alone.astype(np.int32)
+            for i, group in enumerate(some):
+                own = stand_in[i].astype(np.int32)
+                sums = alone = None
+                if weighed:
+                    sums = self._read("sums", group * n_rows, (group + 1) * n_rows)
+                    alone = own * self._read("alone", group, group + 1)
+                yield GroupCounts(group, base[i], own, sums, alone)
 
-    def everywhere(self, counts: Counts) -> Counts:
-        """Return counts of ``cells`` as counts of all cells, int32, shape (cell,)."""
+    def everywhere(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """Return counts or sums of ``cells`` as those of all cells, shape (cell,)."""
         if len(self.cells) == self.n_cells:
             return counts
-        dense = np.zeros(self.n_cells, np.int32)
+        dense = np.zeros(self.n_cells, counts.dtype)
         dense[self.cells] = counts
         return dense
 
@@ -131,9 +154,27 @@ class GroupsWriter:
                     dim="count",
                     size=size,
                 )
+            if counted.sums is not None:
+                for name, width, size in (
+                    ("sums", chunk, self._n_groups * n_rows),
+                    ("alone", self._n_groups, self._n_groups),
+                ):
+                    arrays.new_array(
+                        self._group,
+                        name,
+                        dtype=np.float64,
+                        chunk=min(width, size or 1),
+                        dim="count",
+                        size=size,
+                    )
             for name in ("cells", "seen"):
                 array = arrays.new_array(
-                    self._group, name, dtype=np.int64, chunk=width, dim="row", size=n_rows
+                    self._group,
+                    name,
+                    dtype=np.int64,
+                    chunk=max(n_rows, 1),
+                    dim="row",
+                    size=n_rows,
                 )
                 array[:] = getattr(counted, name)
             n_epochs = len(counted.frame.days)
@@ -149,6 +190,10 @@ class GroupsWriter:
         for name, values in (("base", counted.base), ("stand_in", counted.stand_in)):
             group: Any = self._group[name]
             group[span] = values.astype(group.dtype).ravel()
+        if counted.sums is not None:
+            weighed: Any = self._group
+            weighed["sums"][span] = counted.sums.ravel()
+            weighed["alone"][first : first + len(counted.base)] = counted.alone
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, CellCoordinates, Counts, Ints, Traces
+from clusterscale.contracts import Bounds, CellCoordinates, Counts, Ints, Traces, Values
 from clusterscale.cube.blocks import Source, ranges, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError, PoolError
@@ -78,6 +78,10 @@ class GroupContributions:
         Largest change of the counts by one privacy unit of any of them.
     frame
         Coordinates of the cells.
+    sums
+        float64, the shape of ``base``: sums of weights instead of counts; None if users have none.
+    alone
+        float64, shape (group,): weight of the stand-in, 0 if it is not among these users.
     """
 
     cells: Ints
@@ -87,6 +91,8 @@ class GroupContributions:
     bounds: Bounds
     frame: CellCoordinates
     n_cells: int
+    sums: Values | None
+    alone: Values
 
 
 class Memberships(NamedTuple):
@@ -139,6 +145,9 @@ def count(task: CountTask) -> GroupContributions:
         rows[counted.cells] = np.arange(len(counted.cells), dtype=np.int32)
         events = block.traces.offsets, block.traces.cells, block.traces.idle_epochs
         _count(events, rows, members, counted.base, counted.stand_in, counted.seen)
+        weights = block.traces.weights
+        if weights is not None and counted.sums is not None:
+            _weigh(events, rows, members, weights, counted.sums, counted.alone)
         total = counted if total is None else combine(total, counted)
     if total is None:
         raise InputError(f"there are no users from {task.start} to {task.stop} to count")
@@ -152,14 +161,25 @@ def combine(one: GroupContributions, other: GroupContributions) -> GroupContribu
     cells = np.flatnonzero(visited)
     base = np.zeros((len(one.base), len(cells)), np.int32)
     stand_in, seen = np.zeros(base.shape, np.uint8), np.zeros(len(cells), np.int64)
+    sums = None if one.sums is None else np.zeros(base.shape)
     for part in (one, other):
         at = np.searchsorted(cells, part.cells)
         seen[at] += part.seen
         for group in range(len(base)):  # all at once would take a third copy
             base[group, at] += part.base[group]
             stand_in[group, at] += part.stand_in[group]
-    bounds = merge_bounds(one.bounds, other.bounds)
-    return replace(one, cells=cells, base=base, stand_in=stand_in, seen=seen, bounds=bounds)
+            if sums is not None and part.sums is not None:
+                sums[group, at] += part.sums[group]
+    return replace(
+        one,
+        cells=cells,
+        base=base,
+        stand_in=stand_in,
+        seen=seen,
+        bounds=merge_bounds(one.bounds, other.bounds),
+        sums=sums,
+        alone=one.alone + other.alone,
+    )
 
 
 def _zeros(
@@ -172,7 +192,9 @@ def _zeros(
     cells = np.flatnonzero(visited)
     shape = (n_groups, len(cells))
     empty = np.zeros(shape, np.int32), np.zeros(shape, np.uint8), np.zeros(len(cells), np.int64)
-    return GroupContributions(cells, *empty, bounds, frame, traces.n_cells)
+    sums = None if traces.weights is None else np.zeros(shape)
+    alone = np.zeros(n_groups)
+    return GroupContributions(cells, *empty, bounds, frame, traces.n_cells, sums, alone)
 
 
 @kernel
@@ -205,3 +227,27 @@ def _count(
                     else:
                         base[group, row] += np.int32(1)
             at += 1
+
+
+@kernel
+def _weigh(
+    traces: tuple[Ints, Ints, NDArray[np.bool_]],
+    rows: NDArray[np.int32],
+    members: Memberships,
+    weights: Values,
+    sums: Values,
+    alone: Values,
+) -> None:
+    """Add the weight of every member to the sums of its groups, or to the stand-ins' weights."""
+    offsets, cells, idle = traces
+    users, groups, is_stand_in = members
+    nowhere = len(rows) - idle.shape[1]
+    for i in range(len(users)):
+        user, group = users[i], groups[i]
+        if is_stand_in[i]:
+            alone[group] += weights[user]
+            continue
+        for cell in cells[offsets[user] : offsets[user + 1]]:
+            sums[group, rows[cell]] += weights[user]
+        for epoch in np.flatnonzero(idle[user]):
+            sums[group, rows[nowhere + epoch]] += weights[user]

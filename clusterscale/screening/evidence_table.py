@@ -22,7 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
+from clusterscale.contracts import (
+    NO_NOISE,
+    CellScore,
+    Counts,
+    Mechanism,
+    Values,
+    release_counts,
+)
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.screening.base_groups import BaseGroups
 from clusterscale.seeds import stream
@@ -84,15 +91,18 @@ def table_bytes(n_rows: int, n_groups: int, n_attacks: int) -> int:
     return 4 * n_groups * n_rows * (2 * n_attacks + 3)
 
 
-def publish(base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str) -> PublishedGroups:
+def publish(
+    base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str, weight: float
+) -> PublishedGroups:
     """Return releases of groups; each group has its own noise stream.
 
-    ``mechanism`` is bound; ``key`` is the id of the unbound one. ``present`` is meaningless if one
-    count affects more than its cell.
+    ``mechanism`` is bound; ``key`` is the id of the unbound one; ``weight`` is that of the user who
+    is present. ``present`` is meaningless if one count affects more than its cell.
     """
     shape = (len(groups), len(base.cells))
     releases = PublishedGroups(*(np.empty(shape, np.float32) for _ in range(3)))
-    for group, counts, stand_in in base.counts(groups):
+    for of_group in base.counts(groups):
+        group, counts, stand_in, sums, _ = of_group
         path, i = (base, mechanism, key, group), group - groups.start
         if (noise := _noise(*path)) is not None:  # drawn once for all three
             for name, some in (("absent", 0), ("present", 1), ("stand_in", stand_in)):
@@ -100,9 +110,9 @@ def publish(base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str) 
                 mechanism.finish(values, base.setting.group_size)  # type: ignore[attr-defined]
                 getattr(releases, name)[i] = values
             continue
-        releases.absent[i] = _release(*path, "nobody", counts)
-        releases.present[i] = _release(*path, "present", counts, more=1)
-        releases.stand_in[i] = _release(*path, "stand-in", counts + stand_in)
+        releases.absent[i] = _release(*path, "nobody", counts, sums)
+        releases.present[i] = _release(*path, "present", counts, sums, more=1, weight=weight)
+        releases.stand_in[i] = _release(*path, "stand-in", *of_group.of_all)
     return releases
 
 
@@ -114,8 +124,9 @@ def moments(
     The parameters are those of :func:`publish`.
     """
     total, squares = np.zeros(len(base.cells)), np.zeros(len(base.cells))
-    for group, counts, stand_in in base.counts(groups):
-        values = _release(base, mechanism, key, group, "stand-in", counts + stand_in)
+    for of_group in base.counts(groups):
+        path = base, mechanism, key, of_group.group, "stand-in"
+        values = _release(*path, *of_group.of_all)
         total += values
         squares += np.square(values, dtype=np.float64)
     mean = total / len(groups)
@@ -137,9 +148,14 @@ def _release(
     group: int,
     use: str,
     counts: Counts,
+    sums: Values | None,
     more: int = 0,
+    weight: float = 0.0,
 ) -> Singles:
-    """Return one release of one group with ``more`` visits in every cell, shape (row,)."""
+    """Return one release of one group with ``more`` visits in every cell, shape (row,).
+
+    ``weight`` is added to the ``sums`` of weights in every cell.
+    """
     if mechanism.noise == NO_NOISE:
         return (counts + more).astype(np.float32)
     path = ("screen noise", *base.setting.path, key, group)
@@ -147,17 +163,25 @@ def _release(
     values = base.everywhere(counts)
     if more:
         values = values + more
-    released = mechanism.release(
-        values.reshape(1, *base.shape), group_size=base.setting.group_size, rng=rng
-    )
+    shape, size = (1, *base.shape), base.setting.group_size
+    weighed = None if sums is None else (base.everywhere(sums) + weight).reshape(shape)
+    released = release_counts(mechanism, values.reshape(shape), weighed, group_size=size, rng=rng)
     return released.ravel()[base.cells].astype(np.float32)
 
 
-def tabulate(published: PublishedGroups, rules: list[CellScore], base: BaseGroups) -> EvidenceTable:
-    """Return the evidence of releases in the visited cells, by the rule of every attack."""
+def tabulate(
+    published: PublishedGroups,
+    rules: list[CellScore],
+    base: BaseGroups,
+    weights: tuple[float, float],
+) -> EvidenceTable:
+    """Return the evidence of releases in the visited cells, by the rule of every attack.
+
+    ``weights`` are that of the user, and the mean of the others; 1 if users have none.
+    """
     n_groups, n_rows = len(published.absent), len(base.cells)
-    size = base.setting.group_size
-    usual = np.rint((size - 1) * base.mean_trace)[None, :]
+    size, (weight, mean_weight) = base.setting.group_size, weights
+    usual = np.rint((size - 1) * base.mean_trace)[None, :] * mean_weight
     terms = np.empty((n_rows, len(rules), 2, n_groups), np.float32)
     start, shift = np.zeros((len(rules), 2, n_groups)), np.empty((n_rows, len(rules)))
     for first in range(0, n_rows, _CELLS):
@@ -167,7 +191,7 @@ def tabulate(published: PublishedGroups, rules: list[CellScore], base: BaseGroup
             for values in (published.absent, published.present, published.stand_in)
         )
         off = np.concatenate([absent, stand_in, usual[:, some]])
-        on = np.concatenate([present, stand_in, usual[:, some] + 1])
+        on = np.concatenate([present, stand_in, usual[:, some] + weight])
         for attack, rule in enumerate(rules):
             away = np.maximum(rule.cell_evidence(off, some, here=False), LOG_ZERO)
             change = np.maximum(rule.cell_evidence(on, some, here=True), LOG_ZERO) - away

@@ -54,8 +54,8 @@ def check(screen: Screen, cube: TraceCube) -> None:
     Raises
     ------
     ConfigError
-        If a mechanism can use all counts at once, or publishes sums of weights; the message names
-        the keys.
+        If a mechanism can use all counts at once, or publishes sums of weights that a cube does not
+        have, or of series; the message names the keys.
     PoolError
         If the cube has too few users for the groups.
     """
@@ -67,10 +67,16 @@ def check(screen: Screen, cube: TraceCube) -> None:
         if mechanism.noise_scope == "release"
     ]
     faults += [
-        f"mechanisms.{i}: {mechanism.label} publishes sums of weights, which a screen does not "
-        "score: leave it out, expand by a number, or audit chosen targets"
+        f"mechanisms.{i}: {mechanism.label} publishes sums of weights of whole series, which a "
+        "screen does not score: leave it out, expand by a number, or audit chosen targets"
         for i, mechanism in enumerate(screen.mechanisms)
-        if mechanism.uses_weights
+        if mechanism.uses_weights and mechanism.noise_scope == "series"
+    ]
+    faults += [
+        f"mechanisms.{i}: {mechanism.label} publishes sums of weights, which the cube does not "
+        "have: ingest it with a table of weights, or expand by a number"
+        for i, mechanism in enumerate(screen.mechanisms)
+        if mechanism.uses_weights and cube.weights is None
     ]
     for size in screen.group_sizes:
         check_groups(cube.n_users, size, screen.plan.groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.contracts import CellScore, Counts, Ints, Mechanism, Reference, Traces
 from clusterscale.cube import pick
-from clusterscale.cube.blocks import Source, read_block
+from clusterscale.cube.blocks import Source, open_source, read_block
 from clusterscale.screening.base_groups import BaseGroups, open_groups
 from clusterscale.screening.counting import members_within
 from clusterscale.screening.evidence_table import (
@@ -25,6 +25,7 @@ from clusterscale.screening.evidence_table import (
 )
 from clusterscale.screening.kernels import gather, rank_targets
 from clusterscale.screening.plan import ScreenPlan, ScreenSetting
+from clusterscale.screening.weight_classes import users_by_weight
 from clusterscale.seeds import stream
 
 __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
@@ -91,7 +92,10 @@ def score(task: ScreenTask) -> Scored:
         shape = (len(STATISTICS), traces.n_users, len(task.mechanisms), len(task.plan.attacks))
         numbers = np.empty(shape, np.float32)
         for i, mechanism in enumerate(task.mechanisms):
-            numbers[:, :, i] = _score(task, base, mechanism, traces, apart)
+            for weight, users in users_by_weight(task.source, mechanism, traces):
+                some = pick(traces, users) if len(users) < traces.n_users else traces
+                where = slice(None), users, i
+                numbers[where] = _score(task, base, mechanism, some, users, apart[users], weight)
     return Scored(numbers, apart.sum(axis=1, dtype=np.int16))
 
 
@@ -109,9 +113,14 @@ def _score(
     base: BaseGroups,
     mechanism: Mechanism,
     traces: Traces,
+    users: Ints,
     apart: Flags,
+    weight: float,
 ) -> Singles:
-    """Return the statistics of one mechanism, shape (statistic, user, attack)."""
+    """Return the statistics of one mechanism, shape (statistic, user, attack).
+
+    ``users``: positions of these users in the task; ``weight``: theirs.
+    """
     n_attacks, n_groups = len(task.plan.attacks), len(task.groups)
     z = float(scipy.special.ndtri((1 + CONFIDENCE) / 2))
     statistics = np.empty((len(STATISTICS), traces.n_users, n_attacks), np.float32)
@@ -124,8 +133,9 @@ def _score(
         sums = np.empty((some.stop - first, n_attacks, 2, n_groups), np.float32)
         start = np.empty((n_attacks, 2, n_groups))
         for groups in slices:
-            prepared = _prepare(task, base, mechanism, groups)
-            sums[..., groups.start : groups.stop] = _sum(task, base, prepared, traces, some)
+            prepared = _prepare(task, base, mechanism, groups, weight)
+            where = (..., slice(groups.start, groups.stop))
+            sums[where] = _sum(task, base, prepared, traces, some, users)
             start[..., groups.start : groups.stop] = prepared.table.start
         start -= start.mean(axis=(1, 2), keepdims=True)
         rank_targets(sums, start, apart[some], z, statistics[:, some])
@@ -162,21 +172,26 @@ class _Prepared:
 _CACHE: OrderedDict[Hashable, _Prepared] = OrderedDict()
 
 
-def _prepare(task: ScreenTask, base: BaseGroups, mechanism: Mechanism, groups: range) -> _Prepared:
+def _prepare(
+    task: ScreenTask, base: BaseGroups, mechanism: Mechanism, groups: range, weight: float
+) -> _Prepared:
     """Return the evidence for scoring, from the cache of this process if possible."""
-    key = (task.base, task.setting, task.source, mechanism, task.plan, groups)
+    key = (task.base, task.setting, task.source, mechanism, task.plan, groups, weight)
     if key in _CACHE:
         _CACHE.move_to_end(key)
         return _CACHE[key]
     while len(_CACHE) >= task.kept:
         _CACHE.popitem(last=False)
     bound, name = mechanism.bind(base.bounds), mechanism.id
+    mean_weight = open_source(task.source).mean_weight if mechanism.uses_weights else 1.0
     reference = _build_reference(task, base, bound, name)
+    reference = replace(reference, weights=(weight, mean_weight))
     rules = [attack.cell_score(reference) for attack in task.plan.attacks]
-    published = publish(base, bound, groups, key=name)
+    published = publish(base, bound, groups, key=name, weight=weight)
     by_series = mechanism.noise_scope == "series"
     series = _weigh_series(base, published, rules, groups) if by_series else None
-    _CACHE[key] = _Prepared(bound, name, rules, tabulate(published, rules, base), series)
+    table = tabulate(published, rules, base, reference.weights)
+    _CACHE[key] = _Prepared(bound, name, rules, table, series)
     return _CACHE[key]
 
 
@@ -196,7 +211,12 @@ def _build_reference(
 
 
 def _sum(
-    task: ScreenTask, base: BaseGroups, prepared: _Prepared, traces: Traces, some: slice
+    task: ScreenTask,
+    base: BaseGroups,
+    prepared: _Prepared,
+    traces: Traces,
+    some: slice,
+    users: Ints,
 ) -> Singles:
     """Return the evidence of some users' own cells, shape (user, attack, side, group)."""
     terms = prepared.table.terms
@@ -207,7 +227,7 @@ def _sum(
     if prepared.series is not None:
         for i, user in enumerate(range(some.start, some.stop)):
             cells = traces.trace(user).astype(np.int64)
-            index = task.start + user
+            index = task.start + int(users[user])
             sums[i, :, 0] = _join_series(base, prepared, prepared.series, cells, index)
     return sums
 
@@ -216,7 +236,7 @@ def _weigh_series(
     base: BaseGroups, published: PublishedGroups, rules: list[CellScore], groups: range
 ) -> _SeriesEvidence:
     """Return the evidence of each published series by every attack's rule, in visited cells."""
-    counts = np.stack([base.everywhere(some) for _, some, _ in base.counts(groups)])
+    counts = np.stack([base.everywhere(some.counts) for some in base.counts(groups)])
     n_rois, n_epochs = base.shape
     away = np.zeros((len(rules), len(groups), n_rois))
     rois, first = np.unique(base.cells // n_epochs, return_index=True)

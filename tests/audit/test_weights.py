@@ -268,13 +268,10 @@ def test_a_passive_adversary_is_refused(cubes):
     assert f"priors.0: {label} trains on groups without weights, but mechanisms.1 publishes" in text
 
 
-def test_screens_and_recoveries_of_weights_are_refused(cubes, tmp_path):
-    chosen = plan(mechanisms=[WEIGHED], targets={"most_exposed": 2})
-    assert "mechanisms.0: expand(factor='weights') publishes sums of weights, which a screen" in (
-        refusal(cubes["some"], chosen)
-    )
-    with pytest.raises(ConfigError, match="which a screen does not score"):
-        screen(plan(mechanisms=[WEIGHED]), cubes["some"], tmp_path / "s", SerialExecutor())
+def test_everyone_is_screened_by_their_weights_but_not_recovered(cubes, tmp_path):
+    plan(mechanisms=[WEIGHED], targets={"most_exposed": 2}).check(cubes["some"])
+    found = screen(plan(mechanisms=[WEIGHED]), cubes["some"], tmp_path / "s", SerialExecutor())
+    assert np.isfinite(found.auc.values).all()
     recovery = RecoveryPlan(observed=24, epochs=24, priors=[{"name": "freq_roi"}],
                             mechanisms=[WEIGHED])  # fmt: skip
     assert refusal(cubes["some"], recovery).startswith(
