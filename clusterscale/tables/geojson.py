@@ -1,8 +1,9 @@
-"""Zones as GeoJSON features, whose properties have the values."""
+"""Zones with their values: features of GeoJSON, or rows of GeoParquet."""
 
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -11,6 +12,8 @@ from pydantic import model_validator
 
 from clusterscale import storage
 from clusterscale.errors import InputError, SourceError
+from clusterscale.ingest.sources import File
+from clusterscale.ingest.tables import open_parquet
 from clusterscale.tables.beside import describe
 from clusterscale.tables.content import RawRelease
 from clusterscale.tables.metadata import read_metadata
@@ -24,15 +27,16 @@ _NOTES = "clusterscale"
 
 
 class GeoJsonTable(TextTable):
-    """A GeoJSON FeatureCollection (RFC 7946) of zones; their geometry is not used.
+    """A GeoJSON FeatureCollection (RFC 7946) or GeoParquet file of zones; geometry is not used.
 
     Each feature is a zone whose properties are named by times; or, if ``time`` is set, a zone at
-    one time. Other properties are ignored.
+    one time. Other properties are ignored. Rows of GeoParquet are features, and columns their
+    properties.
 
     Attributes
     ----------
     place
-        Property with the name of the zone, or ``id``, the member of the feature.
+        Property with the name of the zone, or ``id``, the member of the feature or the column.
     time
         Property with the time, e.g. ``datetime``; by default properties are named by times.
     count
@@ -47,7 +51,7 @@ class GeoJsonTable(TextTable):
     count: str | None = None
     absent: Literal["zero", "hidden"] | None = None
 
-    accepts: ClassVar[str] = "a GeoJSON FeatureCollection"
+    accepts: ClassVar[str] = "a GeoJSON FeatureCollection, or GeoParquet"
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -107,6 +111,8 @@ class GeoJsonTable(TextTable):
 
     def _load(self, uri: str) -> dict[str, Any]:
         content = storage.read_file(uri)
+        if content.startswith(b"PAR1"):
+            return _features(uri)
         try:
             collection = json.loads(content)
         except (ValueError, RecursionError):
@@ -151,8 +157,35 @@ class GeoJsonTable(TextTable):
         return True
 
 
+def _features(uri: str) -> dict[str, Any]:
+    """Return the rows of a Parquet file as features, without columns of geometries."""
+    with open_parquet(File(uri, uri, 0)) as file:
+        table = file.read()
+    plain = [
+        field.name
+        for field in table.schema
+        if not (pa.types.is_binary(field.type) or pa.types.is_nested(field.type))
+    ]
+    rows = table.select(plain).to_pylist()
+    if not rows:
+        raise SourceError(f"{uri} has no rows")
+    notes = (table.schema.metadata or {}).get(_NOTES.encode(), b"{}")
+    try:
+        described = json.loads(notes)
+    except (ValueError, RecursionError):
+        raise SourceError(f"{uri}: {_NOTES} in its metadata is not JSON") from None
+    return {
+        "features": [{"id": row.get("id"), "properties": row} for row in rows],
+        _NOTES: described,
+    }
+
+
 def _text(value: object) -> str | None:
-    """Return a JSON value as text; numbers in full."""
+    """Return a value as text; numbers in full, times as in ISO 8601."""
+    if isinstance(value, datetime):
+        return value.isoformat()
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, float) and value != value:
+        return None
     return repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else "?"

@@ -12,7 +12,7 @@ ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _FORMATS = {
     "long": (".csv", ".tsv", ".txt", ".parquet", ".parq", ".pq"),
-    "geojson": (".geojson", ".json"),
+    "geojson": (".geojson", ".json", ".geoparquet"),
 }
 
 

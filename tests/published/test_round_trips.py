@@ -1,12 +1,14 @@
 """What is written in a format is read back the same: names, times, hidden cells, every digit."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
-from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata, create
+from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata, create, read_table
 
 FORMATS = [
     (create("arrays"), "week.zarr"),
@@ -129,3 +131,30 @@ def test_short_codes_of_inspire_are_read_as_long_ones(tmp_path):
     trips.write(str(tmp_path / "trips.csv"), RawRelease(values[:1], pair, epochs))
     found = trips.read(str(tmp_path / "trips.csv"))
     assert found.rois == (f"{long.format(7)} → {long.format(8)}",)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_zones_of_geoparquet_are_read(wide, tmp_path):
+    hours = np.datetime64("2026-03-02T08:00:00") + np.arange(2) * np.timedelta64(1, "h")
+    zones = {"zone": ["a", "b"], "geometry": [b"\x01", b"\x01"], "area": [1.5, 2.5]}
+    if wide:
+        columns = zones | {f"{hour}Z": [float(i), None] for i, hour in enumerate(hours)}
+        form = create("geojson", place="zone")
+    else:
+        columns = {key: [value for value in zones[key] for _ in hours] for key in zones}
+        columns |= {"at": pa.array(np.tile(hours, 2), pa.timestamp("us", "UTC"))}
+        columns |= {"people": [0.0, 1.0, None, None]}
+        form = create("geojson", place="zone", time="at", count="people")
+    uri = str(tmp_path / "zones.parquet")
+    pq.write_table(pa.table(columns), uri)
+    found = form.read(uri)
+    assert found.rois == ("a", "b")
+    np.testing.assert_array_equal(found.values, [[0.0, 1.0], [np.nan, np.nan]])
+    assert found.epochs.tolist() == hours.astype("datetime64[s]").tolist()
+
+
+def test_a_geoparquet_file_that_is_damaged_is_refused(tmp_path):
+    uri = tmp_path / "zones.geoparquet"
+    uri.write_bytes(b"PAR1 and nothing else PAR1")
+    with pytest.raises(InputError, match=r"zones\.geoparquet"):
+        read_table(str(uri))
