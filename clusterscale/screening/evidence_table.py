@@ -18,6 +18,7 @@ the cost of scoring a user is proportional to the user's events.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +117,7 @@ def publish(
     return releases
 
 
+@lru_cache(maxsize=1)  # users of other weights come next
 def moments(
     base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str
 ) -> tuple[Floats, Floats]:

@@ -32,7 +32,7 @@ def test_tables_are_those_that_the_package_ptable_publishes():
 
 
 @given(st.integers(1, 8), st.floats(0.05, 12), st.integers(0, 3))
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_a_table_satisfies_its_constraints(deviation, variance, blocked):
     fields = {"deviation": deviation, "variance": variance, "blocked": blocked}
     least = max((c * (blocked + 1 - c) for c in range(1, blocked + 1)), default=0)
