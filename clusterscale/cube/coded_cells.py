@@ -209,14 +209,14 @@ class InspireGrid:
         corners = np.stack(self._cells.numbers(), axis=1) * self.metres
         names = tuple(_name(self.metres, *corner) for corner in corners.tolist())
         y, x = self._cells.centres()
-        lon, lat = _projection().transform(x, y, direction="INVERSE")
+        lon, lat = _project(x, y, "INVERSE")
         return Regions(names, lat, lon)
 
     def locate(self, lat: Floats, lon: Floats) -> Index:
         """Return the cell of each position, −1 if it is not one of those that cover the box."""
         known = on_earth(lat, lon)
         index = np.full(lat.shape, -1, np.int32)
-        x, y = _projection().transform(lon[known], lat[known])
+        x, y = _project(lon[known], lat[known], "FORWARD")
         index[known] = self._cells.locate(y, x)
         return index
 
@@ -237,13 +237,12 @@ def inspire_code(code: str) -> str:
     Parameters
     ----------
     code
-        A long code, such as ``CRS3035RES1000mN2689000E4337000``, or a short one, such as
-        ``1kmN2689E4337``; either may follow a country, as in ``DE_1kmN2689E4337``.
+        A long or a short code, such as ``1kmN2689E4337``, which may follow a country and ``_``.
 
     Returns
     -------
     str
-        The long code, without the country.
+        The long code without a country, such as ``CRS3035RES1000mN2689000E4337000``.
 
     Raises
     ------
@@ -286,6 +285,13 @@ def _encode(row: NDArray[np.int64], column: NDArray[np.int64], precision: int) -
         code |= (axis >> bit // 2 & 1) << bit
     digits = code[:, None] >> np.arange(n_bits - 5, -1, -5) & 31
     return [str(name) for name in _BASE32[digits].view(f"U{precision}")[:, 0].tolist()]
+
+
+def _project(x: Floats, y: Floats, direction: str) -> tuple[Floats, Floats]:
+    """Return projected positions; the first is repeated, since pyproj takes one for a number."""
+    one, other = (np.append(values, values[:1]) for values in (x, y))
+    one, other = _projection().transform(one, other, direction=direction)
+    return one[: len(x)], other[: len(x)]
 
 
 @lru_cache(maxsize=1)
