@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.cube.inspire_codes import INSPIRE_SIZES, inspire_name
 from clusterscale.cube.regions import (
     Box,
     Floats,
@@ -21,16 +21,10 @@ from clusterscale.cube.regions import (
 )
 from clusterscale.errors import InputError, PackageError
 
-__all__ = ["Geohash", "InspireGrid", "geohash_degrees", "inspire_code"]
+__all__ = ["Geohash", "InspireGrid", "geohash_degrees"]
 
 _BASE32 = np.array(list("0123456789bcdefghjkmnpqrstuvwxyz"))
-_SIZES = (100, 200, 250, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 _EUROPE = Box(24.6, -33.0, 84.73, 44.83)  # of the area of use of EPSG:3035, where E and N are > 0
-_CODE = re.compile(
-    r"(?:[A-Z]{2}_)?(?:CRS3035RES(?P<metres>\d{1,6})m|(?P<size>\d{1,3})(?P<unit>k?m))"
-    r"N(?P<north>\d{1,7})E(?P<east>\d{1,7})",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +163,8 @@ class InspireGrid:
     _cells: _Cells = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.metres not in _SIZES:
-            sizes = ", ".join(map(str, _SIZES))
+        if self.metres not in INSPIRE_SIZES:
+            sizes = ", ".join(map(str, INSPIRE_SIZES))
             raise InputError(f"inspire width {self.metres} m is not one of {sizes}")
         box = self.box
         if not (
@@ -207,7 +201,7 @@ class InspireGrid:
     def regions(self) -> Regions:
         """One region per cell, such as ``CRS3035RES1000mN2689000E4337000``, at its centre."""
         corners = np.stack(self._cells.numbers(), axis=1) * self.metres
-        names = tuple(_name(self.metres, *corner) for corner in corners.tolist())
+        names = tuple(inspire_name(self.metres, *corner) for corner in corners.tolist())
         y, x = self._cells.centres()
         lon, lat = _project(x, y, "INVERSE")
         return Regions(names, lat, lon)
@@ -229,44 +223,6 @@ def geohash_degrees(precision: int) -> tuple[float, float]:
     """Return the height and the width in degrees of geohash cells."""
     n_bits = 5 * precision // 2
     return 180 / 2**n_bits, 360 / 2 ** (5 * precision - n_bits)
-
-
-def inspire_code(code: str) -> str:
-    """Return the code of an INSPIRE cell in its long form.
-
-    Parameters
-    ----------
-    code
-        A long or a short code, such as ``1kmN2689E4337``, which may follow a country and ``_``.
-
-    Returns
-    -------
-    str
-        The long code without a country, such as ``CRS3035RES1000mN2689000E4337000``.
-
-    Raises
-    ------
-    InputError
-        If it is no such code.
-    """
-    if found := _CODE.fullmatch(code):
-        north, east = int(found["north"]), int(found["east"])
-        if found["metres"]:
-            metres, unit = int(found["metres"]), 1
-        else:
-            metres = int(found["size"]) * (1000 if found["unit"] == "km" else 1)
-            # Short codes leave out as many digits as the width has zeros at its end.
-            unit = 10 ** (len(str(metres)) - len(str(metres).rstrip("0")))
-        if metres in _SIZES and north * unit % metres == 0 == east * unit % metres:
-            return _name(metres, north * unit, east * unit)
-    raise InputError(
-        f"{code!r} is not the code of an INSPIRE cell, such as CRS3035RES1000mN2689000E4337000 or "
-        "1kmN2689E4337"
-    )
-
-
-def _name(metres: int, north: int, east: int) -> str:
-    return f"CRS3035RES{metres}mN{north}E{east}"
 
 
 def _floor(values: Floats, step: float) -> Floats:
