@@ -48,18 +48,24 @@ class Subtraction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TablePair:
-    """Two tables, and the columns of each that cover the same epochs."""
+    """Two tables, and the columns of each that cover the same epochs.
+
+    ``n_shared`` is the number of cells published in both.
+    """
 
     table: PublishedTable
     other: PublishedTable
     here: slice
     there: slice
+    n_shared: int = field(init=False)
     _intervals: tuple[CountIntervals | None, CountIntervals | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find out once which counts the values of the larger and of the smaller table have."""
+        """Find out once what both tables have, and which counts the values of each have."""
         intervals = count_intervals(self.larger), count_intervals(self.smaller)
         object.__setattr__(self, "_intervals", intervals)
+        n_shared = sum(int(np.count_nonzero(~np.isnan(some))) for some in self._differences())
+        object.__setattr__(self, "n_shared", n_shared)
 
     @property
     def tables(self) -> tuple[PublishedTable, PublishedTable]:
@@ -87,11 +93,6 @@ class TablePair:
         if any(np.nan_to_num(difference).any() for difference in self._differences()):
             return False
         return self.n_shared > 0
-
-    @property
-    def n_shared(self) -> int:
-        """Number of cells published in both tables."""
-        return sum(int(np.count_nonzero(~np.isnan(some))) for some in self._differences())
 
     @property
     def noiseless(self) -> bool:

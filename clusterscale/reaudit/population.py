@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.audit import AuditPlan, AuditTemplate
-from clusterscale.contracts import Bounds, Ints, Traces, hash_of
+from clusterscale.contracts import Bounds, Ints, hash_of
 from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import NULL_ROI, Regions
@@ -176,26 +177,27 @@ def _write(
     with new_cube(
         uri, cube.regions, cube.calendar, provenance=about, pseudonyms=True, force=True
     ) as writer:
-        for first, traces in _blocks(cube, release):
-            users = np.arange(first, first + traces.n_held)
+        for part in _parts(cube):
+            names, traces = cube.pseudonyms(np.arange(*part)), cube.block(*part, release.span)
             cells = _place(traces.cells, release, cube)
-            writer.append(cube.pseudonyms(users).tolist(), np.diff(traces.offsets), cells)
+            writer.append(names.tolist(), np.diff(traces.offsets), cells)
         for first in range(0, n_people - n_known, _BLOCK):
             n_some = min(_BLOCK, n_people - n_known - first)
             rng = stream(seed, "simulated people", release.content, first)
             sizes, cells = simulate_people(n_some, occupancy, spread, rng=rng)
-            names = [f"simulated {first + i}" for i in range(n_some)]
-            writer.append(names, sizes, _place(cells, release, cube))
-        if cube.weights is not None and n_known:  # simulated people have those of known ones
+            simulated = [f"simulated {first + i}" for i in range(n_some)]
+            writer.append(simulated, sizes, _place(cells, release, cube))
+        weights = cube.weights
+        if weights is not None and n_known:  # simulated people have those of known ones
             rng = stream(seed, "simulated weights", release.content)
-            others = rng.choice(cube.weights, n_people - n_known)
-            writer.weigh(np.concatenate([cube.weights, others]))
+            others = rng.choice(weights, n_people - n_known)
+            writer.weigh(np.concatenate([weights, others]))
 
 
-def _blocks(cube: TraceCube, release: ResolvedRelease) -> Iterator[tuple[int, Traces]]:
-    """Yield the traces of known people over the release, and the row of the first of them."""
-    for start in range(0, cube.n_users, _BLOCK):
-        yield start, cube.block(start, min(start + _BLOCK, cube.n_users), release.span)
+def _parts(cube: TraceCube) -> Iterator[Range]:
+    """Yield the ranges in which known people are read."""
+    if cube.n_users:
+        yield from ranges(0, cube.n_users, block_size(cube))
 
 
 def _place(cells: Ints, release: ResolvedRelease, cube: TraceCube) -> Ints:
@@ -207,13 +209,13 @@ def _place(cells: Ints, release: ResolvedRelease, cube: TraceCube) -> Ints:
 def _summarise(cube: TraceCube, release: ResolvedRelease, seed: int) -> tuple[Bounds, Ints]:
     """Return the largest contributions and the numbers of visits of known people."""
     source = TraceSource.of(cube, (release.span,), null_roi=release.null_roi, seed=seed)
-    steps = release.mechanism.trace_steps
+    raw, steps = (), release.mechanism.trace_steps
     bounds = Bounds(1 + release.null_roi, 1, 1, 1, 1, release.null_roi)
     n_visits = [np.zeros(0, np.int64)]
-    for first, traces in _blocks(cube, release):
-        part = load_settings(source, [steps], (first, first + traces.n_held))[steps]
-        bounds = merge_bounds(bounds, part.bounds)
-        n_visits.append(np.diff(traces.offsets))
+    for part in _parts(cube):
+        read = load_settings(source, {raw, steps}, part)
+        bounds = merge_bounds(bounds, read[steps].bounds)
+        n_visits.append(np.diff(read[raw].traces.offsets))
     return bounds, np.concatenate(n_visits)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError
@@ -76,7 +77,7 @@ def check(screen: Screen, cube: TraceCube) -> None:
         f"mechanisms.{i}: {mechanism.label} publishes sums of weights, which the cube does not "
         "have: ingest it with a table of weights, or expand by a number"
         for i, mechanism in enumerate(screen.mechanisms)
-        if mechanism.uses_weights and cube.weights is None
+        if mechanism.uses_weights and WEIGHTS not in cube.attributes
     ]
     for size in screen.group_sizes:
         check_groups(cube.n_users, size, screen.plan.groups)

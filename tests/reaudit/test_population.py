@@ -14,7 +14,7 @@ from oracles.releases import dataset, write
 from oracles.verdicts import FOUND
 
 from clusterscale.audit import AuditTemplate
-from clusterscale.cube import TraceCube
+from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
@@ -28,6 +28,7 @@ from clusterscale.reaudit import (
     ReauditPlan,
     ReleaseEntry,
     evaluate_policy,
+    population,
 )
 from clusterscale.reaudit.known_counts import KnownCounts
 from clusterscale.reaudit.known_part import KnownPart, fit_plan
@@ -134,6 +135,16 @@ def test_known_people_are_the_first_of_a_population(panel, release, tmp_path):
     a_user = content.values.sum() / 40
     assert one.cube.n_events / 80 == pytest.approx(a_user, rel=0.15)
     assert one.cube.block(12, 80, (0, SPAN[0])).offsets[-1] == 0
+
+
+def test_known_people_are_read_in_blocks(panel, release, tmp_path, monkeypatch):
+    template = AuditTemplate.model_validate(PLAN)
+    found, content = resolved(release, panel)
+    monkeypatch.setattr(population, "_BLOCK", 5)
+    whole = complete_population(str(tmp_path / "a.zarr"), found, content, panel, template)
+    monkeypatch.setattr(blocks, "_MOST_USERS", 4)
+    parts = complete_population(str(tmp_path / "b.zarr"), found, content, panel, template)
+    assert parts.cube.fingerprint == whole.cube.fingerprint
 
 
 def test_what_needs_more_traces_is_left_out(panel, cube, release):
