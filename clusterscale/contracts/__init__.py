@@ -33,6 +33,7 @@ from clusterscale.contracts.protocols import Attack, Distinguisher, GroupRequest
 from clusterscale.contracts.release import (
     NO_NOISE,
     VERDICT_LEVELS,
+    CellChange,
     CellLaw,
     Level,
     Noise,
@@ -53,7 +54,16 @@ from clusterscale.contracts.traces import (
 )
 
 __all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Attack", "Bounds", "CellCoordinates"]
-__all__ += ["CellLaw", "CellScore", "ConfigModel", "Count", "Counts", "Distinguisher", "Even"]
+__all__ += [
+    "CellChange",
+    "CellLaw",
+    "CellScore",
+    "ConfigModel",
+    "Count",
+    "Counts",
+    "Distinguisher",
+    "Even",
+]
 __all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge"]
 __all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from clusterscale.contracts.bounds import Bounds, CellCoordinates
 from clusterscale.contracts.component import Named, NamedModel
-from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, Support
+from clusterscale.contracts.release import NO_NOISE, CellChange, CellLaw, Noise, Release, Support
 from clusterscale.contracts.traces import Counts, Traces, Values
 from clusterscale.errors import ConfigError
 
@@ -130,6 +130,10 @@ class Mechanism(NamedModel):
 
     def law(self, group_size: int) -> CellLaw | None:
         """Return the output distribution of a count; None if unknown or of several counts."""
+        return None
+
+    def cell_change(self, group_size: int) -> CellChange | None:
+        """Return how one more visit changes a value; None if that follows from :meth:`law`."""
         return None
 
     def support(self, before: Support, group_size: int) -> Support:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts.traces import Counts, Ints, Values
 
 __all__ = ["NO_NOISE", "VERDICT_LEVELS", "CellLaw", "Level", "Noise", "Reason", "Release"]
-__all__ += ["Support"]
+__all__ += ["CellChange", "Support"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,31 @@ class Support:
         low = f" from {self.low:g}" if np.isfinite(self.low) else ""
         high = f" up to {self.high:g}" if np.isfinite(self.high) else ""
         return kind + low + high
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """How one more visit changes the distribution of a published value, for the worst count.
+
+    Without noise and probabilities, nothing bounds the change.
+
+    Attributes
+    ----------
+    noise
+        Noise that is added to the count; None if there is another distribution.
+    kept
+        Probability that the visit is counted, before noise is added.
+    without, inside
+        Otherwise, probabilities of the same values without and with the visit.
+    tight
+        Whether some count is changed like this, so that there is no better bound.
+    """
+
+    noise: Noise | None = None
+    kept: float = 1.0
+    without: tuple[float, ...] = ()
+    inside: tuple[float, ...] = ()
+    tight: bool = True
 
 
 class CellLaw(Protocol):

@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import Counts, NoiseScope, Positive, Support, Values
+from clusterscale.contracts import CellChange, Counts, NoiseScope, Positive, Support, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import FiniteDistribution, Law
@@ -79,6 +79,10 @@ class CellKey(BaseMechanism):
     def law(self, group_size: int) -> Law:
         """Return the output distribution of a count."""
         return FiniteDistribution(self._outcomes)
+
+    def cell_change(self, group_size: int) -> CellChange:
+        """Return no bound: who knows the keys of all others knows the perturbation without one."""
+        return CellChange()
 
     def support(self, before: Support, group_size: int) -> Support:
         """Return the whole numbers from 0 that are close enough to ``before``."""

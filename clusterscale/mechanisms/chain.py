@@ -13,6 +13,7 @@ from pydantic import Strict, model_validator
 from clusterscale.contracts import (
     NO_NOISE,
     Bounds,
+    CellChange,
     Counts,
     Guarantee,
     Noise,
@@ -25,11 +26,11 @@ from clusterscale.contracts import (
 )
 from clusterscale.mechanisms.base import MECHANISMS, STAGES, BaseMechanism, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
+from clusterscale.mechanisms.chain_weights import find_misuse, name_of, weigh
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import Expand, ShareOfTotal
-from clusterscale.mechanisms.suppression import Dominance
 
 __all__ = ["Chain"]
 
@@ -81,18 +82,18 @@ class Chain(BaseMechanism):
         for i, (before, after) in enumerate(pairwise(self.steps)):
             if STAGES.index(before.stage) > STAGES.index(after.stage):
                 raise ValueError(
-                    f"steps.{i + 1}: {_name(after)} {_STAGE_NAMES[after.stage]} and must come "
-                    f"before {_name(before)}, which {_STAGE_NAMES[before.stage]}"
+                    f"steps.{i + 1}: {name_of(after)} {_STAGE_NAMES[after.stage]} and must come "
+                    f"before {name_of(before)}, which {_STAGE_NAMES[before.stage]}"
                 )
         for stage in ("sample", "noise"):
-            several = [_name(step) for step in self.steps if step.stage == stage]
+            several = [name_of(step) for step in self.steps if step.stage == stage]
             if len(several) > 1:
                 raise ValueError(
                     f"steps: more than one {_STAGE_NAMES[stage]} ({', '.join(several)}): keep one"
                 )
-        if any(_name(step) == "exact" for step in self.steps):
+        if any(name_of(step) == "exact" for step in self.steps):
             raise ValueError("steps: exact does nothing in a chain")
-        if fault := _misuse_of_weights(self.steps):
+        if fault := find_misuse(self.steps):
             raise ValueError(f"steps: {fault}")
         return self
 
@@ -157,6 +158,23 @@ class Chain(BaseMechanism):
                 raw = isinstance(law, OutputDistribution) and law.noise == NO_NOISE
                 law = own if raw and not law.revised else None
         return law
+
+    def cell_change(self, group_size: int) -> CellChange | None:
+        """Return the change by sampling and noise; None if :meth:`law` says it.
+
+        What follows is a function of the noisy values, which cannot reveal more than they do.
+        """
+        noise, sample = self._step("noise"), self._step("sample")
+        change = None if sample is None else sample.cell_change(group_size)
+        tight = all(step.stage != "publish" for step in self.steps)
+        if noise is not None:
+            law = noise.law(group_size)
+            stated = noise.cell_change(group_size) if sample is None else None
+            if isinstance(law, OutputDistribution) and (change or self.law(group_size) is None):
+                kept = 1.0 if change is None else change.kept
+                return CellChange(law.noise, kept, tight=tight and not law.revised)
+            change, tight = stated or change, tight and stated is not None
+        return None if change is None else replace(change, tight=change.tight and tight)
 
     def support(self, before: Support, group_size: int) -> Support:
         """Return the values after all steps."""
@@ -250,7 +268,7 @@ class Chain(BaseMechanism):
             if step.stage == "trace":
                 continue
             if step.uses_weights:
-                weighed = None if sums is None else _weigh(values, counts, sums)
+                weighed = None if sums is None else weigh(values, counts, sums)
                 values = release_counts(step, values, weighed, group_size=group_size, rng=rng)
             elif isinstance(step, PostProcessing) and values is not counts:
                 step.revise(values)
@@ -266,33 +284,3 @@ class Chain(BaseMechanism):
 def _largest(step: BaseMechanism, group_size: int) -> int:
     """Return the group size for the steps after one: any, if it expands to other people."""
     return _MANY if step.uses_weights or isinstance(step, Expand) else group_size
-
-
-def _weigh(values: Values, counts: Counts, sums: Values) -> Values:
-    """Return values times the mean weight of those counted; the sums where they are the counts."""
-    means = np.divide(sums, counts, out=np.zeros(counts.shape), where=counts > 0)
-    return np.where(values == counts, sums, values * means)
-
-
-def _misuse_of_weights(steps: Steps) -> str:
-    """Return what is wrong with the steps around one that uses weights; empty if nothing is."""
-    first = next((i for i, step in enumerate(steps) if step.uses_weights), len(steps))
-    name = _name(steps[first]) if first < len(steps) else ""
-    for i, step in enumerate(steps if name else ()):
-        if step.stage == "sample":
-            return (
-                f"{_name(step)} does not say whose events it drops, so {name} cannot add up the "
-                "weights of the others: use sample_traces, or expand by a number"
-            )
-        if i > first and step.uses_weights:
-            return f"weights are used twice ({name}, {_name(step)}): keep one"
-        if i > first and isinstance(step, Dominance):
-            return (
-                f"{_name(step)} counts every contribution as one, so it must come before {name}, "
-                "which publishes sums of weights"
-            )
-    return ""
-
-
-def _name(step: Any) -> str:
-    return str(step.name)

@@ -8,6 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import (
     Bounds,
+    CellChange,
     Counts,
     Guarantee,
     PrivacyLoss,
@@ -57,6 +58,10 @@ class RandomizedResponse(AdditiveNoise):
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component for each answer."""
         return ApproximateLoss(bounds.user, 0.0, 1 - self.p)
+
+    def cell_change(self, group_size: int) -> CellChange:
+        """Return the change where all others are in the cell: one more yes is sure, not likely."""
+        return CellChange(without=(1 - self.p, self.p), inside=(0.0, 1.0))
 
     def _noisy(self, before: Support, group_size: int) -> Support:
         return Support(-group_size * self.p / (1 - self.p), float(group_size), 0.0)

@@ -8,7 +8,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from clusterscale.contracts import (
+    NO_NOISE,
     Bounds,
+    CellChange,
     CellCoordinates,
     Counts,
     NoiseScope,
@@ -66,6 +68,10 @@ class SampleEvents(BaseMechanism):
                 "ROI, which counts do not show: set null_roi: false"
             )
         return self
+
+    def cell_change(self, group_size: int) -> CellChange:
+        """Return the change of a count of 0, to which others add nothing that depends on it."""
+        return CellChange(NO_NOISE, 1 - self.remove)
 
     def support(self, before: Support, group_size: int) -> Support:
         """Return ``before``: a sample of the events can have any smaller count."""
