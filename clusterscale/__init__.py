@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         analyse,
         attack,
         audit,
+        certify,
         check,
         check_tables,
         figures,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         traits,
     )
     from clusterscale.audit import AuditPlan, open_results, run
+    from clusterscale.certify import CertifyPlan, open_certificates
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AuditPlan",
+    "CertifyPlan",
     "ClusterscaleError",
     "Gate",
     "Local",
@@ -82,12 +85,14 @@ __all__ = [
     "analyse",
     "attack",
     "audit",
+    "certify",
     "check",
     "check_tables",
     "figures",
     "gate",
     "ingest",
     "inspect",
+    "open_certificates",
     "open_recovery",
     "open_results",
     "open_screen",
@@ -106,9 +111,17 @@ __all__ = [
 ]
 __all__ += ["__version__"]
 
-_CALLABLE = ("audit", "ingest", "reaudit", "report", "traits")  # also names of subpackages
+_CALLABLE = (
+    "audit",
+    "certify",
+    "ingest",
+    "reaudit",
+    "report",
+    "traits",
+)  # also names of subpackages
 _PACKAGES = {
     "AuditPlan": "audit",
+    "CertifyPlan": "certify",
     "ClusterscaleError": "errors",
     "Gate": "api",
     "Local": "runtime",
@@ -123,6 +136,7 @@ _PACKAGES = {
     "check_tables": "api",
     "gate": "api",
     "inspect": "api",
+    "open_certificates": "certify",
     "open_recovery": "recovery",
     "open_results": "audit",
     "open_screen": "screening",

@@ -7,6 +7,7 @@ ingest          records to a cube                        the cube
 inspect         reads all of a cube                      its sizes, and statistics of users
 audit           attacks targets                          dataset, one value per case
 screen          scores every user in closed form         dataset, one row per user
+certify         bounds any adversary, for every user     dataset, one row per user
 traits          compares the most and least exposed      dataset of characteristics
 recover         infers locations from a release          dataset of errors per user
 analyse         runs an analysis of another package      its dataset
@@ -24,12 +25,22 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 ``clusterscale/guide/python.md`` has examples.
 """
 
-from clusterscale.api.analyses import analyse, audit, recover, screen, traits
+from clusterscale.api.analyses import analyse, audit, certify, recover, screen, traits
 from clusterscale.api.games import attack, play
 from clusterscale.api.records import ingest, inspect
 from clusterscale.api.releases import Gate, gate, reaudit
 from clusterscale.api.reports import report
 from clusterscale.api.tables import check, check_tables, read_table
 
-__all__ = ["Gate", "analyse", "attack", "audit", "check", "check_tables", "gate", "ingest"]
+__all__ = [
+    "Gate",
+    "analyse",
+    "attack",
+    "audit",
+    "certify",
+    "check",
+    "check_tables",
+    "gate",
+    "ingest",
+]
 __all__ += ["inspect", "play", "read_table", "reaudit", "recover", "report", "screen", "traits"]

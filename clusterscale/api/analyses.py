@@ -1,4 +1,4 @@
-"""Analyses of a cube: audit, screen, traits, recovery, and those of other packages."""
+"""Analyses of a cube: audit, screen, certificates, traits, recovery, and those of others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from clusterscale import study
 from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
+from clusterscale.certify import Certification, CertifyAnalysis, CertifyPlan
 from clusterscale.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.screening import ScreenAnalysis
 from clusterscale.study import Analysis, AnalysisPlan, Tell
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
 
-__all__ = ["analyse", "audit", "recover", "screen", "traits"]
+__all__ = ["analyse", "audit", "certify", "recover", "screen", "traits"]
 
 
 def audit(
@@ -126,6 +127,46 @@ def screen(
     check_kinds(plan=(plan, AuditPlan))
     analysis = ScreenAnalysis(plan.whole_screen)
     return _run(analysis, cube, output, executor, memory, force, progress)
+
+
+def certify(
+    plan: AuditPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None = None,
+    *,
+    how: CertifyPlan | None = None,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """State the best that any adversary can do against each user, under a plan's mechanisms.
+
+    The adversary knows everything but whether the user is inside. Targets, priors and attacks of
+    the plan are not used.
+
+    Parameters
+    ----------
+    plan, cube, output, executor, memory, force, progress
+        As for :func:`audit`; the certificates are kept in ``certify/`` below ``output``.
+    how
+        What is stated; None: the defaults of :class:`~clusterscale.CertifyPlan`.
+
+    Returns
+    -------
+    xr.Dataset
+        One row per user, read lazily; conforms to :data:`clusterscale.certify.CERTIFICATES`.
+
+    Raises
+    ------
+    InputError, ConfigError, ExistsError
+        As :func:`audit`.
+    """
+    check_kinds(plan=(plan, AuditPlan))
+    made = Certification.of(
+        plan.seed, plan.null_roi, plan.periods, plan.group_sizes, plan.mechanisms, how
+    )
+    return _run(CertifyAnalysis(made), cube, output, executor, memory, force, progress)
 
 
 def traits(

@@ -4,7 +4,18 @@ An attack that fails proves nothing. A certificate bounds all attacks: the adver
 everything but whether the person is inside.
 """
 
+from clusterscale.certify.analysis import CertifyAnalysis
 from clusterscale.certify.basis import Visits
-from clusterscale.certify.ceiling import Ceiling, ceiling, compose
+from clusterscale.certify.ceiling import Ceiling, against, ceiling, compose
+from clusterscale.certify.plan import ALL_PERIODS, Certification, CertifyPlan
+from clusterscale.certify.results import CERTIFICATES, CERTIFICATES_FORMAT, open_certificates
 
-__all__ = ["Ceiling", "Visits", "ceiling", "compose"]
+__all__ = [
+    "ALL_PERIODS",
+    "CERTIFICATES",
+    "CERTIFICATES_FORMAT",
+    "Ceiling",
+    "Certification",
+    "CertifyAnalysis",
+]
+__all__ += ["CertifyPlan", "Visits", "against", "ceiling", "compose", "open_certificates"]

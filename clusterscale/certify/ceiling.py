@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from clusterscale.certify.basis import Basis, Visits, bases
 from clusterscale.certify.composition import Changes, best_test
+from clusterscale.certify.visits import Substitutes, widest
 from clusterscale.contracts import Mechanism
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import check_kinds
 
-__all__ = ["Ceiling", "Neighbours", "ceiling", "compose"]
+__all__ = ["Ceiling", "Neighbours", "against", "ceiling", "compose"]
 
 Floats = NDArray[np.float64]
 Neighbours = Literal["add_remove", "replace"]
@@ -172,6 +173,45 @@ def ceiling(
     return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
 
 
+def against(
+    mechanism: Mechanism,
+    visits: Visits,
+    substitutes: Substitutes,
+    *,
+    group_size: int,
+) -> Ceiling:
+    """Return the ceiling in the game: a person is inside, or somebody else drawn at random.
+
+    The adversary knows the others, and who the other would be. A cell in which both were is counted
+    for both, so this is an upper bound.
+
+    Parameters
+    ----------
+    mechanism
+        A bound mechanism.
+    visits
+        What differs between the person's trace and that of somebody idle.
+    substitutes
+        The same of the other, with its probability.
+    group_size
+        Members of a group.
+    """
+    every = widest([visits, *(one for one, _ in substitutes)])
+    if not every.cells:
+        return _of((), True, _NOTHING)
+    found = []
+    for basis in bases(mechanism, group_size, every):
+        shares: dict[int, float] = {}
+        for one, share in substitutes:
+            n = basis.parts(one)
+            shares[n] = shares.get(n, 0.0) + share
+        changes = Changes(basis.loss, basis.parts(visits), tuple(sorted(shares.items())))
+        if basis.replaces and basis.by == "person":
+            changes = Changes(basis.loss, 1)
+        found.append(_of((changes,), False, basis.reason))
+    return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
+
+
 def _by(basis: Basis, n_parts: int, neighbours: Neighbours) -> Ceiling:
     if neighbours == "add_remove" or basis.replaces:
         return _of((Changes(basis.loss, n_parts),), basis.tight, basis.reason)
@@ -181,7 +221,12 @@ def _by(basis: Basis, n_parts: int, neighbours: Neighbours) -> Ceiling:
 
 
 def _of(changes: tuple[Changes, ...], tight: bool, reason: str) -> Ceiling:
-    return Ceiling(*best_test(changes), tight, reason, changes)
+    return Ceiling(*_curve(changes), tight, reason, changes)
+
+
+@lru_cache(maxsize=8)  # of other group sizes; a curve may have a million corners
+def _curve(changes: tuple[Changes, ...]) -> tuple[Floats, Floats]:
+    return best_test(changes)
 
 
 def _unbounded(mechanism: Mechanism) -> Ceiling:

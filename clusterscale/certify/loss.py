@@ -35,7 +35,7 @@ _SAME = 1e-9  # losses, and probabilities, that differ by less are equal
 class CellLoss(ABC):
     """The privacy loss of one count that changes by 1; equal objects have equal distributions."""
 
-    n_steps: int = 1000
+    n_steps: int = 200
     """Steps of a grid in the largest loss; the error falls with their square."""
 
     @property
@@ -171,10 +171,7 @@ class SampledLoss(CellLoss):
     whole: CellLoss
     kept: float
 
-    @property
-    def n_steps(self) -> int:  # type: ignore[override]
-        """That of the loss of a counted visit."""
-        return self.whole.n_steps
+    n_steps = 1 << 12
 
     @property
     def largest(self) -> float:

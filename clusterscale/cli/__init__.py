@@ -32,6 +32,7 @@ app = verbs.app
 for verb in (
     init.init,
     analyses.screen,
+    analyses.certify,
     analyses.traits,
     analyses.recover,
     analyses.analyse,

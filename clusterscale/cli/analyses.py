@@ -1,4 +1,4 @@
-"""The commands ``screen``, ``recover``, ``traits`` and ``analyse``."""
+"""The commands ``screen``, ``certify``, ``recover``, ``traits`` and ``analyse``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from clusterscale.config import Config
     from clusterscale.study import Analysis
 
-__all__ = ["analyse", "recover", "screen", "show_recovery", "show_screen", "show_traits", "traits"]
+__all__ = ["analyse", "certify", "recover", "screen", "show_certificates", "show_recovery"]
+__all__ += ["show_screen", "show_traits", "traits"]
 
 _STRATEGIES = 4  # columns per table
 _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
@@ -52,6 +53,41 @@ def show_screen(screened: xr.Dataset) -> None:
             "groups (median), with the user and with another; ± half the 95 % interval[/]",
             highlight=False,
         )
+    key.show(out)
+
+
+def show_certificates(certificates: xr.Dataset) -> None:
+    """Print the ceilings of users in aggregate, one table per period and group size."""
+    from clusterscale.report.certificates import (
+        NEIGHBOURS,
+        read_ceilings,
+        show_ceiling,
+        state_posterior,
+    )
+
+    certificates = with_labels(certificates)
+    key = Key()
+    for case in read_ceilings(certificates):
+        title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
+        out.print(title, markup=False, highlight=False)
+        table = new_table()
+        table.add_column("mechanism", no_wrap=True)
+        table.add_column("user is", no_wrap=True)
+        rate = f"TPR {case.rate:g}"
+        add_numbers(table, "median", "95 %", "worst", "accuracy", rate)
+        for line in case.lines:
+            numbers = (line.median, line.high, line.worst, line.accuracy, line.tpr)
+            mark = "" if line.tight else "≤ "
+            cells = (f"{mark}{show_ceiling(number)}" for number in numbers)
+            table.add_row(key.short(line.mechanism), NEIGHBOURS[line.neighbours], *cells)
+        out.print(table)
+        out.print(
+            f"[dim]highest AUC of any adversary, who knows all but whether the user is inside: "
+            f"over users; accuracy, and true positive rate at a false positive rate of "
+            f"{case.rate:g}, of the worst user; ≤: perhaps less[/]",
+            highlight=False,
+        )
+        out.print(state_posterior(case), markup=False, highlight=False)
     key.show(out)
 
 
@@ -139,6 +175,18 @@ def screen(config: Config) -> Analysis:
     from clusterscale.screening import ScreenAnalysis
 
     return ScreenAnalysis(config.the_audit().whole_screen)
+
+
+@running_verb(show_certificates)
+def certify(config: Config) -> Analysis:
+    """State the best that any adversary can do against each user, under every mechanism.
+
+    The adversary knows everything but whether the user is inside. Attacks show what some
+    adversaries do; certificates bound all of them.
+    """
+    from clusterscale.certify import CertifyAnalysis
+
+    return CertifyAnalysis(config.the_certification())
 
 
 @running_verb(show_recovery)

@@ -11,6 +11,7 @@ from pydantic import (
 )
 
 from clusterscale.audit import AuditPlan
+from clusterscale.certify import Certification, CertifyPlan
 from clusterscale.contracts import Address, ConfigModel, Count, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
@@ -97,7 +98,7 @@ class Config(ConfigModel):
 
     ``audit`` infers membership, ``recovery`` infers locations, ``analyses`` are those of other
     packages; set at least one. ``traits`` sets how `clusterscale traits` compares exposed users of
-    an audit.
+    an audit, ``certify`` what `clusterscale certify` states of its mechanisms.
 
     Attributes
     ----------
@@ -112,6 +113,8 @@ class Config(ConfigModel):
         Recovery of locations, e.g. ``{observed: 336}``.
     traits
         How exposed users are compared.
+    certify
+        What is stated of the best adversary against each user.
     analyses
         Analyses of other packages, which `clusterscale analyse` runs, e.g. ``[{name: alone}]``.
     cluster
@@ -123,6 +126,7 @@ class Config(ConfigModel):
     audit: AuditPlan | None = None
     recovery: RecoveryPlan | None = None
     traits: TraitsPlan = TraitsPlan()
+    certify: CertifyPlan = CertifyPlan()
     analyses: Others = ()
     cluster: Place = Local()
 
@@ -161,6 +165,20 @@ class Config(ConfigModel):
         if self.audit is None:
             raise ConfigError("audit: missing; this config has only other analyses")
         return self.audit
+
+    def the_certification(self) -> Certification:
+        """Return the releases of the audit, of which every user is certified.
+
+        Raises
+        ------
+        ConfigError
+            If there is no audit.
+        """
+        plan = self.the_audit()
+        sizes, mechanisms = plan.group_sizes, plan.mechanisms
+        return Certification.of(
+            plan.seed, plan.null_roi, plan.periods, sizes, mechanisms, self.certify
+        )
 
     def the_recovery(self) -> RecoveryPlan:
         """Return the plan of the recovery.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from clusterscale.report import audit, recovery, screening, traits
+from clusterscale.report import audit, certificates, recovery, screening, traits
 from clusterscale.report.page import (
     Kind,
     PageEntry,
@@ -46,6 +46,15 @@ _KINDS: Mapping[str, Kind] = {
         "Plan of the screen",
         "A screen compares, for every user, the same groups with and without that user.",
         "screen_reading.html.j2",
+    ),
+    "certify": Kind(
+        "report of certificates",
+        "Ceilings of any adversary on published counts",
+        "Certificates of all users",
+        certificates.render_sections,
+        "Plan of the certificates",
+        "A certificate bounds what any adversary can learn about one user.",
+        "certify_reading.html.j2",
     ),
     "traits": Kind(
         "report of traits",
@@ -141,9 +150,11 @@ def _entry(run: Run) -> PageEntry:
     parts = _parts(run)
     built = [(kind, kind.build(dataset)) for kind, dataset in parts]
     findings = join([overview for _, (overview, _) in built])
+    compared = certificates.bracket_section(run)
     closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
     groups: list[tuple[str, list[Section]]] = [
         ("", [Section("overview", "Findings", "", findings)]),
+        *([("Measured and certified", [compared])] if compared else []),
         *((kind.heading, sections) for kind, (_, sections) in built),
         ("About this report", [section for section in closing if section is not None]),
     ]

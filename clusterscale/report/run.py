@@ -12,6 +12,7 @@ import xarray as xr
 
 from clusterscale import schema, storage
 from clusterscale.audit import open_results
+from clusterscale.certify import CERTIFICATES, CERTIFICATES_FORMAT, open_certificates
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.recovery import RECOVERY, open_recovery
 from clusterscale.screening import SCREEN, open_screen
@@ -24,6 +25,7 @@ __all__ = ["FORMATS", "Results", "Run", "open_run", "runs_of", "variables_of"]
 _KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], xr.Dataset]]] = {
     schema.RESULTS_FORMAT: ("audit", schema.RESULTS, open_results),
     schema.SCREEN_FORMAT: ("screen", SCREEN, open_screen),
+    CERTIFICATES_FORMAT: ("certify", CERTIFICATES, open_certificates),
     schema.TRAITS_FORMAT: ("traits", TRAITS, open_traits),
     schema.RECOVERY_FORMAT: ("recovery", RECOVERY, open_recovery),
 }
@@ -39,7 +41,7 @@ class Run:
 
     Attributes
     ----------
-    audit, screen, traits, recovery
+    audit, screen, certify, traits, recovery
         Datasets; None if there is none of the kind.
     name
         Name of the run on a page with several; a page with one does not show it.
@@ -51,6 +53,7 @@ class Run:
 
     audit: xr.Dataset | None = None
     screen: xr.Dataset | None = None
+    certify: xr.Dataset | None = None
     traits: xr.Dataset | None = None
     recovery: xr.Dataset | None = None
     name: str = ""

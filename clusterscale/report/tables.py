@@ -38,6 +38,7 @@ _TABLES: Mapping[str, Mapping[str, str]] = {
         "guesses": "random_guess",
     },
     "screen": {"users": "auc", "groups": "n_groups"},
+    "certify": {"users": "auc", "rates": "tpr", "reasons": "reason"},
     "traits": {
         "characteristics": "value",
         "comparisons": "top_mean",

@@ -107,7 +107,7 @@ def test_any_few_values_are_the_sum_over_all_outcomes(weights, n):
         (area(fpr, tpr), area(*oracle)),
         ((tpr - fpr).max(), (oracle[1] - oracle[0]).max()),
     ):  # losses between the steps of the grid are rounded towards exposure
-        assert true - 1e-9 <= found <= true + 1e-5
+        assert true - 1e-9 <= found <= true + 5e-5
 
 
 def test_delta_is_that_of_dp_accounting():

@@ -1,0 +1,144 @@
+"""Settings of certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, Strict
+
+from clusterscale.certify.visits import needs_series
+from clusterscale.contracts import ConfigModel, Mechanism, NonEmptyUnique, TraceStep, hash_of
+from clusterscale.cube.blocks import Span
+from clusterscale.mechanisms import group_by_trace_steps
+
+__all__ = ["ALL_PERIODS", "Certification", "CertifyPlan", "Setting"]
+
+ALL_PERIODS = "all periods"
+"""Name of the releases of all periods together."""
+
+_Rate = Annotated[float, Strict(), Field(gt=0, lt=1)]
+
+if TYPE_CHECKING:
+    Rates = tuple[float, ...]
+else:
+    Rates = Annotated[tuple[_Rate, ...], *NonEmptyUnique]
+
+
+class CertifyPlan(ConfigModel):
+    """What certificates state besides the AUC and the accuracy of the best adversary.
+
+    Attributes
+    ----------
+    false_positive_rates
+        False positive rates at which true positive rates are stated, e.g. ``[0.001, 0.01]``.
+    prior
+        Probability that somebody is inside before the release is seen, from which the adversary's
+        probability after it follows, e.g. ``0.01``.
+    """
+
+    false_positive_rates: Rates = (0.001, 0.01)
+    prior: _Rate = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Releases that one adversary sees, and the mechanisms that share trace steps.
+
+    Attributes
+    ----------
+    period
+        Name of the period, or :data:`ALL_PERIODS`.
+    spans
+        First epoch and the one after the last of each release.
+    steps, mechanisms
+        The trace steps, and the mechanisms that have them.
+    """
+
+    period: str
+    spans: tuple[Span, ...]
+    steps: tuple[TraceStep, ...]
+    mechanisms: tuple[Mechanism, ...]
+
+    @property
+    def series(self) -> bool:
+        """Whether a ceiling depends on the places of visits."""
+        return any(map(needs_series, self.mechanisms))
+
+
+@dataclass(frozen=True, slots=True)
+class Certification:
+    """Certificates of every user × period × group size × mechanism.
+
+    Attributes
+    ----------
+    seed, null_roi
+        Root seed of trace steps that draw, and whether there is a null ROI.
+    periods
+        Names and spans of epochs: the first, and the one after the last.
+    group_sizes, mechanisms
+        Numbers of members, and the mechanisms.
+    plan
+        What is stated.
+    """
+
+    seed: int
+    null_roi: bool
+    periods: tuple[tuple[str, Span], ...]
+    group_sizes: tuple[int, ...]
+    mechanisms: tuple[Mechanism, ...]
+    plan: CertifyPlan
+
+    @classmethod
+    def of(
+        cls,
+        seed: int,
+        null_roi: bool,
+        periods: Iterable[Any],
+        group_sizes: tuple[int, ...],
+        mechanisms: tuple[Mechanism, ...],
+        plan: CertifyPlan | None = None,
+    ) -> Self:
+        """Return the certificates of releases of an audit; past windows are not released."""
+        spans = tuple((period.name, period.spans[-1]) for period in periods)
+        return cls(seed, null_roi, spans, group_sizes, mechanisms, plan or CertifyPlan())
+
+    @property
+    def releases(self) -> tuple[tuple[str, tuple[Span, ...]], ...]:
+        """Names and spans of each period, and of all of them if there are several."""
+        each = tuple((name, (span,)) for name, span in self.periods)
+        if len(each) == 1:
+            return each
+        return (*each, (ALL_PERIODS, tuple(span for _, span in self.periods)))
+
+    def settings(self) -> Iterator[Setting]:
+        """Yield the settings, by period."""
+        for name, spans in self.releases:
+            for steps, mechanisms in group_by_trace_steps(self.mechanisms):
+                yield Setting(name, spans, steps, tuple(mechanisms))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain values, with labels."""
+        return {
+            "seed": self.seed,
+            "null_roi": self.null_roi,
+            "periods": [[name, *span] for name, span in self.periods],
+            "group_sizes": list(self.group_sizes),
+            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
+            **self.plan.model_dump(mode="json"),
+        }
+
+    @property
+    def digest(self) -> str:
+        """Hash of the settings that affect results; names of periods and titles do not."""
+        return hash_of(
+            {
+                "seed": self.seed,
+                "null_roi": self.null_roi,
+                "periods": [span for _, span in self.periods],
+                "group_sizes": self.group_sizes,
+                "mechanisms": [mechanism.id for mechanism in self.mechanisms],
+                "plan": self.plan.canonical,
+            }
+        )

@@ -1,0 +1,255 @@
+"""Tasks of certificates: count the visits of users, compute ceilings, and look them up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from clusterscale import storage
+from clusterscale.certify.ceiling import Ceiling, against, ceiling
+from clusterscale.certify.plan import Setting
+from clusterscale.certify.visits import Substitutes, cells_of, needs_series, pack, unpack, visits_of
+from clusterscale.contracts import Bounds, Ints, Mechanism
+from clusterscale.cube.blocks import Source, ranges, read_block
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.storage.manifest import from_sealed
+
+__all__ = ["CeilingTask", "Ceilings", "LookupTask", "SettingVisits", "VisitsTask", "add_visits"]
+__all__ += ["compute_ceilings", "count_visits", "look_up"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Histogram = Counter[int]
+_CERTAIN = 1 - 1e-9  # an AUC above this is stated as 1
+
+Found = tuple[Ints, list[list[Singles]]]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitsTask:
+    """Some blocks of ``block`` users, whose visits are counted for each setting."""
+
+    source: Source
+    settings: tuple[Setting, ...]
+    start: int
+    stop: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SettingVisits:
+    """Visits of some users in a setting.
+
+    Attributes
+    ----------
+    added, replaced
+        Number of users by key, for users who are added, or replaced by somebody idle.
+    bounds
+        Limits of what one of them changes in each release.
+    """
+
+    added: Histogram
+    replaced: Histogram
+    bounds: tuple[Bounds, ...]
+
+    @property
+    def least_bounds(self) -> Bounds:
+        """The smallest limits of any release: noise that is scaled to them is the smallest."""
+        fields = ("event", "user_day", "user", "series", "rois")
+        least = {name: min(getattr(one, name) for one in self.bounds) for name in fields}
+        return replace(self.bounds[0], **least)
+
+
+def count_visits(task: VisitsTask) -> list[SettingVisits]:
+    """Count the visits of the users of a task, for each of its settings."""
+    total: list[SettingVisits] | None = None
+    for start, stop in ranges(task.start, task.stop, task.block):
+        counted = []
+        for keys, bounds in _keys(task.source, task.settings, start, stop):
+            added, replaced = (_histogram(one) for one in keys)
+            counted.append(SettingVisits(added, replaced, bounds))
+        total = counted if total is None else add_visits(total, counted)
+    assert total is not None
+    return total
+
+
+def add_visits(one: list[SettingVisits], other: list[SettingVisits]) -> list[SettingVisits]:
+    """Add the visits of two ranges of users."""
+    return [
+        SettingVisits(
+            a.added + b.added,
+            a.replaced + b.replaced,
+            tuple(map(merge_bounds, a.bounds, b.bounds)),
+        )
+        for a, b in zip(one, other, strict=True)
+    ]
+
+
+def _histogram(keys: Ints) -> Histogram:
+    values, counts = np.unique(keys, return_counts=True)
+    return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+
+
+def _keys(
+    source: Source, settings: Sequence[Setting], start: int, stop: int
+) -> Iterator[tuple[tuple[Ints, Ints], tuple[Bounds, ...]]]:
+    """Yield the keys of the users of a block in each setting, added and replaced, and limits."""
+    windows = list(dict.fromkeys((span, one.steps) for one in settings for span in one.spans))
+    blocks = dict(zip(windows, read_block(source, windows, start, stop), strict=True))
+    visits = {window: visits_of(block.traces) for window, block in blocks.items()}
+    for setting in settings:
+        own = [(span, setting.steps) for span in setting.spans]
+        ways = (_together([visits[window][way] for window in own]) for way in range(2))
+        added, replaced = (pack(way, series=setting.series) for way in ways)
+        yield (added, replaced), tuple(blocks[window].bounds for window in own)
+
+
+def _together(visits: Sequence[Ints]) -> Ints:
+    """Return the visits of several releases together."""
+    if len(visits) == 1:
+        return visits[0]
+    total = np.sum(visits, axis=0)
+    total[:, 2] = np.max(visits, axis=0)[:, 2]
+    return np.asarray(total)
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingTask:
+    """Ceilings of a bound mechanism for some visits and all group sizes.
+
+    ``name``: of the file of the results; ``added`` and ``replaced``: keys of visits.
+    """
+
+    name: str
+    mechanism: Mechanism
+    group_sizes: tuple[int, ...]
+    added: tuple[int, ...]
+    replaced: tuple[int, ...]
+    substitutes: Substitutes
+    rates: tuple[float, ...]
+
+
+Numbers = dict[int, list[float]]  # AUC, accuracy and true positive rates, by the key of the visits
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Ceilings of some visits, by group size.
+
+    ``tight`` and ``reason`` are those of the most visits of users who are added; ``reason`` is
+    empty if there are none.
+    """
+
+    added: list[Numbers]
+    replaced: list[Numbers]
+    tight: list[bool]
+    reason: list[str]
+
+
+def compute_ceilings(task: CeilingTask) -> Ceilings:
+    """Return the ceilings of a task; a pure function of it."""
+    last: dict[int, Ceiling] = {}
+
+    def add(key: int, size: int) -> Ceiling:
+        last[size] = ceiling(task.mechanism, n_changed=unpack(key), group_size=size)
+        return last[size]
+
+    def replace_by(key: int, size: int) -> Ceiling:
+        return against(task.mechanism, unpack(key), task.substitutes, group_size=size)
+
+    with threadpool_limits(limits=1):
+        added = _tabulate(task, task.added, add)
+        replaced = _tabulate(task, task.replaced, replace_by)
+    return Ceilings(
+        added,
+        replaced,
+        tight=[size in last and last[size].tight for size in task.group_sizes],
+        reason=[last[size].reason if size in last else "" for size in task.group_sizes],
+    )
+
+
+def _tabulate(
+    task: CeilingTask, keys: Sequence[int], find: Callable[[int, int], Ceiling]
+) -> list[Numbers]:
+    """Return the numbers of each key; 1 where fewer visits already give a person away."""
+    tables: list[Numbers] = [{} for _ in task.group_sizes]
+    certain = [1.0] * (2 + len(task.rates))
+    by_cells = not needs_series(task.mechanism)  # then keys with more cells reveal no less
+    for key in keys:
+        for numbers, size in zip(tables, task.group_sizes, strict=True):
+            before = next(reversed(numbers.values()), None)
+            if by_cells and before is not None and before[0] > _CERTAIN:
+                numbers[key] = certain
+                continue
+            one = find(key, size)
+            numbers[key] = [one.auc, one.accuracy, *(one.tpr(rate) for rate in task.rates)]
+    return tables
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTask:
+    """A block of users, and the files with the ceilings of each setting and mechanism.
+
+    ``files``: shape (setting, mechanism of the setting), the URIs of parts of a table.
+    """
+
+    source: Source
+    settings: tuple[Setting, ...]
+    files: tuple[tuple[tuple[str, ...], ...], ...]
+    start: int
+    stop: int
+
+
+def look_up(task: LookupTask) -> list[Found]:
+    """Return numbers of changed counts and ceilings of the users of a block, by setting.
+
+    Returns
+    -------
+    list
+        For each setting: int64, shape (user,), and for each mechanism and size float32, shape
+        (neighbours, statistic, user).
+    """
+    found: list[Found] = []
+    for (keys, _), by_mechanism in zip(
+        _keys(task.source, task.settings, task.start, task.stop), task.files, strict=True
+    ):
+        rows = [[_select(table, keys) for table in _tables(files)] for files in by_mechanism]
+        found.append((cells_of(keys[0]), rows))
+    return found
+
+
+def _select(tables: Sequence[tuple[Ints, Singles]], keys: Sequence[Ints]) -> Singles:
+    parts = (
+        values[np.searchsorted(known, own)]
+        for (known, values), own in zip(tables, keys, strict=True)
+    )
+    return np.stack([part.T for part in parts])
+
+
+@lru_cache(maxsize=64)
+def _tables(files: tuple[str, ...]) -> list[list[tuple[Ints, Singles]]]:
+    """Return keys, increasing, and float32 (key, statistic), by size and kind of neighbours."""
+    contents = [from_sealed(storage.read(uri)) for uri in files]
+    return [
+        [_sorted([content[way][i] for content in contents]) for way in ("added", "replaced")]
+        for i in range(len(contents[0]["added"]))
+    ]
+
+
+def _sorted(parts: Sequence[Mapping[str, list[float]]]) -> tuple[Ints, Singles]:
+    rows = sorted((int(key), numbers) for part in parts for key, numbers in part.items())
+    keys = np.array([key for key, _ in rows], np.int64)
+    values = np.array([numbers for _, numbers in rows], np.float64).reshape(len(rows), -1)
+    return keys, _up(values)
+
+
+def _up(values: Floats) -> Singles:
+    """Return values as float32 that are not below them."""
+    singles = values.astype(np.float32)
+    return np.where(singles < values, np.nextafter(singles, np.float32(2)), singles)
