@@ -135,7 +135,7 @@ class CeilingTask:
     rates: tuple[float, ...]
 
 
-Numbers = dict[int, list[float]]  # AUC, accuracy and true positive rates, by the key of the visits
+Numbers = dict[str, list[float]]  # AUC, accuracy and true positive rates, by the key of visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +185,10 @@ def _tabulate(
         for numbers, size in zip(tables, task.group_sizes, strict=True):
             before = next(reversed(numbers.values()), None)
             if by_cells and before is not None and before[0] > _CERTAIN:
-                numbers[key] = certain
+                numbers[str(key)] = certain
                 continue
             one = find(key, size)
-            numbers[key] = [one.auc, one.accuracy, *(one.tpr(rate) for rate in task.rates)]
+            numbers[str(key)] = [one.auc, one.accuracy, *(one.tpr(rate) for rate in task.rates)]
     return tables
 
 

@@ -6,6 +6,13 @@ from typing import Literal
 import numpy as np
 import pytest
 import scipy
+from certify.oracles import (
+    area,
+    geometric_pair,
+    geometric_roc,
+    laplace_delta,
+    roc_of_outcomes,
+)
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,13 +26,6 @@ from clusterscale.contracts import Guarantee, Mechanism, Noise
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
-from tests.certify.oracles import (
-    area,
-    geometric_pair,
-    geometric_roc,
-    laplace_delta,
-    roc_of_outcomes,
-)
 
 
 def event_noise(epsilon, **settings):

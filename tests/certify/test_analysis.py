@@ -1,0 +1,219 @@
+"""Certificates of all users: against the ceiling of each user's own visits, and the spine."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import clusterscale as cs
+from clusterscale import certify, open_certificates, study
+from clusterscale.audit import AuditPlan
+from clusterscale.certify import CERTIFICATES, Certification, CertifyAnalysis, CertifyPlan, Visits
+from clusterscale.certify.visits import pack, substitutes_of, unpack, visits_of, widest
+from clusterscale.contracts import Traces
+from clusterscale.cube import blocks
+from clusterscale.cube.blocks import Source, read_block
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.report.certificates import read_ceilings, show_ceiling, state_posterior
+from clusterscale.runtime import SerialExecutor
+
+LAPLACE = {"name": "laplace", "epsilon": 0.3, "unit": "event"}
+SCALED = {"name": "laplace", "epsilon": 2.0}
+FOURIER = {"name": "fourier", "epsilon": 0.5, "coefficients": 4}
+COARSE = {
+    "name": "chain",
+    "steps": [{"name": "coarsen_time", "factor": 6}, {**LAPLACE, "discrete": True}],
+}
+MECHANISMS = [{"name": "exact"}, LAPLACE, SCALED, FOURIER, COARSE]
+TWO_DAYS = [{"name": "day one", "epochs": 24}, {"name": "day two", "first": 24, "epochs": 24}]
+
+
+def made(plan_fields, **fields):
+    plan = AuditPlan(**{**plan_fields, "mechanisms": MECHANISMS, **fields})
+    arguments = plan.seed, plan.null_roi, plan.periods, plan.group_sizes, plan.mechanisms
+    return Certification.of(*arguments, CertifyPlan(false_positive_rates=(0.01, 0.1)))
+
+
+def run(certification, cube, folder, executor=None):
+    return study.run(CertifyAnalysis(certification), cube, folder, executor or SerialExecutor())
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Four blocks of 16 users, of which 60 fill not quite the last."""
+    monkeypatch.setattr(blocks, "_MOST_USERS", 16)
+
+
+class Backwards(SerialExecutor):
+    """Takes the last task first, and three parts of what is to be added up."""
+
+    n_workers = 3
+
+    def map_batches(self, function, items):
+        return super().map_batches(function, reversed(list(items)))
+
+
+@pytest.mark.parametrize("null_roi", [False, True])
+def test_each_user_has_the_ceiling_of_the_own_visits(
+    plan_fields, cube, dense, tmp_path, small_blocks, null_roi
+):
+    plan = made(plan_fields, null_roi=null_roi)
+    found = run(plan, cube, tmp_path).load()
+    xr.testing.assert_identical(found, open_certificates(tmp_path).load())
+    assert set(CERTIFICATES) <= set(found.variables)
+    assert all(found[name].notnull().all() for name in ("auc", "accuracy", "tpr"))
+    source = Source.of(cube, null_roi=null_roi, seed=plan.seed)
+    settings = {one.mechanisms[0].id: one for one in plan.settings()}
+    for mechanism in plan.mechanisms:
+        steps = next(one.steps for one in settings.values() if mechanism in one.mechanisms)
+        windows = [((0, 48), steps)]
+        each = [
+            read_block(source, windows, start, min(start + 16, 60))[0] for start in range(0, 60, 16)
+        ]
+        bound = mechanism.bind(blocks.read_users(source, windows, (0, 60))[0].bounds)
+        visits = np.concatenate([visits_of(block.traces)[0] for block in each])
+        own = found.sel(mechanism=mechanism.id, period="all", group_size=6)
+        assert own.n_changed.values.tolist() == visits[:, 0].tolist()
+        for user in (0, 17, 59):
+            best = certify.ceiling(bound, n_changed=Visits(*visits[user].tolist()), group_size=6)
+            here = own.isel(user=user).sel(neighbours="add_remove")
+            assert 0 <= here.auc.item() - best.auc <= 1e-6
+            assert 0 <= here.accuracy.item() - best.accuracy <= 1e-6
+            assert here.tpr.values == pytest.approx([best.tpr(0.01), best.tpr(0.1)], abs=1e-6)
+    if not null_roi:
+        raw = dense.sum(axis=(1, 2))
+        assert (
+            found.n_changed.sel(mechanism=plan.mechanisms[1].id).values[:, 0].tolist()
+            == raw.tolist()
+        )
+
+
+def test_replacement_is_the_mean_over_everybody(plan_fields, cube, dense, tmp_path):
+    """The substitute is drawn from all; visits are rounded up to at most 32 numbers."""
+    plan = made(plan_fields, null_roi=False, mechanisms=[LAPLACE])
+    found = run(plan, cube, tmp_path).load()
+    n = dense.sum(axis=(1, 2))
+    exactly = tuple((Visits(int(k)), 1 / 60) for k in n)
+    best = certify.against(plan.mechanisms[0], Visits(int(n[3])), exactly, group_size=6)
+    here = found.auc.isel(user=3, period=0, mechanism=0).sel(group_size=6, neighbours="replace")
+    assert best.auc - 1e-9 <= here.item() <= best.auc + 0.01
+    assert not best.tight
+    added = certify.ceiling(plan.mechanisms[0], n_changed=int(n[3]), group_size=6)
+    assert best.auc > added.auc, "the visits of the other are seen, too"
+
+
+def test_periods_together_are_a_composition(plan_fields, cube, tmp_path):
+    plan = made(plan_fields, null_roi=False, periods=TWO_DAYS, mechanisms=[LAPLACE, SCALED])
+    found = run(plan, cube, tmp_path).load()
+    assert found.period.values.tolist() == ["day one", "day two", "all periods"]
+    n = found.n_changed.isel(user=5, mechanism=0).values.tolist()
+    assert n[2] == n[0] + n[1]
+    each = [certify.ceiling(plan.mechanisms[0], n_changed=k, group_size=6) for k in n[:2]]
+    auc = found.auc.isel(user=5).sel(group_size=6, neighbours="add_remove")
+    assert auc.values[2, 0] == pytest.approx(certify.compose(each).auc, abs=2e-6)
+    assert (auc.values[2] >= auc.values[:2].max(axis=0) - 1e-6).all()
+
+
+def test_order_parts_and_workers_change_no_bit(plan_fields, cube, tmp_path, small_blocks):
+    plan = made(plan_fields)
+    once = run(plan, cube, tmp_path / "once").load()
+    other = run(plan, cube, tmp_path / "backwards", Backwards()).load()
+    xr.testing.assert_identical(once, other)
+
+
+@pytest.mark.slow
+@pytest.mark.dask
+def test_a_cluster_changes_no_bit(plan_fields, cube, tmp_path, small_blocks, local_cluster):
+    plan = made(plan_fields)
+    once = run(plan, cube, tmp_path / "once").load()
+    xr.testing.assert_identical(once, run(plan, cube, tmp_path / "dask", local_cluster).load())
+
+
+class Dying(SerialExecutor):
+    """Fails after some batches of all stages together."""
+
+    def __init__(self, left):
+        self.left = left
+
+    def map_batches(self, function, items):
+        for batch in super().map_batches(function, items):
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+            yield batch
+
+
+@pytest.mark.parametrize("left", [0, 2, 5])
+def test_an_interrupted_run_ends_with_the_same_bits(
+    plan_fields, cube, tmp_path, small_blocks, left
+):
+    plan = made(plan_fields, mechanisms=[LAPLACE, COARSE])
+    once = run(plan, cube, tmp_path / "once").load()
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, cube, tmp_path / "again", Dying(left))
+    again = run(plan, cube, tmp_path / "again").load()
+    xr.testing.assert_identical(once, again)
+    names = sorted(path.name for path in (tmp_path / "again" / "certify").iterdir())
+    assert names == ["certify.json", "done", "results.zarr"], "what only the run needs is gone"
+
+
+def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
+    plan = AuditPlan(**{**plan_fields, "mechanisms": [LAPLACE]})
+    found = cs.certify(plan, cube, tmp_path, progress=False)
+    assert json.loads(found.attrs["plan"])["prior"] == 0.01
+    assert found.attrs["prior"] == 0.01
+    cases = list(read_ceilings(found))
+    assert [case.group_size for case in cases] == [3, 6]
+    lines = cases[0].lines
+    assert [line.neighbours for line in lines] == ["add_remove", "replace"]
+    assert lines[0].median <= lines[0].high <= lines[0].worst
+    assert (lines[0].tight, lines[1].tight) == (True, False)
+    assert "one in 100 is inside" in state_posterior(cases[0])
+    assert (show_ceiling(0.9999), show_ceiling(1.0), show_ceiling(0.5)) == (
+        "> .999",
+        "1.000",
+        "0.500",
+    )
+
+
+def test_too_little_memory_is_refused(plan_fields, cube):
+    with pytest.raises(ConfigError, match="memory: 1,000 bytes per worker are too few"):
+        CertifyAnalysis(made(plan_fields)).check(cube, 1000)
+    rows = CertifyAnalysis(made(plan_fields)).explain(cube, 10**9, 2)
+    assert rows["users"] == "60"
+    assert rows["certificates"] == f"{60 * 2 * 5:,}"
+
+
+def test_visits_count_idle_epochs():
+    """User 0: cells 1 and 3 of ROI 0, 4 of ROI 1; user 1: nothing. Four epochs."""
+    idle = np.array([[False, False, True, False], [True] * 4])
+    traces = Traces(np.array([0, 3, 3]), np.array([1, 3, 4], np.int32), 3, 4, idle)
+    added, replaced = visits_of(traces)
+    assert added.tolist() == [[4, 3, 2], [4, 1, 4]]
+    assert replaced.tolist() == [[6, 3, 3], [0, 0, 0]], "the other is idle too"
+    plain = Traces(np.array([0, 3, 3]), np.array([1, 3, 4], np.int32), 2, 4)
+    assert all(one.tolist() == [[3, 2, 2], [0, 0, 0]] for one in visits_of(plain))
+
+
+def test_keys_of_visits():
+    visits = np.array([[5, 2, 3], [0, 0, 0], [2_000_000, 1, 9]])
+    assert [unpack(int(key)) for key in pack(visits, series=True)] == [
+        Visits(5, 2, 3), Visits(0, 0, 0), Visits(2_000_000, 1, 9),
+    ]  # fmt: skip
+    assert unpack(int(pack(visits, series=False)[0])) == Visits(5)
+    with pytest.raises(InputError, match="a user changes 3,000,000 counts"):
+        pack(np.array([[3_000_000, 1, 1]]), series=False)
+    assert widest([Visits(5, 2, 3), Visits(4, 3, 1)]) == Visits(5, 3, 3)
+    assert widest([Visits(5), Visits(7, 3, 1)]) == Visits(7)
+
+
+def test_substitutes_are_rounded_up_to_few_numbers():
+    keys = pack(np.array([[n, 1, n] for n in range(200)]), series=False)
+    histogram = dict.fromkeys(keys.tolist(), 3)
+    found = substitutes_of(histogram)
+    assert len(found) <= 32
+    assert sum(share for _, share in found) == pytest.approx(1)
+    assert found[-1][0] == Visits(199)
+    mean = sum(one.cells * share for one, share in found)
+    assert 99.5 <= mean <= 99.5 * 1.05
