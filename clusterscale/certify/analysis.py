@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,11 +14,13 @@ from clusterscale.certify.tasks import (
     CeilingTask,
     LookupTask,
     SettingVisits,
+    VisitsSummary,
     VisitsTask,
-    add_visits,
     compute_ceilings,
     count_visits,
+    from_bytes,
     look_up,
+    to_bytes,
 )
 from clusterscale.certify.visits import substitutes_of
 from clusterscale.cube import TraceCube
@@ -34,7 +36,6 @@ from clusterscale.study import (
     each,
     require_memory,
 )
-from clusterscale.study.execution import Reduction
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,14 +46,12 @@ _KEYS = 32  # ceilings of a task
 _READ, _CEILING = 2e-8, 0.1  # seconds of a processor per event, and per ceiling of a mechanism
 _CEILINGS = 200  # per mechanism, about
 
-Visited = list[SettingVisits]
-
 
 class CertifyAnalysis(Analysis):
     """The ceiling of any adversary, for every user of a cube.
 
-    One pass over the store counts how many counts each user changes, a second one looks up the
-    ceilings. These are computed once for each number of counts.
+    One pass over the store counts how many counts each user changes. Ceilings are computed once for
+    each number of counts, and looked up for each user.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ class CertifyAnalysis(Analysis):
         made, size = self.certification, block_size(cube)
         n_cases = len(made.releases) * len(made.group_sizes) * len(made.mechanisms)
         block = 4 * cube.cell_bytes * min(size, cube.n_users) * (cube.n_events // cube.n_users + 1)
-        seconds = 2 * _READ * cube.n_events + n_cases * _CEILINGS * _CEILING
+        seconds = _READ * cube.n_events + n_cases * _CEILINGS * _CEILING
         cost = StudyCost(
             n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
@@ -86,7 +85,7 @@ class CertifyAnalysis(Analysis):
             seconds=seconds / n_workers,
         )
         rows = {"users": f"{cube.n_users:,}", "certificates": f"{cube.n_users * n_cases:,}"}
-        return rows | cost.describe("twice")
+        return rows | cost.describe("once")
 
     def open(self, uri: str) -> xr.Dataset:
         """Open the certificates below the folder of a run."""
@@ -96,46 +95,58 @@ class CertifyAnalysis(Analysis):
         """Yield the stages: visits, ceilings, and users."""
         settings = tuple(self.certification.settings())
         store = CertificateStore(job.uri, self.certification, job.cube)
-        block, n_users = block_size(job.cube), job.cube.n_users
-        found: list[Visited] = []
-        n_blocks = -(-n_users // block)
-        share = -(-n_blocks // job.n_workers) * block
-        tasks = tuple(
-            VisitsTask(job.source, settings, start, stop, block)
-            for start, stop in ranges(0, n_users, share)
+        blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
+        visits = _Visits(job.uri, {start for start, _ in blocks})
+        count = (
+            VisitsTask(job.source, settings, *users)
+            for users in blocks
+            if users[0] not in visits.done
         )
-        yield Stage(
-            "visits", _reduce, [tasks], each(lambda _, value: found.append(value)), 1, by_parts=True
-        )
-        work = _Ceilings(self.certification, settings, found[0], job.uri)
+        n_blocks, n_counted = len(blocks), len(visits.done)
+        yield Stage("visits", count_visits, count, each(visits.keep), n_blocks, n_counted)
+        work = _Ceilings(self.certification, settings, visits.total, job.uri)
         left = [task for task in work.tasks if not storage.exists(work.uri(task))]
         n_tasks = len(work.tasks)
         keep = each(work.keep)
         yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
-        files = work.files()
-        done = store.done()
-        blocks = list(ranges(0, n_users, block))
+        files, done = work.files(), {int(name) for name in store.done()}
         lookups = (
-            LookupTask(job.source, settings, files, *users)
-            for users in blocks
-            if str(users[0]) not in done
+            LookupTask(start, visits.uri(start), files) for start, _ in blocks if start not in done
         )
         adder = _Adder(self.certification, settings, store)
-        n_done = len(done & {str(start) for start, _ in blocks})
-        yield Stage("users", look_up, lookups, each(adder.add), len(blocks), n_done)
+        yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
         work.state(store)
         store.finish()
-        storage.remove(f"{job.uri}/ceilings")
+        for name in ("ceilings", "visits"):
+            storage.remove(f"{job.uri}/{name}")
 
 
-def _reduce(
-    tasks: tuple[VisitsTask, ...],
-) -> Reduction[tuple[VisitsTask, ...], VisitsTask, Visited, Visited]:
-    return Reduction(tasks, tasks, count_visits, add_visits, _total)
+class _Visits:
+    """The visits of blocks of users, a file each, until they are looked up."""
 
+    def __init__(self, uri: str, starts: Collection[int]) -> None:
+        self._uri = f"{uri}/visits"
+        self.done: set[int] = set()
+        self.total: list[VisitsSummary] = []
+        names = {f"{start}.npz": start for start in starts}
+        for name in sorted(names.keys() & set(storage.list_names(self._uri))):
+            self._add(names[name], from_bytes(storage.read(f"{self._uri}/{name}")))
 
-def _total(_: tuple[VisitsTask, ...], total: Visited) -> Visited:
-    return total
+    def uri(self, start: int) -> str:
+        """Return the URI of the visits of the block that starts with a user."""
+        return f"{self._uri}/{start}.npz"
+
+    def keep(self, task: VisitsTask, value: list[SettingVisits]) -> None:
+        """Write the visits of a block."""
+        storage.put(self.uri(task.start), to_bytes(value))
+        self._add(task.start, value)
+
+    def _add(self, start: int, value: list[SettingVisits]) -> None:
+        self.done.add(start)
+        new = list(map(VisitsSummary.of, value))
+        self.total = (
+            [a.plus(b) for a, b in zip(self.total, new, strict=True)] if self.total else new
+        )
 
 
 class _Ceilings:
@@ -145,7 +156,7 @@ class _Ceilings:
         self,
         certification: Certification,
         settings: Sequence[Setting],
-        visits: Visited,
+        visits: Sequence[VisitsSummary],
         uri: str,
     ) -> None:
         self._made, self._settings, self._uri = certification, settings, uri
@@ -155,7 +166,7 @@ class _Ceilings:
             for task in self._of(i, setting, visited)
         ]
 
-    def _of(self, index: int, setting: Setting, visited: SettingVisits) -> Iterator[CeilingTask]:
+    def _of(self, index: int, setting: Setting, visited: VisitsSummary) -> Iterator[CeilingTask]:
         substitutes = substitutes_of(visited.replaced)
         for k, mechanism in enumerate(setting.mechanisms):
             bound = mechanism.bind(visited.least_bounds)

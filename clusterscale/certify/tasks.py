@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,16 +18,15 @@ from clusterscale.certify.ceiling import Ceiling, against, ceiling
 from clusterscale.certify.plan import Setting
 from clusterscale.certify.visits import Substitutes, cells_of, needs_series, pack, unpack, visits_of
 from clusterscale.contracts import Bounds, Ints, Mechanism
-from clusterscale.cube.blocks import Source, ranges, read_block
+from clusterscale.cube.blocks import Source, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.storage.manifest import from_sealed
 
-__all__ = ["CeilingTask", "Ceilings", "LookupTask", "SettingVisits", "VisitsTask", "add_visits"]
-__all__ += ["compute_ceilings", "count_visits", "look_up"]
+__all__ = ["CeilingTask", "Ceilings", "Found", "LookupTask", "SettingVisits", "VisitsSummary"]
+__all__ += ["VisitsTask", "compute_ceilings", "count_visits", "from_bytes", "look_up", "to_bytes"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Histogram = Counter[int]
 _CERTAIN = 1 - 1e-9  # an AUC above this is stated as 1
 
 Found = tuple[Ints, list[list[Singles]]]
@@ -33,13 +34,12 @@ Found = tuple[Ints, list[list[Singles]]]
 
 @dataclass(frozen=True, slots=True)
 class VisitsTask:
-    """Some blocks of ``block`` users, whose visits are counted for each setting."""
+    """A block of users, whose visits are counted for each setting."""
 
     source: Source
     settings: tuple[Setting, ...]
     start: int
     stop: int
-    block: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +48,56 @@ class SettingVisits:
 
     Attributes
     ----------
-    added, replaced
-        Number of users by key, for users who are added, or replaced by somebody idle.
+    keys
+        int64, shape (neighbours, user), as :func:`~clusterscale.certify.visits.pack` makes them:
+        of users who are added, and of users who are replaced by somebody idle; one row if both
+        are the same.
     bounds
         Limits of what one of them changes in each release.
     """
 
-    added: Histogram
-    replaced: Histogram
+    keys: NDArray[np.int64]
     bounds: tuple[Bounds, ...]
+
+
+def count_visits(task: VisitsTask) -> list[SettingVisits]:
+    """Count the visits of the users of a block, for each setting."""
+    settings = task.settings
+    windows = list(dict.fromkeys((span, one.steps) for one in settings for span in one.spans))
+    blocks = dict(
+        zip(windows, read_block(task.source, windows, task.start, task.stop), strict=True)
+    )
+    visits = {window: visits_of(block.traces) for window, block in blocks.items()}
+    found = []
+    for setting in settings:
+        own = [(span, setting.steps) for span in setting.spans]
+        ways = [
+            pack(_together([visits[window][way] for window in own]), series=setting.series)
+            for way in range(1 + task.source.null_roi)
+        ]
+        bounds = tuple(blocks[window].bounds for window in own)
+        found.append(SettingVisits(np.stack(ways), bounds))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisitsSummary:
+    """Number of users by key, of those added and those replaced, and limits in each release."""
+
+    added: Counter[int]
+    replaced: Counter[int]
+    bounds: tuple[Bounds, ...]
+
+    @classmethod
+    def of(cls, visits: SettingVisits) -> VisitsSummary:
+        """Return the summary of some users."""
+        counters = [_count(keys) for keys in visits.keys]
+        return cls(counters[0], counters[-1], visits.bounds)
+
+    def plus(self, other: VisitsSummary) -> VisitsSummary:
+        """Return the summary of these and other users."""
+        bounds = tuple(map(merge_bounds, self.bounds, other.bounds))
+        return VisitsSummary(self.added + other.added, self.replaced + other.replaced, bounds)
 
     @property
     def least_bounds(self) -> Bounds:
@@ -66,48 +107,29 @@ class SettingVisits:
         return replace(self.bounds[0], **least)
 
 
-def count_visits(task: VisitsTask) -> list[SettingVisits]:
-    """Count the visits of the users of a task, for each of its settings."""
-    total: list[SettingVisits] | None = None
-    for start, stop in ranges(task.start, task.stop, task.block):
-        counted = []
-        for keys, bounds in _keys(task.source, task.settings, start, stop):
-            added, replaced = (_histogram(one) for one in keys)
-            counted.append(SettingVisits(added, replaced, bounds))
-        total = counted if total is None else add_visits(total, counted)
-    assert total is not None
-    return total
-
-
-def add_visits(one: list[SettingVisits], other: list[SettingVisits]) -> list[SettingVisits]:
-    """Add the visits of two ranges of users."""
-    return [
-        SettingVisits(
-            a.added + b.added,
-            a.replaced + b.replaced,
-            tuple(map(merge_bounds, a.bounds, b.bounds)),
-        )
-        for a, b in zip(one, other, strict=True)
-    ]
-
-
-def _histogram(keys: Ints) -> Histogram:
+def _count(keys: Ints) -> Counter[int]:
     values, counts = np.unique(keys, return_counts=True)
     return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
 
-def _keys(
-    source: Source, settings: Sequence[Setting], start: int, stop: int
-) -> Iterator[tuple[tuple[Ints, Ints], tuple[Bounds, ...]]]:
-    """Yield the keys of the users of a block in each setting, added and replaced, and limits."""
-    windows = list(dict.fromkeys((span, one.steps) for one in settings for span in one.spans))
-    blocks = dict(zip(windows, read_block(source, windows, start, stop), strict=True))
-    visits = {window: visits_of(block.traces) for window, block in blocks.items()}
-    for setting in settings:
-        own = [(span, setting.steps) for span in setting.spans]
-        ways = (_together([visits[window][way] for window in own]) for way in range(2))
-        added, replaced = (pack(way, series=setting.series) for way in ways)
-        yield (added, replaced), tuple(blocks[window].bounds for window in own)
+def to_bytes(visits: Sequence[SettingVisits]) -> bytes:
+    """Return visits as the content of a file; :func:`from_bytes` reads it."""
+    content = io.BytesIO()
+    arrays = {f"keys_{i}": one.keys for i, one in enumerate(visits)}
+    limits = [[asdict(bounds) for bounds in one.bounds] for one in visits]
+    arrays["bounds"] = np.frombuffer(json.dumps(limits).encode(), np.uint8)
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    return content.getvalue()
+
+
+def from_bytes(content: bytes) -> list[SettingVisits]:
+    """Return the visits of a file."""
+    with np.load(io.BytesIO(content)) as arrays:
+        limits = json.loads(arrays["bounds"].tobytes())
+        return [
+            SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
+            for i, some in enumerate(limits)
+        ]
 
 
 def _together(visits: Sequence[Ints]) -> Ints:
@@ -194,16 +216,14 @@ def _tabulate(
 
 @dataclass(frozen=True, slots=True)
 class LookupTask:
-    """A block of users, and the files with the ceilings of each setting and mechanism.
+    """A block of users: the file of their visits, and those of the ceilings.
 
-    ``files``: shape (setting, mechanism of the setting), the URIs of parts of a table.
+    ``ceilings``: shape (setting, mechanism of the setting), the URIs of parts of a table.
     """
 
-    source: Source
-    settings: tuple[Setting, ...]
-    files: tuple[tuple[tuple[str, ...], ...], ...]
     start: int
-    stop: int
+    visits: str
+    ceilings: tuple[tuple[tuple[str, ...], ...], ...]
 
 
 def look_up(task: LookupTask) -> list[Found]:
@@ -216,9 +236,9 @@ def look_up(task: LookupTask) -> list[Found]:
         (neighbours, statistic, user).
     """
     found: list[Found] = []
-    for (keys, _), by_mechanism in zip(
-        _keys(task.source, task.settings, task.start, task.stop), task.files, strict=True
-    ):
+    visits = from_bytes(storage.read(task.visits))
+    for one, by_mechanism in zip(visits, task.ceilings, strict=True):
+        keys = one.keys[0], one.keys[-1]
         rows = [[_select(table, keys) for table in _tables(files)] for files in by_mechanism]
         found.append((cells_of(keys[0]), rows))
     return found
