@@ -11,9 +11,11 @@ import typer
 
 from clusterscale.cli.console import err, out
 from clusterscale.cli.options import check_addresses, option
+from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
+    from clusterscale.certify.comparison import Bracket
     from clusterscale.report import Run
 
 __all__ = ["gather", "report", "write_page"]
@@ -86,11 +88,58 @@ def _show_audit(folder: str) -> None:
 
 
 def write_page(folder: str) -> None:
-    """Write the page of all finished analyses in the folder of a run, and print its path."""
+    """Write the page of all finished analyses in the folder of a run, and print its path.
+
+    Raises
+    ------
+    typer.Exit
+        With 4, if an attack did better than any adversary can under what a mechanism states.
+    """
     from clusterscale.report import write_report
 
-    page = write_report(gather(folder), f"{folder}/report.html")
+    run = gather(folder)
+    page = write_report(run, f"{folder}/report.html")
     out.print(f"report   {page}", highlight=False, soft_wrap=True)
+    if _show_brackets(run):
+        err.print(
+            "[bold red]ceiling exceeded:[/] an attack did better than any adversary can if the "
+            "mechanism does what it states; do not publish with it",
+            highlight=False,
+        )
+        raise typer.Exit(4)
+
+
+def _show_brackets(run: Run) -> bool:
+    """Print measured and certified AUCs, a row per mechanism; return whether one is exceeded."""
+    from clusterscale.report.certificates import read_brackets, show_ceiling
+
+    if not (cases := read_brackets(run)):
+        return False
+    key, table = Key(), new_table()
+    table.add_column("mechanism", no_wrap=True)
+    table.add_column("by", no_wrap=True)
+    add_numbers(table, "measured", "certified", "reached", "above")
+    worst: dict[tuple[str, str], Bracket] = {}
+    for case in cases:
+        at = case.mechanism, case.kind
+        rank = case.bracket.is_violated, case.bracket.measured
+        if at not in worst or rank > (worst[at].is_violated, worst[at].measured):
+            worst[at] = case.bracket
+    for (mechanism, kind), one in worst.items():
+        reached = f"{one.reached:.0%}" if one.reached == one.reached else "–"
+        above = f"{one.n_above:,} of {one.n_compared:,}"
+        verdict = " [bold red]exceeded[/]" if one.is_violated else ""
+        numbers = (f"{one.measured:.3f}", show_ceiling(one.certified), reached, above + verdict)
+        table.add_row(key.short(mechanism), kind, *numbers)
+    out.print(table)
+    out.print(
+        "[dim]AUC of the person with the highest one: measured ≤ true ≤ certified, for the game in "
+        "which another user takes the place; mean share of the certified advantage that attacks "
+        "reached; intervals above the ceiling, 2.5 % by chance if attacks reach it[/]",
+        highlight=False,
+    )
+    key.show(out)
+    return any(one.is_violated for one in worst.values())
 
 
 def _folder(results: str) -> str:
