@@ -32,7 +32,8 @@ class CertifyPlan(ConfigModel):
     Attributes
     ----------
     false_positive_rates
-        False positive rates at which true positive rates are stated, e.g. ``[0.001, 0.01]``.
+        False positive rates, each a probability, at which true positive rates are stated, e.g.
+        ``[0.001, 0.01]``.
     prior
         Probability that somebody is inside before the release is seen, from which the adversary's
         probability after it follows, e.g. ``0.01``.

@@ -136,6 +136,7 @@ def _limits(field: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_datasets() -> str:
     """Return a page with every variable of the datasets of results."""
+    from clusterscale.certify import CERTIFICATES
     from clusterscale.recovery.results import RECOVERY
     from clusterscale.screening.results import SCREEN
     from clusterscale.traits.results import TRAITS
@@ -143,6 +144,7 @@ def describe_datasets() -> str:
     datasets: Sequence[tuple[str, str, Mapping[str, Variable]]] = (
         ("Audit", "open_results", RESULTS),
         ("Screen", "open_screen", SCREEN),
+        ("Certificates", "open_certificates", CERTIFICATES),
         ("Recovery", "open_recovery", RECOVERY),
         ("Traits", "open_traits", TRAITS),
     )

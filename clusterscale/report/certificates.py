@@ -74,7 +74,7 @@ class CeilingCase:
 
 def read_ceilings(certificates: xr.Dataset) -> Iterator[CeilingCase]:
     """Yield every period and group size, over users who change a count."""
-    rate = float(certificates["false_positive_rate"].min())
+    rate = float(f"{certificates['false_positive_rate'].min().item():g}")
     for period, size in product(certificates["period"].values, certificates["group_size"].values):
         chosen = certificates.sel(period=period, group_size=size)
         lines, n_users = [], 0
@@ -202,9 +202,24 @@ def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[Section]]:
         "user would be. Statistics are over users who change a count.",
         folded(folds),
     )
-    first = [state_posterior(case) for case in cases[:1] if case.lines]
-    findings = fill("certify.html.j2", cases=cases, posterior=first, ceiling=show_ceiling)
+    case = next((case for case in cases if case.lines), None)
+    findings = fill(
+        "certify.html.j2",
+        case=case,
+        ends=_ends(case) if case else [],
+        posterior=state_posterior(case) if case else "",
+        ceiling=show_ceiling,
+    )
     return findings, [section]
+
+
+def _ends(case: CeilingCase) -> list[CeilingLine]:
+    """Return the mechanism with the highest and that with the lowest ceiling of the worst user."""
+    lines = sorted(
+        (line for line in case.lines if line.neighbours == "add_remove"),
+        key=lambda line: line.worst,
+    )
+    return [lines[-1], lines[0]][: len(lines)]
 
 
 def _label(case: CeilingCase, cases: Sequence[CeilingCase]) -> str:

@@ -153,8 +153,7 @@ def _entry(run: Run) -> PageEntry:
     compared = certificates.bracket_section(run)
     closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
     groups: list[tuple[str, list[Section]]] = [
-        ("", [Section("overview", "Findings", "", findings)]),
-        *([("Measured and certified", [compared])] if compared else []),
+        ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),
         *((kind.heading, sections) for kind, (_, sections) in built),
         ("About this report", [section for section in closing if section is not None]),
     ]
