@@ -1,0 +1,94 @@
+"""Certificates on the page, and the comparison of measured with certified AUCs."""
+
+from typing import Literal
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import clusterscale as cs
+from clusterscale.audit import AuditPlan
+from clusterscale.cli import app, reports
+from clusterscale.mechanisms.laplace import Laplace
+from clusterscale.report import open_run, render
+from clusterscale.report.certificates import read_brackets
+from clusterscale.runtime import SerialExecutor
+
+
+class FaintLaplace(Laplace):
+    """Broken: it states Laplace noise, and draws a fifth of it."""
+
+    name: Literal["faint_laplace"] = "faint_laplace"
+
+    def _draw(self, n, rng):
+        return super()._draw(n, rng) / 5
+
+
+@pytest.fixture(scope="module")
+def folder(shared_plan_fields, cube, tmp_path_factory):
+    """A run with certificates, an audit and a screen; one of two mechanisms is broken."""
+    stated = {"epsilon": 0.1, "unit": "event"}
+    plan = AuditPlan(
+        **{
+            **shared_plan_fields,
+            "null_roi": False,
+            "group_sizes": [10],
+            "priors": [{"name": "known_subset", "alpha": 0.5, "training": 10, "challenges": 400}],
+            "mechanisms": [{"name": "laplace", **stated}, FaintLaplace(**stated)],
+            "attacks": [{"name": "likelihood"}],
+            "screen": {"groups": 60, "attacks": [{"name": "likelihood"}]},
+            "verdict": {"trials": 20},
+            "utility": {"groups": 2},
+        }
+    )
+    folder = str(tmp_path_factory.mktemp("run"))
+    cs.certify(plan, cube, folder, progress=False)
+    cs.audit(plan, cube, folder, SerialExecutor(), progress=False)
+    cs.screen(plan, cube, folder, SerialExecutor(), progress=False)
+    return folder
+
+
+def test_a_mechanism_with_less_noise_than_it_states_exceeds_its_ceiling(folder):
+    run, notes = open_run(folder)
+    assert not notes
+    found = {(case.kind, "faint" in case.mechanism): case.bracket for case in read_brackets(run)}
+    assert len(found) == 4
+    assert not found["audit", False].is_violated
+    assert not found["screen", False].is_violated
+    assert found["audit", True].is_violated
+    assert found["screen", True].is_violated
+    sound = found["audit", False]
+    assert (sound.n_people, sound.n_compared) == (4, 4)
+    assert 0.5 < sound.measured < sound.certified < 1
+
+
+def test_the_page_says_so(folder):
+    run, _ = open_run(folder)
+    page = render(run)
+    assert "Ceiling exceeded." in page
+    assert "Measured ≤ true ≤ certified" in page
+    assert "Highest AUC of any adversary on" in page
+    assert "independent noise of a known distribution" in page
+
+
+def test_the_command_ends_with_4(folder, tmp_path):
+    """Also for a run that others have made: `report` shows it, commands that run fail."""
+    with pytest.raises(typer.Exit) as ended:
+        reports.write_page(folder)
+    assert ended.value.exit_code == 4
+    done = CliRunner().invoke(app, ["report", folder, "--output", str(tmp_path / "page.html")])
+    assert done.exit_code == 0, done.output
+
+
+def test_without_certificates_there_is_no_comparison(folder):
+    run, _ = open_run(folder)
+    alone = type(run)(audit=run.audit, screen=run.screen)
+    assert read_brackets(alone) == []
+    assert "Measured ≤ true" not in render(alone)
+
+
+def test_certificates_alone_make_a_page(folder):
+    page = render(cs.open_certificates(folder))
+    assert "Ceilings of any adversary" in page
+    assert np.char.count(page, "Highest ceiling:") == 1
