@@ -17,6 +17,7 @@ caller would expect, so ``except ValueError`` keeps working::
     ├── ClusterError (RuntimeError)        the cluster is unusable or was lost
     │   ├── WorkerLostError                one item repeatedly killed its workers
     │   └── StalledError                   no item finished for too long
+    ├── StudyError (RuntimeError)          tasks failed whose results the next ones need
     └── PackageError (ImportError)         an optional package is missing; names the extra
 """
 
@@ -79,6 +80,10 @@ class WorkerLostError(ClusterError):
 
 class StalledError(ClusterError):
     """No item finished within the cluster's stall timeout."""
+
+
+class StudyError(ClusterscaleError, RuntimeError):
+    """Tasks of a study failed that others need; finished ones are kept."""
 
 
 class PackageError(ClusterscaleError, ImportError):

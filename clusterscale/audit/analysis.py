@@ -62,7 +62,8 @@ class AuditAnalysis(Analysis):
         "journal", "evaluations", "results.zarr", "audit.json", "failures.txt", "report.html",
     )  # fmt: skip
     shared: ClassVar[Collection[str]] = (
-        "screen", "certify", "traits", "recovery", "release", "tables", "report.html", STATUS,
+        "screen", "certify", "traits", "recovery", "release", "tables", "advise", "report.html",
+        STATUS,
     )  # fmt: skip
 
     def __init__(self, plan: AuditPlan) -> None:

@@ -33,7 +33,7 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.screening import Screen
 from clusterscale.screening import check as check_screen
 
-__all__ = ["AuditPlan"]
+__all__ = ["AuditPlan", "find_unfit"]
 
 _NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of no users
 
@@ -207,7 +207,7 @@ def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     yield from _missing_knowledge(plan)
     yield from _missing_weights(plan, cube)
     if not long:  # else there are no cells to try mechanisms on
-        yield from _unfit_mechanisms(plan, cube)
+        yield from (f"mechanisms.{i}: {reason}" for i, reason in find_unfit(plan, cube))
 
 
 def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
@@ -264,8 +264,8 @@ def _missing_weights(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
             )
 
 
-def _unfit_mechanisms(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
-    """Find mechanisms that do not fit the cells and group sizes, one line each."""
+def find_unfit(plan: AuditPlan, cube: TraceCube) -> Iterator[tuple[int, str]]:
+    """Yield the index of each mechanism that does not fit the cells and group sizes, and why."""
     frames = [(period, cube.frame(period.spans[-1])) for period in plan.periods]
     for i, mechanism in enumerate(plan.mechanisms):
         try:
@@ -273,7 +273,7 @@ def _unfit_mechanisms(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
                 empty = Traces(_NONE_BEFORE, _NO_CELLS, cube.n_rois, period.epochs)
                 _try(mechanism, empty, frame, plan)
         except ConfigError as error:
-            yield f"mechanisms.{i}: {error}"
+            yield i, str(error)
 
 
 def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:

@@ -8,6 +8,7 @@ from inspect import getdoc
 from rich.markup import escape
 
 from clusterscale.cli import (
+    advice,
     analyses,
     checks,
     gates,
@@ -36,6 +37,7 @@ for verb in (
     analyses.traits,
     analyses.recover,
     analyses.analyse,
+    advice.advise,
     reports.report,
     gates.gate,
     checks.check,

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 
 from clusterscale.cli.options import in_flags
-from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError
+from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError, StudyError
 from clusterscale.redaction import clean
 from clusterscale.validation_messages import quote
 
@@ -20,7 +20,7 @@ BUG = 70
 TRACEBACK = "CLUSTERSCALE_TRACEBACK"
 """Environment variable that, if set, shows the traceback of any error."""
 
-_INPUT = 2
+_FAILED, _INPUT = 1, 2
 _MOST_LINES, _LONGEST = 10, 1000
 _FILES = {errno.EMFILE, errno.ENFILE}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -40,8 +40,8 @@ _BAD_PATHS = {
 def describe_failure(error: Exception) -> tuple[str, int]:
     """Return the message of at most ten lines, without secrets, and the exit code of a command.
 
-    2: the input is invalid. 75: something gave out, such as memory, disk or cluster, and the same
-    command can resume. 70: an unexpected error.
+    1: tasks failed. 2: the input is invalid. 75: something gave out, such as memory, disk or
+    cluster, and the same command can resume. 70: an unexpected error.
     """
     message, code = _describe(error)
     lines = [line for line in message.splitlines() if line.strip()]
@@ -71,6 +71,7 @@ def _describe(error: Exception) -> tuple[str, int]:
         return lack, TEMPORARY
     if isinstance(error, ClusterscaleError):
         code = TEMPORARY if isinstance(error, ClusterError | StoreError) else _INPUT
+        code = _FAILED if isinstance(error, StudyError) else code
         return in_flags(str(error)), code
     if isinstance(error, UnicodeEncodeError):
         return f"{quote(error.object)} is not valid text", _INPUT

@@ -49,7 +49,7 @@ _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of every command that runs an analysis."""
+    """Options of every command that runs an analysis; ``on`` is a cube in place of the config's."""
 
     file: Path | None
     output: str | None
@@ -58,6 +58,7 @@ class RunOptions:
     memory: str | None
     force: bool
     explain: bool = False
+    on: str | None = None
 
     @cached_property
     def config(self) -> Config:
@@ -66,8 +67,10 @@ class RunOptions:
 
     @cached_property
     def cube(self) -> TraceCube:
-        """The cube of the config."""
-        return self.config.cube.open()
+        """The cube of the config, or the one that is studied in its place."""
+        from clusterscale.cube import TraceCube
+
+        return TraceCube(self.on) if self.on else self.config.cube.open()
 
     @property
     def folder(self) -> str:

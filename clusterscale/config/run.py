@@ -10,6 +10,7 @@ from pydantic import (
     model_validator,
 )
 
+from clusterscale.advise import Advice, AdvicePlan
 from clusterscale.audit import AuditPlan
 from clusterscale.certify import Certification, CertifyPlan
 from clusterscale.contracts import Address, ConfigModel, Count, OptionalUnique
@@ -98,7 +99,8 @@ class Config(ConfigModel):
 
     ``audit`` infers membership, ``recovery`` infers locations, ``analyses`` are those of other
     packages; set at least one. ``traits`` sets how `clusterscale traits` compares exposed users of
-    an audit, ``certify`` what `clusterscale certify` states of its mechanisms.
+    an audit, ``certify`` what `clusterscale certify` states of its mechanisms, and ``advise`` what
+    `clusterscale advise` looks for.
 
     Attributes
     ----------
@@ -115,6 +117,9 @@ class Config(ConfigModel):
         How exposed users are compared.
     certify
         What is stated of the best adversary against each user.
+    advise
+        What is wanted of a release and what it may expose, e.g. ``{limits: {screened: {loss: 0.5,
+        share: 0.05}}}``; its candidates are attacked as ``audit`` says.
     analyses
         Analyses of other packages, which `clusterscale analyse` runs, e.g. ``[{name: alone}]``.
     cluster
@@ -127,6 +132,7 @@ class Config(ConfigModel):
     recovery: RecoveryPlan | None = None
     traits: TraitsPlan = TraitsPlan()
     certify: CertifyPlan = CertifyPlan()
+    advise: AdvicePlan = AdvicePlan()
     analyses: Others = ()
     cluster: Place = Local()
 
@@ -179,6 +185,16 @@ class Config(ConfigModel):
         return Certification.of(
             plan.seed, plan.null_roi, plan.periods, sizes, mechanisms, self.certify
         )
+
+    def the_advice(self) -> Advice:
+        """Return what `clusterscale advise` looks for, with the audit that evaluates candidates.
+
+        Raises
+        ------
+        ConfigError
+            If there is no audit.
+        """
+        return Advice(self.advise, self.the_audit())
 
     def the_recovery(self) -> RecoveryPlan:
         """Return the plan of the recovery.

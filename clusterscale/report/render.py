@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from clusterscale.report import audit, certificates, recovery, screening, traits
+from clusterscale.report import advice, audit, certificates, recovery, screening, traits
 from clusterscale.report.page import (
     Kind,
     PageEntry,
@@ -75,6 +75,15 @@ _KINDS: Mapping[str, Kind] = {
         "A recovery infers each user’s locations from the counts of "
         "all users, and measures the error.",
         "recovery_reading.html.j2",
+    ),
+    "advise": Kind(
+        "advice",
+        "What to publish",
+        "Advice",
+        advice.render_sections,
+        "Plan of the search",
+        "Many mechanisms were compared for a goal, within limits on what they expose.",
+        "advice_reading.html.j2",
     ),
 }
 _COORDINATES = ("mechanism", "prior")

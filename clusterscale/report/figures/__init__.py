@@ -18,6 +18,7 @@ from clusterscale.report.figures.planar import (
     Axis,
     Point,
     axis,
+    front,
     heatmap,
     map_of,
     scale,
@@ -46,6 +47,16 @@ __all__ = [
     "boxes",
     "colour",
 ]
-__all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "heatmap"]
-__all__ += ["legend", "map_of", "marks", "plot", "quartiles", "scale", "strip", "style_of"]
+__all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "front"]
+__all__ += [
+    "heatmap",
+    "legend",
+    "map_of",
+    "marks",
+    "plot",
+    "quartiles",
+    "scale",
+    "strip",
+    "style_of",
+]
 __all__ += ["tradeoff", "verdict_mark"]

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from clusterscale.report.figures.frame import NEUTRAL, WARNING, Floats, panel, style_of
 from clusterscale.report.section import fill
 
-__all__ = ["Axis", "Point", "axis", "heatmap", "map_of", "scale", "tradeoff"]
+__all__ = ["Axis", "Point", "axis", "front", "heatmap", "map_of", "scale", "tradeoff"]
 
 
 _PALETTE = linear_palette(Cividis256, 64)  # readable for the colour-blind and in grey print
@@ -196,4 +196,33 @@ def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
     tips = [("mechanism", "@mechanism"), ("mean privacy gain", "@gain{0.000}")]
     tips += [("utility loss", "@loss{0.000}")]
     drawn.add_tools(HoverTool(renderers=[dots], tooltips=tips))
+    return drawn
+
+
+def front(groups: Sequence[Sequence[tuple[float, float, str]]]) -> Any:
+    """Draw exposure against score, a mark per candidate in the style of its group.
+
+    ``groups`` have (score, exposure, name) of each candidate; later groups are drawn below.
+    """
+    pairs = np.array([pair[:2] for group in groups for pair in group])
+    low, high = pairs.min(axis=0), pairs.max(axis=0)
+    margin = np.maximum(0.05 * (high - low), 0.01)
+    drawn = panel(
+        height=320,
+        x_range=Range1d(float(low[0] - margin[0]), float(high[0] + margin[0])),
+        y_range=Range1d(float(low[1] - margin[1]), float(high[1] + margin[1])),
+        x_axis_label="score",
+        y_axis_label="mean privacy loss",
+    )
+    for index, group in reversed(list(enumerate(groups))):
+        if not group:
+            continue
+        hue, shape = style_of(index)
+        x, y, names = map(list, zip(*group, strict=True))
+        look = {"marker": shape, "line_color": hue, "fill_color": hue, "fill_alpha": 0.4}
+        source = {"x": x, "y": y, "name": names}
+        size = 15 if index == 0 else 9
+        dots = drawn.scatter("x", "y", size=size, source=source, **look)
+        tips = [("candidate", "@name"), ("score", "@x{0.000}"), ("mean privacy loss", "@y{0.000}")]
+        drawn.add_tools(HoverTool(renderers=[dots], tooltips=tips))
     return drawn
