@@ -258,8 +258,13 @@ class Search:
             findings = list(candidate.confirmed.findings(self.plan))
             candidate.drop(findings, unless=("holds",))
             if not candidate.reason:
+                for other in passed[number + 1 :]:
+                    word = "less exposed" if self.plan.by_bounds else "more useful"
+                    other.reason = f"{candidate.mechanism.heading} is {word} and was confirmed"
                 return candidate, "advised"
             candidate.reason = f"not confirmed: {candidate.reason}"
+        for other in passed[self.plan.tries :]:
+            other.reason = f"not tried after {self.plan.tries} that were not confirmed"
         return None, "inconclusive"
 
     def _confirm_one(self, name: str, candidate: Candidate) -> Steps:

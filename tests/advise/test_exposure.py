@@ -1,0 +1,128 @@
+"""Exposure is read on the side of caution; certificates are those of the users who matter."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from clusterscale.advise import Advice, AdvicePlan, Limits
+from clusterscale.advise.certificates import certified_findings, certify, certify_tasks, worst_of
+from clusterscale.advise.exposure import (
+    attacked_findings,
+    read_attacked,
+    read_screened,
+    screened_findings,
+)
+from clusterscale.advise.goal import AttackedLimit, CertifiedLimit, GuaranteeLimit, ScreenedLimit
+from clusterscale.audit import AuditPlan
+from clusterscale.certify import ceiling
+from clusterscale.mechanisms import create
+from clusterscale.metrics import mean_interval
+
+LIMIT = ScreenedLimit(loss=0.5, share=0.1)
+
+
+def screened(losses, n_events=None):
+    """Return a screen of one mechanism with the losses of two attacks, (attack, user)."""
+    losses = np.array(losses, np.float32)
+    dims = "mechanism", "period", "group_size", "attack", "user"
+    n_events = np.ones(losses.shape[1], int) if n_events is None else np.array(n_events)
+    return xr.Dataset(
+        {
+            "privacy_loss": (dims, losses[None, None, None]),
+            "n_events": (("user", "period"), n_events[:, None]),
+        },
+        {"mechanism": ["m"], "period": ["p"], "group_size": [5]},
+        {"plan": "{}"},
+    )
+
+
+def test_the_strongest_attack_counts_on_the_users_that_are_asked_for():
+    found = read_screened(screened([[0.9, 0.0, 0.0, 0.2], [0.0, 0.0, 0.6, 0.6]]),
+                          np.array([3, 1, 2]), LIMIT)["m"]  # fmt: skip
+    assert found.mean == pytest.approx(0.4)
+    assert found.share == pytest.approx(2 / 3)
+    assert (found.low, found.high) == mean_interval([0.0, 1.0, 1.0])
+
+
+def test_who_could_not_be_compared_counts_as_exposed_and_who_was_absent_does_not():
+    users = np.arange(4)
+    found = read_screened(screened([[np.nan, 0, 0, 0.9]], [1, 1, 1, 0]), users, LIMIT)["m"]
+    assert found.share == pytest.approx(1 / 3)
+    nobody = read_screened(screened([[0.0] * 4], [0] * 4), users, LIMIT)["m"]
+    assert (nobody.share, nobody.high) == (1, 1)
+
+
+def test_a_mechanism_without_a_screen_is_not_shown_to_keep_its_limit():
+    assert [one.verdict for one in screened_findings(None, LIMIT)] == ["unclear"]
+    assert not list(screened_findings(None, None))
+    limit = AttackedLimit(mean_auc=0.7)
+    assert [one.verdict for one in attacked_findings(None, limit)] == ["unclear"]
+
+
+def attacked(auc):
+    """Return an audit of one mechanism, with AUCs (attack, target) and intervals of ± 0.05."""
+    auc = np.array(auc, float)[None, None, None, None]
+    dims = "mechanism", "period", "prior", "group_size", "attack", "target"
+    found = {"auc": auc, "auc_low": auc - 0.05, "auc_high": auc + 0.05}
+    return xr.Dataset({key: (dims, value) for key, value in found.items()}, {"mechanism": ["m"]})
+
+
+def test_the_mean_is_that_of_the_strongest_attack_and_the_worst_that_of_any_target():
+    found = read_attacked(attacked([[0.5, 0.5, 0.95], [0.7, 0.7, np.nan]]), "m")
+    assert found.mean == pytest.approx(0.7)
+    assert found.high >= mean_interval([0.7, 0.7])[1]
+    assert (found.worst, found.worst_high) == (0.95, pytest.approx(1.0))
+    assert found.n_targets == 3
+
+
+def test_nothing_attacked_is_no_pass():
+    found = read_attacked(attacked([[np.nan, np.nan]]), "m")
+    limit = AttackedLimit(mean_auc=0.9, worst_auc=0.9)
+    assert {one.verdict for one in attacked_findings(found, limit)} == {"unclear"}
+
+
+@pytest.fixture
+def audit(plan_fields):
+    return AuditPlan(**plan_fields | {"null_roi": False})
+
+
+def certificates(audit, cube, mechanism, limit):
+    advice = Advice(AdvicePlan(families=(), limits=Limits(certified=limit)), audit)
+    tasks = certify_tasks(advice, cube, [mechanism])
+    return worst_of([one for task in tasks for one in certify(task)])
+
+
+def test_certificates_are_the_ceilings_of_the_users_who_change_most(audit, cube, dense):
+    n_cells = np.sort(dense.reshape(len(dense), -1).sum(axis=1))
+    noisy = create("laplace", epsilon=0.2, unit="event")
+    found = certificates(audit, cube, noisy, CertifiedLimit(auc=0.9, share=0.25))
+    n_above = int(0.25 * (n_cells > 0).sum())
+    size = audit.group_sizes[0]
+    assert found.worst == ceiling(noisy, n_changed=int(n_cells[-1]), group_size=size).auc
+    chosen = int(n_cells[-1 - n_above])
+    assert found.auc == ceiling(noisy, n_changed=chosen, group_size=size).auc < found.worst
+
+
+def test_what_nothing_bounds_has_a_certificate_of_one(audit, cube):
+    found = certificates(audit, cube, create("exact"), CertifiedLimit(auc=0.9))
+    assert (found.auc, found.worst, found.unit) == (1, 1, "none")
+    limits = Limits(
+        certified=CertifiedLimit(auc=0.9), guarantee=GuaranteeLimit(unit="event", epsilon=1.0)
+    )
+    assert [one.verdict for one in certified_findings(found, limits)] == ["fails", "fails"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted", "verdict"),
+    [
+        ({"epsilon": 1.0, "unit": "user_day"}, ("event", 1.0), "holds"),
+        ({"epsilon": 1.0, "unit": "event"}, ("user_day", 1.0), "fails"),
+        ({"epsilon": 1.1, "unit": "event"}, ("event", 1.0), "fails"),
+        ({"epsilon": 1.0, "unit": "user", "sensitivity": 1.0}, ("user", 1.0), "fails"),
+    ],
+)
+def test_a_guarantee_must_cover_the_unit_with_enough_noise(audit, cube, settings, wanted, verdict):
+    found = certificates(audit, cube, create("laplace", **settings), None)
+    unit, epsilon = wanted
+    limits = Limits(guarantee=GuaranteeLimit(unit=unit, epsilon=epsilon))
+    assert [one.verdict for one in certified_findings(found, limits)] == [verdict]

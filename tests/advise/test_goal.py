@@ -1,0 +1,109 @@
+"""Scores, bounds, limits and families of mechanisms."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.advise import AdvicePlan, Aim, Family, Spaced
+from clusterscale.advise.families import list_candidates, usual_families
+from clusterscale.advise.goal import Finding, score_utility
+from clusterscale.advise.measuring import Measured, utility_findings
+from clusterscale.advise.results import to_yaml
+from clusterscale.config import parse_entry
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.utility import create
+
+F1, ERROR = create("hotspot_f1"), create("mean_relative_error")
+
+
+def measured(*values, errors=None, share=1.0):
+    errors = np.zeros(len(values)) if errors is None else np.array(errors)
+    return Measured(np.array(values, float), errors, share, 4)
+
+
+def test_score_is_the_weighted_mean_of_one_minus_the_distance_to_the_ideal():
+    aims = Aim(measure=F1, weight=3.0), Aim(measure=ERROR, worst=2.0)
+    assert score_utility(aims, np.array([0.8, 0.5])) == pytest.approx((3 * 0.8 + 0.75) / 4)
+    assert score_utility(aims, np.array([1.0, 0.0])) == 1
+    assert score_utility(aims, np.array([0.0, 50.0])) == 0
+    assert score_utility(aims, np.array([1.0, np.nan])) == pytest.approx(0.75)
+
+
+@given(st.floats(-3, 3), st.floats(-3, 3))
+def test_closer_to_the_ideal_is_never_worse(one, other):
+    aims = (Aim(measure=F1),)
+    near, far = sorted((one, other), key=lambda value: abs(value - 1))
+    assert score_utility(aims, np.array([near])) >= score_utility(aims, np.array([far]))
+
+
+def test_a_measure_with_a_bound_has_no_weight_unless_one_is_given():
+    assert Aim(measure=F1, bound=0.5).factor == 0
+    assert Aim(measure=F1, bound=0.5, weight=2.0).factor == 2
+    assert AdvicePlan(goal=[Aim(measure=F1, bound=0.5)]).by_bounds
+    with pytest.raises(ConfigError, match="weight or a bound"):
+        AdvicePlan(goal=[Aim(measure=F1, weight=0.0)])
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "verdict"),
+    [(0.9, 0.01, "holds"), (0.81, 0.01, "unclear"), (0.7, 0.01, "fails"), (np.nan, 0, "unclear")],
+)
+def test_bounds_hold_where_the_whole_interval_does(value, error, verdict):
+    found = list(utility_findings(measured(value, errors=[error]), (Aim(measure=F1, bound=0.8),)))
+    assert [one.verdict for one in found] == [verdict]
+    mirrored = measured(1 - value, errors=[error])
+    found = list(utility_findings(mirrored, (Aim(measure=ERROR, bound=0.2),)))
+    assert [one.verdict for one in found] == [verdict]
+
+
+@pytest.mark.parametrize("share", [0.0, np.nan])
+def test_an_empty_release_is_refused_whatever_its_measures(share):
+    (found,) = utility_findings(measured(1.0, share=share), (Aim(measure=F1),))
+    assert found.verdict == "fails"
+
+
+def test_an_interval_across_the_limit_is_no_pass():
+    for low, high, verdict in ((0.1, 0.2, "holds"), (0.2, 0.4, "unclear"), (0.4, 0.5, "fails")):
+        assert Finding.of("x", low, high, 0.3, "").verdict == verdict
+    assert Finding.of("x", np.nan, np.nan, 0.3, "").verdict == "unclear"
+
+
+def test_errors_shrink_with_groups_and_settings():
+    means, deviations = np.ones((2, 1)), np.full((2, 1), 0.6)
+    found = Measured.of(means, deviations, np.array([1.0, 0.5]), 9)
+    assert found.errors == pytest.approx(0.6 / np.sqrt(18))
+    assert found.released_share == 0.5
+
+
+def test_a_family_is_every_combination_of_its_values():
+    steps = [{"name": "cap_contributions", "per_day": 1}, {"name": "laplace", "epsilon": 1.0}]
+    family = Family(
+        mechanism={"name": "chain", "steps": steps},
+        over={"steps.0.per_day": (1, 2), "steps.1.epsilon": Spaced(least=0.1, most=10.0, n=3)},
+    )
+    made = [(m.steps[0].per_day, m.steps[1].epsilon) for m in family.members()]
+    assert made == [(1, 0.1), (1, 1.0), (1, 10.0), (2, 0.1), (2, 1.0), (2, 10.0)]
+    assert steps[0]["per_day"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "over", "match"),
+    [
+        ({"name": "laplace"}, {"epsilon": (-1.0,)}, "epsilon"),
+        ({"name": "laplace", "epsilon": 1.0}, {"steps.0.k": (1,)}, "over.steps.0.k"),
+        ({"name": "laplac"}, {}, "laplace"),
+        ({"epsilon": 1.0}, {}, "name"),
+    ],
+)
+def test_a_wrong_family_is_refused_with_its_reason(mechanism, over, match):
+    with pytest.raises(ConfigError, match=match):
+        Family(mechanism=mechanism, over=over)
+
+
+def test_the_usual_candidates_can_be_pasted_back():
+    candidates = list_candidates([MECHANISMS.create("exact")], usual_families())
+    assert len({one.id for one in candidates}) == len(candidates) > 80
+    for candidate in candidates:
+        assert parse_entry(MECHANISMS, to_yaml(candidate)) == candidate
