@@ -39,8 +39,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     __version__: str
+    from clusterscale.advise import AdvicePlan, open_advice
     from clusterscale.api import (
         Gate,
+        advise,
         analyse,
         attack,
         audit,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from clusterscale.traits import TraitsPlan, open_traits
 
 __all__ = [
+    "AdvicePlan",
     "AuditPlan",
     "CertifyPlan",
     "ClusterscaleError",
@@ -82,6 +85,7 @@ __all__ = [
     "SerialExecutor",
     "TraceCube",
     "TraitsPlan",
+    "advise",
     "analyse",
     "attack",
     "audit",
@@ -92,6 +96,7 @@ __all__ = [
     "gate",
     "ingest",
     "inspect",
+    "open_advice",
     "open_certificates",
     "open_recovery",
     "open_results",
@@ -112,6 +117,7 @@ __all__ = [
 __all__ += ["__version__"]
 
 _CALLABLE = (
+    "advise",
     "audit",
     "certify",
     "ingest",
@@ -120,6 +126,7 @@ _CALLABLE = (
     "traits",
 )  # also names of subpackages
 _PACKAGES = {
+    "AdvicePlan": "advise",
     "AuditPlan": "audit",
     "CertifyPlan": "certify",
     "ClusterscaleError": "errors",
@@ -136,6 +143,7 @@ _PACKAGES = {
     "check_tables": "api",
     "gate": "api",
     "inspect": "api",
+    "open_advice": "advise",
     "open_certificates": "certify",
     "open_recovery": "recovery",
     "open_results": "audit",

@@ -173,7 +173,7 @@ class Search:
         if not better:
             return f"others had a better score ({_say(*own)})"
         best = max(better, key=lambda one: axes[one.id])
-        return f"{best.mechanism.heading} is better: {_say(*axes[best.id])}, not {_say(*own)}"
+        return f"{best.mechanism.heading} is better: {_say(*axes[best.id])}, against {_say(*own)}"
 
     def attack(self) -> Steps:
         """Yield the stages of attacks on candidates that nobody dominates, in batches."""
@@ -184,9 +184,10 @@ class Search:
         left = self.left
         if not left:
             return
+        measured = [one for one in self.candidates if one.measured is not None]
+        for i in front_of(*self._axes(measured)):
+            measured[i].on_front = True
         front = [left[i] for i in front_of(*self._axes(left))]
-        for candidate in front:
-            candidate.on_front = True
         if self.plan.by_bounds:
             self.order = sorted(left, key=lambda one: one.exposure)
         else:

@@ -168,8 +168,17 @@ def _create(uri: str, columns: Mapping[str, Sequence[Any]], attributes: Mapping[
 
 
 def _findings(advice: Advice, advised: Candidate) -> list[str]:
-    assert advised.confirmed is not None
-    return [finding.text for finding in advised.confirmed.findings(advice.plan)]
+    """Return what was confirmed: each limit and bound, and then the measures without a bound."""
+    confirmed = advised.confirmed
+    assert confirmed is not None
+    measured = zip(
+        advice.plan.goal, confirmed.measured.values, confirmed.measured.errors, strict=True
+    )
+    return [finding.text for finding in confirmed.findings(advice.plan)] + [
+        f"{aim.measure.heading} {value:.3f} ± {2 * error:.3f} (raw counts {aim.measure.ideal:g})"
+        for aim, value, error in measured
+        if aim.bound is None
+    ]
 
 
 def _price(search: Search) -> str:

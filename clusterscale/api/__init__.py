@@ -10,6 +10,7 @@ screen          scores every user in closed form         dataset, one row per us
 certify         bounds any adversary, for every user     dataset, one row per user
 traits          compares the most and least exposed      dataset of characteristics
 recover         infers locations from a release          dataset of errors per user
+advise          searches for what to publish             dataset, one row per candidate
 analyse         runs an analysis of another package      its dataset
 check           checks a published table on arrays       dataset, one row per check
 check_tables    checks files of tables without traces    verdict and findings of each table
@@ -25,6 +26,7 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 ``clusterscale/guide/python.md`` has examples.
 """
 
+from clusterscale.api.advice import advise
 from clusterscale.api.analyses import analyse, audit, certify, recover, screen, traits
 from clusterscale.api.games import attack, play
 from clusterscale.api.records import ingest, inspect
@@ -34,6 +36,7 @@ from clusterscale.api.tables import check, check_tables, read_table
 
 __all__ = [
     "Gate",
+    "advise",
     "analyse",
     "attack",
     "audit",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale import study
-from clusterscale.api.execution import open_executor, show_progress
+from clusterscale.api.execution import run_analysis
 from clusterscale.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
 from clusterscale.certify import Certification, CertifyAnalysis, CertifyPlan
 from clusterscale.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.screening import ScreenAnalysis
-from clusterscale.study import Analysis, AnalysisPlan, Tell
+from clusterscale.study import AnalysisPlan, Tell
 from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import check_kinds
 
@@ -81,7 +79,7 @@ def audit(
         If tasks failed; ``status`` and ``error`` of the results name them, and the same call runs
         them again.
     """
-    results = _run(AuditAnalysis(plan), cube, output, executor, memory, force, progress)
+    results = run_analysis(AuditAnalysis(plan), cube, output, executor, memory, force, progress)
     if n_failed := count_failed(results):
         warnings.warn(
             f"{n_failed} tasks of the audit failed: see `status` and `error` of the results; the "
@@ -126,7 +124,7 @@ def screen(
     """
     check_kinds(plan=(plan, AuditPlan))
     analysis = ScreenAnalysis(plan.whole_screen)
-    return _run(analysis, cube, output, executor, memory, force, progress)
+    return run_analysis(analysis, cube, output, executor, memory, force, progress)
 
 
 def certify(
@@ -166,7 +164,7 @@ def certify(
     made = Certification.of(
         plan.seed, plan.null_roi, plan.periods, plan.group_sizes, plan.mechanisms, how
     )
-    return _run(CertifyAnalysis(made), cube, output, executor, memory, force, progress)
+    return run_analysis(CertifyAnalysis(made), cube, output, executor, memory, force, progress)
 
 
 def traits(
@@ -204,7 +202,7 @@ def traits(
         As :func:`audit`.
     """
     check_kinds(plan=(plan, AuditPlan))
-    return _run(TraitsAnalysis(plan, how), cube, output, executor, memory, force, progress)
+    return run_analysis(TraitsAnalysis(plan, how), cube, output, executor, memory, force, progress)
 
 
 def recover(
@@ -236,7 +234,7 @@ def recover(
         As :func:`audit`.
     """
     check_kinds(plan=(plan, RecoveryPlan))
-    return _run(RecoveryAnalysis(plan), cube, output, executor, memory, force, progress)
+    return run_analysis(RecoveryAnalysis(plan), cube, output, executor, memory, force, progress)
 
 
 def analyse(
@@ -268,29 +266,4 @@ def analyse(
         As :func:`audit`.
     """
     check_kinds(plan=(plan, AnalysisPlan))
-    return _run(plan.analysis(), cube, output, executor, memory, force, progress)
-
-
-def _run(
-    analysis: Analysis,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None,
-    memory: int | None,
-    force: bool,
-    progress: bool | Tell,
-) -> xr.Dataset:
-    import_module("clusterscale.report.accessor")  # adds ``clusterscale`` to datasets
-    with (
-        show_progress(progress, analysis.kind) as tell,
-        open_executor(executor) as (opened, usable),
-    ):
-        return study.run(
-            analysis,
-            cube,
-            output,
-            opened,
-            memory=usable if memory is None else memory,
-            force=force,
-            on_progress=tell,
-        )
+    return run_analysis(plan.analysis(), cube, output, executor, memory, force, progress)

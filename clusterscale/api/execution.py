@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,18 +23,22 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 from rich.segment import Segment
 
+from clusterscale import study
 from clusterscale.errors import InputError
 from clusterscale.redaction import without_controls
-from clusterscale.study import Progress, Tell
+from clusterscale.study import Analysis, Progress, Tell
 from clusterscale.study.execution import MEMORY, Executor
 
 if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.cube import TraceCube
     from clusterscale.runtime import Cluster
 
 _BETWEEN = 0.1
 """Least seconds between two updates of a bar in a notebook."""
 
-__all__ = ["PlainConsole", "new_bar", "open_executor", "show_progress", "teller"]
+__all__ = ["PlainConsole", "new_bar", "open_executor", "run_analysis", "show_progress", "teller"]
 
 
 class PlainConsole(Console):
@@ -175,4 +181,30 @@ def open_executor(where: Executor | Cluster | None) -> Iterator[tuple[Executor, 
         raise InputError(
             f"executor is of type {type(given).__name__}, but should be an executor, a cluster "
             "such as clusterscale.Local(workers=4), or None for this process"
+        )
+
+
+def run_analysis(
+    analysis: Analysis,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None,
+    memory: int | None,
+    force: bool,
+    progress: bool | Tell,
+) -> xr.Dataset:
+    """Run any analysis; arguments and errors are those of :func:`clusterscale.audit`."""
+    import_module("clusterscale.report.accessor")  # adds ``clusterscale`` to datasets
+    with (
+        show_progress(progress, analysis.kind) as tell,
+        open_executor(executor) as (opened, usable),
+    ):
+        return study.run(
+            analysis,
+            cube,
+            output,
+            opened,
+            memory=usable if memory is None else memory,
+            force=force,
+            on_progress=tell,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,7 +75,8 @@ def show_advice(advice: xr.Dataset) -> None:
     if text := str(advice.attrs["yaml"]):
         out.print(f"\n{text}\n", markup=False, highlight=False, soft_wrap=True)
     for finding in json.loads(advice.attrs["findings"]):
-        out.print(f"  confirmed: {finding}", markup=False, highlight=False)
+        for line in textwrap.wrap(f"confirmed: {finding}", out.width - 2, subsequent_indent="  "):
+            out.print(f"  {line}", markup=False, highlight=False)
     key, rows = Key(), leading(advice, _ROWS)
     titles = sorted(map(str, advice.mechanism_title.values), key=len, reverse=True)
     table = new_table()

@@ -136,6 +136,7 @@ def _limits(field: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_datasets() -> str:
     """Return a page with every variable of the datasets of results."""
+    from clusterscale.advise import ADVICE
     from clusterscale.certify import CERTIFICATES
     from clusterscale.recovery.results import RECOVERY
     from clusterscale.screening.results import SCREEN
@@ -147,6 +148,7 @@ def describe_datasets() -> str:
         ("Certificates", "open_certificates", CERTIFICATES),
         ("Recovery", "open_recovery", RECOVERY),
         ("Traits", "open_traits", TRAITS),
+        ("Advice", "open_advice", ADVICE),
     )
     sections = [
         "# Datasets of results",

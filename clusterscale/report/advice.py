@@ -188,22 +188,6 @@ def _candidates(advice: xr.Dataset) -> Section:
     )
 
 
-def _measures(advice: xr.Dataset) -> list[tuple[str, str, str]]:
-    """Return title, value with its interval, and ideal of each confirmed measure."""
-    at = advice.sel(mechanism=str(advice.attrs["advised"]))
-    rows = zip(
-        advice.measure_title.values,
-        at.confirmed_utility.values.tolist(),
-        at.confirmed_utility_error.values.tolist(),
-        advice.ideal.values.tolist(),
-        strict=True,
-    )
-    return [
-        (str(title), f"{number(value)} ± {number(2 * error)}", f"{ideal:g}")
-        for title, value, error, ideal in rows
-    ]
-
-
 def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the advice's part of the first screen of a page, and its sections."""
     advice = advice.compute()
@@ -215,7 +199,6 @@ def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
         advised=advised,
         yaml=str(advice.attrs["yaml"]),
         findings=json.loads(advice.attrs["findings"]),
-        measures=_measures(advice) if advised else [],
         price=str(advice.attrs["price"]),
         summary=summarise(advice),
     )
