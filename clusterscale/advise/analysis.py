@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
-from clusterscale.advise.choosing import Search, unfit
+from clusterscale.advise.choosing import Search, can_screen, unfit
 from clusterscale.advise.plan import Advice
 from clusterscale.advise.results import open_advice, write_advice
 from clusterscale.audit import predict as predict_audit
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.screening import check as check_screen
+from clusterscale.screening import predict as predict_screen
 from clusterscale.study import Analysis, Stage, Study
 from clusterscale.study.execution import Executor
 
@@ -53,8 +54,9 @@ class AdviseAnalysis(Analysis):
             raise ConfigError(
                 "advise.families: no candidate fits the group sizes and cells of the audit"
             )
-        if screened := tuple(one for one in fitting if one.noise_scope != "release"):
-            check_screen(self.advice.screening(screened), cube)
+        if screened := tuple(filter(can_screen, fitting)):
+            for some in (cube, confirm):
+                check_screen(self.advice.screening(screened), some)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of candidates, and the cost of the attacks on the finalists."""
@@ -63,10 +65,14 @@ class AdviseAnalysis(Analysis):
         targets = held.search[: plan.search_targets]
         cost = predict_audit(self.advice.attacking(finalists, targets), cube, memory, n_workers)
         low, high = cost.seconds_range
+        fitting = (one for one in self.advice.candidates if not unfit(self.advice, cube, one))
+        screen = self.advice.screening(tuple(filter(can_screen, fitting)))
+        seconds = predict_screen(screen, cube, memory, n_workers).seconds
         return {
             "candidates": f"{len(self.advice.candidates):,}",
             "users of the search": f"{len(held.search):,}",
             "users of the confirmation": f"{len(held.confirm):,}",
+            "screen": f"up to {seconds:,.0f} s, if all candidates keep the first limits",
             "attacks on finalists": f"{low:,.0f} to {high:,.0f} s, up to a few times",
             "way": "certificates, screens, utility by successive halving, attacks on "
             "finalists, confirmation",

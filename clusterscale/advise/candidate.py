@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from clusterscale.advise.measuring import Measured, utility_findings
 from clusterscale.advise.plan import AdvicePlan
 from clusterscale.contracts import Mechanism
 
-__all__ = ["STAGES", "Candidate", "Confirmation", "Reached", "overall"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["STAGES", "Candidate", "Confirmation", "Reached", "overall", "worst_test"]
 
 Reached = Literal["listed", "certified", "screened", "measured", "attacked", "confirmed"]
 STAGES: tuple[Reached, ...] = (
@@ -33,6 +36,12 @@ def overall(findings: Iterable[Finding]) -> Verdict:
     """Return ``fails`` if any finding does, else ``unclear`` if any is, else ``holds``."""
     verdicts = {finding.verdict for finding in findings}
     return "fails" if "fails" in verdicts else "unclear" if "unclear" in verdicts else "holds"
+
+
+def worst_test(results: xr.Dataset, mechanism: str) -> str:
+    """Return ``broken`` if any test of a guarantee in an audit says so, else one of its verdicts."""
+    verdicts = set(map(str, results.verdict.sel(mechanism=mechanism).values.ravel()))
+    return "broken" if "broken" in verdicts else min(verdicts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.advise.candidate import Candidate, Confirmation, overall
+from clusterscale.advise.candidate import Candidate, Confirmation, overall, worst_test
 from clusterscale.advise.certificates import (
     CertificateJournal,
     certified_findings,
@@ -23,7 +23,7 @@ from clusterscale.advise.exposure import (
     read_screened,
     screened_findings,
 )
-from clusterscale.advise.measuring import Measured, measure, utility_findings
+from clusterscale.advise.measuring import measure, read_utility, utility_findings
 from clusterscale.advise.plan import Advice
 from clusterscale.advise.search import front_of, halve, next_batch
 from clusterscale.advise.substudy import substages
@@ -35,7 +35,7 @@ from clusterscale.errors import StudyError
 from clusterscale.screening import ScreenAnalysis
 from clusterscale.study import Stage, Study, each
 
-__all__ = ["Search", "unfit"]
+__all__ = ["Search", "can_screen", "unfit"]
 
 Steps = Generator[Stage[Any, Any], None, None]
 Outcome = Literal["advised", "inconclusive", "none"]
@@ -48,9 +48,8 @@ def unfit(advice: Advice, cube: TraceCube, mechanism: Mechanism) -> str:
     return "; ".join(reason for _, reason in find_unfit(plan, cube))
 
 
-def _screenable(candidate: Candidate) -> bool:
+def can_screen(mechanism: Mechanism) -> bool:
     """Return whether a screen can score the releases of a mechanism."""
-    mechanism = candidate.mechanism
     if mechanism.uses_weights and mechanism.noise_scope == "series":
         return False
     return mechanism.noise_scope != "release"
@@ -108,7 +107,7 @@ class Search:
 
     def screen(self) -> Steps:
         """Yield the stages of a screen of all users; drop who is not shown to keep its limit."""
-        scored = [candidate for candidate in self.left if _screenable(candidate)]
+        scored = [candidate for candidate in self.left if can_screen(candidate.mechanism)]
         found = yield from self._screens("screen", self._job.cube, scored, self.users.search)
         for candidate in self.left:
             candidate.screened = found.get(candidate.id)
@@ -274,7 +273,7 @@ class Search:
             found = yield from self._certificates(f"{name}-certify", self._confirm, [candidate])
             certificate = found[candidate.id]
         screened = None
-        if _screenable(candidate):
+        if can_screen(candidate.mechanism):
             scored = yield from self._screens(
                 f"{name}-screen", self._confirm, [candidate], self.users.confirm
             )
@@ -288,27 +287,11 @@ class Search:
                 certificate=certificate,
                 screened=screened,
                 attacked=read_attacked(results, candidate.id),
-                measured=_read_utility(results, candidate.id, self.plan.confirm_groups),
-                dp_test=_worst_test(results, candidate.id),
+                measured=read_utility(results, candidate.id, self.plan.confirm_groups),
+                dp_test=worst_test(results, candidate.id),
             )
         candidate.reached = "confirmed"
 
 
 def _say(score: float, safety: float) -> str:
     return f"score {score:.3f} and mean privacy loss {abs(safety):.3f}"
-
-
-def _read_utility(results: Any, name: str, n_groups: int) -> Measured:
-    chosen = results.sel(mechanism=name)
-    order = "period", "group_size", "measure"
-    n_measures = results.sizes["measure"]
-    means, deviations = (
-        chosen[key].transpose(*order).values.reshape(-1, n_measures).astype(np.float64)
-        for key in ("utility", "utility_sd")
-    )
-    return Measured.of(means, deviations, chosen.released_share.values.ravel(), n_groups)
-
-
-def _worst_test(results: Any, name: str) -> str:
-    verdicts = set(map(str, results.verdict.sel(mechanism=name).values.ravel()))
-    return "broken" if "broken" in verdicts else sorted(verdicts)[0]

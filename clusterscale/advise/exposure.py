@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.advise.goal import AttackedLimit, Finding, ScreenedLimit
@@ -81,14 +82,14 @@ def read_screened(
     limit
         The limit whose share is wanted; None for the mean only.
     """
-    order = "mechanism", "period", "group_size", "attack", "user"
+    order = "period", "group_size", "attack", "user"
     users = np.sort(users)
-    losses = screened.privacy_loss.transpose(*order).values[..., users].astype(np.float64)
-    counted = is_counted(screened).transpose("period", "user").values[:, users]
+    counted = is_counted(screened).values.T[:, users]
     found = {}
-    for name, by_period in zip(screened.mechanism.values.tolist(), losses, strict=True):
+    for name in screened.mechanism.values.tolist():  # one by one: users may be many
+        by_period = screened.privacy_loss.sel(mechanism=name).transpose(*order).values[..., users]
         settings = [
-            np.nan_to_num(loss[counts], nan=1.0)
+            np.nan_to_num(loss[counts].astype(np.float64), nan=1.0)
             for by_size, counts in zip(by_period, counted, strict=True)
             for by_attack in by_size
             for loss in by_attack
@@ -105,9 +106,16 @@ def _strongest(settings: list[Floats], limit: ScreenedLimit | None) -> Screened:
         return Screened(mean)
     flags = [losses > limit.loss for losses in settings]
     shares = [float(above.mean()) for above in flags]
-    ends = [mean_interval(above.astype(float), confidence=CONFIDENCE) for above in flags]
+    ends = [_share_interval(above) for above in flags]
     lows, highs = zip(*ends, strict=True) if ends else ((0.0,), (1.0,))
     return Screened(mean, max(shares, default=1.0), max(lows), max(highs))
+
+
+def _share_interval(flags: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson, which takes no longer for many users."""
+    counted = scipy.stats.binomtest(int(flags.sum()), len(flags))
+    low, high = counted.proportion_ci(CONFIDENCE, method="exact")
+    return float(low), float(high)
 
 
 def screened_findings(screened: Screened | None, limit: ScreenedLimit | None) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ class Spaced(ConfigModel):
     Attributes
     ----------
     least, most
-        Smallest and largest value, in units of the setting, e.g. ``0.1``.
+        Smallest and largest value, in the unit of the setting, e.g. ``0.1``.
     n
         Number of values.
     """
@@ -59,13 +59,14 @@ class Family(ConfigModel):
     mechanism
         Name and settings of the mechanism, e.g. ``{name: laplace, unit: event}``.
     over
-        Values by setting; a setting of a step of a chain is named by its position, as in
+        Values by setting; None: only this mechanism. A setting of a step of a chain is named by its
+        position, as in
         ``steps.0.per_day``. Values are a list, or evenly spaced on a logarithmic scale, e.g.
         ``{epsilon: {least: 0.1, most: 10.0, n: 7}}``.
     """
 
     mechanism: Annotated[dict[str, Any], Field(min_length=1)]
-    over: dict[str, Values] = Field(default_factory=dict)
+    over: dict[str, Values] | None = None
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -81,7 +82,7 @@ class Family(ConfigModel):
     @property
     def label(self) -> str:
         """The settings of the mechanism, and those that vary."""
-        return f"{self.mechanism} over {', '.join(self.over)}"
+        return f"{self.mechanism} over {', '.join(self.over or ())}"
 
     def members(self) -> list[Mechanism]:
         """Return a mechanism for each combination of values.
@@ -91,10 +92,10 @@ class Family(ConfigModel):
         ConfigError
             If a setting is unknown or a value is out of range.
         """
-        values = [given.values if isinstance(given, Spaced) else given for given in
-                  self.over.values()]  # fmt: skip
+        over = self.over or {}
+        values = [given.values if isinstance(given, Spaced) else given for given in over.values()]
         return [
-            _create(self.mechanism, dict(zip(self.over, chosen, strict=True)))
+            _create(self.mechanism, dict(zip(over, chosen, strict=True)))
             for chosen in product(*values)
         ]
 

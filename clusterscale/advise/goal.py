@@ -63,12 +63,13 @@ class Aim(ConfigModel):
     measure
         Measure of utility, e.g. ``{name: hotspot_f1}``.
     weight
-        Weight of the measure in the score, e.g. ``2.0``; by default 1, or 0 with a ``bound``.
+        Weight of the measure in the score, without a unit, e.g. ``2.0``; by default 1, or 0 with a
+        ``bound``.
     bound
-        Value that the mean of the measure has to reach, in its own units: the smallest one, or for
-        a measure that is 0 for raw counts the largest one, e.g. ``0.8``.
+        Value that the mean of the measure has to reach, in the unit of the measure: the smallest
+        one, or for a measure that is 0 for raw counts the largest one, e.g. ``0.8``.
     worst
-        Distance to the ideal value at which a release has a score of 0, in units of the measure.
+        Distance to the ideal value at which a release has a score of 0, in the unit of the measure.
     """
 
     measure: Measured
@@ -176,7 +177,8 @@ class GuaranteeLimit(ConfigModel):
     Attributes
     ----------
     unit
-        Data that must be protected: one event, all of a user on a day, or all of a user.
+        Data that must be protected, e.g. ``event``: one event, all of a user on a day
+        (``user_day``), or all of a user (``user``).
     epsilon
         Largest ε for that unit, or a larger one, e.g. ``1.0``.
     delta

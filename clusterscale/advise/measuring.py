@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,10 @@ from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.study import Stage, Study, each
 from clusterscale.utility import NEARLY_EMPTY
 
-__all__ = ["Measured", "measure", "utility_findings"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Measured", "measure", "read_utility", "utility_findings"]
 
 Floats = NDArray[np.float64]
 
@@ -159,3 +162,14 @@ def _collect(name: str, done: Sequence[MechanismEvaluation], n_groups: int) -> M
     means, deviations = (np.array([one.utility[name][i] for one in own]) for i in (0, 1))
     shares = np.array([one.released_share[name] for one in own])
     return Measured.of(means, deviations, shares, n_groups)
+
+
+def read_utility(results: xr.Dataset, mechanism: str, n_groups: int) -> Measured:
+    """Return the utility of a mechanism in the dataset of an audit with ``n_groups`` groups."""
+    chosen = results.sel(mechanism=mechanism)
+    order, n_measures = ("period", "group_size", "measure"), results.sizes["measure"]
+    means, deviations = (
+        chosen[name].transpose(*order).values.reshape(-1, n_measures).astype(np.float64)
+        for name in ("utility", "utility_sd")
+    )
+    return Measured.of(means, deviations, chosen.released_share.values.ravel(), n_groups)

@@ -46,11 +46,10 @@ else:
     Families = Annotated[tuple[Family, ...], *OptionalUnique]
 
 
-def _usual_goal() -> tuple[Aim, ...]:
-    return tuple(
-        Aim(measure=UTILITIES.create(name))
-        for name in ("hotspot_f1", "jensen_shannon", "mean_relative_error")
-    )
+_USUAL_GOAL = tuple(
+    Aim(measure=UTILITIES.create(name))
+    for name in ("hotspot_f1", "jensen_shannon", "mean_relative_error")
+)
 
 
 class AdvicePlan(ConfigModel):
@@ -85,7 +84,7 @@ class AdvicePlan(ConfigModel):
         Largest number of candidates that are confirmed, one after another.
     """
 
-    goal: Goal = Field(default_factory=_usual_goal)
+    goal: Goal = _USUAL_GOAL
     limits: Limits = Limits()
     families: Families | None = None
     held_out: Probability = 0.5

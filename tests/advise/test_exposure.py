@@ -41,7 +41,7 @@ def test_the_strongest_attack_counts_on_the_users_that_are_asked_for():
                           np.array([3, 1, 2]), LIMIT)["m"]  # fmt: skip
     assert found.mean == pytest.approx(0.4)
     assert found.share == pytest.approx(2 / 3)
-    assert (found.low, found.high) == mean_interval([0.0, 1.0, 1.0])
+    assert (found.low, found.high) == pytest.approx(mean_interval([0.0, 1.0, 1.0]), abs=1e-6)
 
 
 def test_who_could_not_be_compared_counts_as_exposed_and_who_was_absent_does_not():

@@ -14,12 +14,12 @@ GOOD = yaml.safe_load(built_in())
 TEXTS = {
     "empty": (
         "",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, certify, analyses, "
+        "a config is a mapping with keys cube, output, audit, recovery, traits, advise, analyses, "
         "cluster",
     ),
     "a list": (
         "- cube",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, certify, analyses, "
+        "a config is a mapping with keys cube, output, audit, recovery, traits, advise, analyses, "
         "cluster",
     ),
     "a tab": (
@@ -47,7 +47,7 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, certify, "
+        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, advise, "
         "analyses, cluster; did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: set audit, recovery or both"),
