@@ -39,7 +39,7 @@ def overall(findings: Iterable[Finding]) -> Verdict:
 
 
 def worst_test(results: xr.Dataset, mechanism: str) -> str:
-    """Return ``broken`` if any test of a guarantee in an audit says so, else one of its verdicts."""
+    """Return ``broken`` if any test of a guarantee says so, else one of the verdicts."""
     verdicts = set(map(str, results.verdict.sel(mechanism=mechanism).values.ravel()))
     return "broken" if "broken" in verdicts else min(verdicts)
 

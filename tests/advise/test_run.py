@@ -111,6 +111,7 @@ def same(one, other):
     assert keep[0] == keep[1]
 
 
+@pytest.mark.slow
 def test_the_order_of_tasks_changes_nothing(undisturbed, fields, cube, tmp_path):
     same(advise(fields, cube, tmp_path / "backwards", Backwards()), undisturbed)
 
