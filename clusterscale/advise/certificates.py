@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from itertools import product
 
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.advise.goal import UNITS, Finding, GuaranteeLimit, Limits, Verdict
 from clusterscale.advise.plan import Advice
-from clusterscale.certify import Visits, ceiling
-from clusterscale.contracts import Bounds, Mechanism
+from clusterscale.certify import Certification, Visits, ceiling
+from clusterscale.certify.plan import Setting
+from clusterscale.certify.tasks import VisitsSummary, VisitsTask, count_visits
+from clusterscale.certify.visits import unpack, widest
+from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import (
-    Source,
-    Span,
-    Steps,
-    block_size,
-    open_source,
-    ranges,
-    read_block,
-)
-from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.dp_audit.guarantee import state_guarantee
-from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.study import JournalFolder
 
 __all__ = ["Certificate", "CertificateJournal", "CertifyTask", "certify", "certify_tasks"]
@@ -39,16 +29,14 @@ _TOGETHER = 8  # mechanisms of a task; each takes about half a second
 
 @dataclass(frozen=True, slots=True)
 class CertifyTask:
-    """Mechanisms with the same trace steps to certify in one period: a URI and a few numbers.
+    """Mechanisms with the same trace steps to certify: a URI and a few numbers.
 
     ``share`` of the users may have a higher certificate than the one that counts; ``includes``:
     whether users without an event count.
     """
 
     source: Source
-    span: Span
-    steps: Steps
-    mechanisms: tuple[Mechanism, ...]
+    setting: Setting
     group_sizes: tuple[int, ...]
     share: float
     includes: bool
@@ -70,8 +58,6 @@ class Certificate:
         Its guarantee; ``none`` and infinity without one.
     holds
         Whether the noise is scaled to what this cube needs.
-    error
-        Why the mechanism cannot be used; empty if it can.
     """
 
     mechanism: str
@@ -81,7 +67,6 @@ class Certificate:
     epsilon: float
     delta: float
     holds: bool
-    error: str = ""
 
 
 class CertificateJournal(JournalFolder):
@@ -111,64 +96,59 @@ class CertificateJournal(JournalFolder):
 
 
 def _key(task: CertifyTask) -> str:
-    ids = [step.id for step in task.steps], [mechanism.id for mechanism in task.mechanisms]
-    return json.dumps([*task.span, *ids])
+    setting = task.setting
+    ids = [[item.id for item in items] for items in (setting.steps, setting.mechanisms)]
+    return json.dumps([setting.spans, *ids])
 
 
 def certify_tasks(
     advice: Advice, cube: TraceCube, mechanisms: Sequence[Mechanism]
 ) -> list[CertifyTask]:
-    """Return tasks for each period and list of trace steps."""
+    """Return tasks for each period, all periods together, and each list of trace steps."""
     audit, limit = advice.audit, advice.plan.limits.certified
     source = Source.of(cube, null_roi=audit.null_roi, seed=audit.seed)
     share = 0.0 if limit is None else limit.share
     includes = audit.targets.unseen == "include"
-    settings = audit.group_sizes, share, includes
+    periods, sizes = audit.periods, audit.group_sizes
+    made = Certification.of(audit.seed, audit.null_roi, periods, sizes, tuple(mechanisms))
     return [
-        CertifyTask(
-            source, period.spans[-1], steps, tuple(some[first : first + _TOGETHER]), *settings
-        )
-        for period, (steps, some) in product(audit.periods, group_by_trace_steps(mechanisms))
-        for first in range(0, len(some), _TOGETHER)
+        CertifyTask(source, replace(setting, mechanisms=some), sizes, share, includes)
+        for setting in made.settings()
+        for first in range(0, len(setting.mechanisms), _TOGETHER)
+        if (some := setting.mechanisms[first : first + _TOGETHER])
     ]
 
 
 def certify(task: CertifyTask) -> list[Certificate]:
     """Certify mechanisms; a pure function of the task and its cube."""
-    with threadpool_limits(limits=1):
-        counted = list(_blocks(task))
-        bounds = reduce(merge_bounds, (each for _, each in counted))
-        changed = np.sort(np.concatenate([numbers for numbers, _ in counted]))
-        n_above = int(task.share * len(changed) + 1e-9)  # users who may be above
-        chosen = int(changed[-1 - n_above]) if len(changed) > n_above else 0
-        most = int(changed[-1]) if len(changed) else 0
-        return [_certify(task, mechanism, bounds, chosen, most) for mechanism in task.mechanisms]
-
-
-def _blocks(task: CertifyTask) -> Iterator[tuple[NDArray[np.int64], Bounds]]:
-    """Yield the number of counts that each user of a block changes, and bounds for all of them."""
     cube = open_source(task.source)
-    for start, stop in ranges(0, cube.n_users, block_size(cube)):
-        (raw, block) = read_block(task.source, [(task.span, ()), (task.span, task.steps)],
-                                  start, stop)  # fmt: skip
-        numbers = np.diff(block.traces.offsets).astype(np.int64)
-        if block.traces.idle is not None:
-            numbers += block.traces.idle.sum(axis=1)
-        seen = np.diff(raw.traces.offsets) > 0
-        yield numbers if task.includes else numbers[seen], block.bounds
+    blocks = ranges(0, cube.n_users, block_size(cube))
+    parts = (count_visits(VisitsTask(task.source, (task.setting,), *users)) for users in blocks)
+    with threadpool_limits(limits=1):
+        visited = reduce(VisitsSummary.plus, (VisitsSummary.of(part[0]) for part in parts))
+        chosen, most = _covering(visited, task)
+        return [_certify(task, one, visited, chosen, most) for one in task.setting.mechanisms]
+
+
+def _covering(visited: VisitsSummary, task: CertifyTask) -> tuple[Visits, Visits]:
+    """Return visits that are nowhere fewer than those of all users but the share, and of all."""
+    left = sorted(visited.added.elements())
+    if not task.includes:  # users without an event change fewest counts
+        left = left[sum(n for key, n in visited.replaced.items() if not unpack(key).cells) :]
+    kept = left[: len(left) - int(task.share * len(left) + 1e-9)]
+    chosen, most = (widest([unpack(key) for key in dict.fromkeys(some)]) for some in (kept, left))
+    return chosen, most
 
 
 def _certify(
-    task: CertifyTask, mechanism: Mechanism, bounds: Bounds, chosen: int, most: int
+    task: CertifyTask, mechanism: Mechanism, visited: VisitsSummary, chosen: Visits, most: Visits
 ) -> Certificate:
-    bound = mechanism.bind(bounds)
-    stated = state_guarantee(bound, bounds, task.steps)
+    bounds = visited.bounds[0]
+    stated = state_guarantee(mechanism.bind(bounds), bounds, task.setting.steps)
+    bound = mechanism.bind(visited.least_bounds)
 
-    def highest(n_changed: int) -> float:
-        visits = Visits(n_changed, min(n_changed, bounds.rois), min(n_changed, bounds.series))
-        return max(
-            ceiling(bound, n_changed=visits, group_size=size).auc for size in task.group_sizes
-        )
+    def highest(visits: Visits) -> float:
+        return max(ceiling(bound, n_changed=visits, group_size=n).auc for n in task.group_sizes)
 
     worst = highest(most)
     return Certificate(

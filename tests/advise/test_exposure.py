@@ -103,6 +103,18 @@ def test_certificates_are_the_ceilings_of_the_users_who_change_most(audit, cube,
     assert found.auc == ceiling(noisy, n_changed=chosen, group_size=size).auc < found.worst
 
 
+def test_several_periods_are_certified_together(plan_fields, cube):
+    """Who sees two half periods learns as much as who sees the whole one."""
+    halves = [{"name": str(first), "first": first, "epochs": 24} for first in (0, 24)]
+    noisy, limit = create("laplace", epsilon=0.2, unit="event"), CertifiedLimit(auc=0.9)
+    fields = plan_fields | {"null_roi": False}
+    whole, parts, half = (
+        certificates(AuditPlan(**fields | {"periods": periods}), cube, noisy, limit).worst
+        for periods in (fields["periods"], halves, halves[:1])
+    )
+    assert parts == whole > half
+
+
 def test_what_nothing_bounds_has_a_certificate_of_one(audit, cube):
     found = certificates(audit, cube, create("exact"), CertifiedLimit(auc=0.9))
     assert (found.auc, found.worst, found.unit) == (1, 1, "none")
