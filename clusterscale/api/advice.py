@@ -41,7 +41,7 @@ def advise(
     Parameters
     ----------
     plan, cube, output, executor, memory, force, progress
-        As for :func:`audit`; the advice is kept in ``advise/`` below ``output``.
+        As for :func:`clusterscale.audit`; the advice is kept in ``advise/`` below ``output``.
     wanted
         Goal, limits, candidates and search; the defaults where None.
     confirm
@@ -57,7 +57,7 @@ def advise(
     Raises
     ------
     InputError, ConfigError, PoolError, ExistsError
-        As :func:`audit`, or if there are too few users for the targets.
+        As :func:`clusterscale.audit`, or if there are too few users for the targets.
     StudyError
         If attacks failed; the same call runs them again.
     """

@@ -14,13 +14,13 @@ GOOD = yaml.safe_load(built_in())
 TEXTS = {
     "empty": (
         "",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, advise, analyses, "
-        "cluster",
+        "a config is a mapping with keys cube, output, audit, recovery, traits, certify, advise, "
+        "analyses, cluster",
     ),
     "a list": (
         "- cube",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, advise, analyses, "
-        "cluster",
+        "a config is a mapping with keys cube, output, audit, recovery, traits, certify, advise, "
+        "analyses, cluster",
     ),
     "a tab": (
         "cube: x\n\toutput: y\n",
@@ -47,8 +47,8 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, advise, "
-        "analyses, cluster; did you mean 'cluster'?",
+        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, certify, "
+        "advise, analyses, cluster; did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: set audit, recovery or both"),
     ("output", None, "output: is missing"),
