@@ -16,7 +16,7 @@ from clusterscale.audit import AuditPlan
 from clusterscale.cli import app
 from clusterscale.errors import ConfigError, StudyError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.runtime import SerialExecutor
+from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.testing.population import draw_dense
 
 FAMILIES = [
@@ -114,6 +114,12 @@ def same(one, other):
 @pytest.mark.slow
 def test_the_order_of_tasks_changes_nothing(undisturbed, fields, cube, tmp_path):
     same(advise(fields, cube, tmp_path / "backwards", Backwards()), undisturbed)
+
+
+@pytest.mark.slow
+def test_workers_change_nothing(undisturbed, fields, cube, tmp_path):
+    with Local(workers=2).open() as executor:
+        same(advise(fields, cube, tmp_path / "spread", executor), undisturbed)
 
 
 @pytest.mark.parametrize(

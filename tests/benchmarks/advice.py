@@ -84,10 +84,9 @@ GOALS: dict[str, dict[str, Any]] = {
     },
     "least exposed": {
         "goal": [
-            {"measure": {"name": "jensen_shannon"}, "bound": 0.1},
-            {"measure": {"name": "hotspot_f1"}, "bound": 0.6},
+            {"measure": {"name": "jensen_shannon"}, "bound": 0.15},
+            {"measure": {"name": "mean_relative_error"}, "bound": 1.0},
         ],
-        "limits": {"guarantee": {"unit": "event", "epsilon": 1.0}},
     },
 }
 
