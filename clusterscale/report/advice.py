@@ -89,15 +89,15 @@ def answer(advice: xr.Dataset) -> list[str]:
     rows = {row.is_advised: row for row in _rows(advice)}
     verdict = str(advice.attrs["verdict"])
     if verdict == "advised":
-        best = rows[True]
+        score = float(advice.confirmed_score.sel(mechanism=str(advice.attrs["advised"])))
         what = (
-            "the least exposed mechanism that keeps the bounds"
+            "is the least exposed mechanism that keeps the bounds"
             if advice.attrs["goal"] == "bounds"
-            else f"the highest score within the limits, {best.score:.3f}"
+            else f"has the highest score within the limits, {score:.3f}"
         )
         return [
-            f"Publish with: {best.title}.",
-            f"It has {what}, and all limits hold on users and groups that the search has not used.",
+            f"Publish with: {rows[True].title}.",
+            f"It {what}; all limits hold on users and groups that the search has not used.",
         ]
     if verdict == "inconclusive":
         return [
