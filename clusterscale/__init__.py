@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         ingest,
         inspect,
         play,
+        publish,
         read_table,
         reaudit,
         recover,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
+    from clusterscale.publish import PublishPlan
     from clusterscale.recovery import RecoveryPlan, open_recovery
     from clusterscale.registry import register
     from clusterscale.report import write_report
@@ -80,6 +82,7 @@ __all__ = [
     "ClusterscaleError",
     "Gate",
     "Local",
+    "PublishPlan",
     "RecoveryPlan",
     "Serial",
     "SerialExecutor",
@@ -103,6 +106,7 @@ __all__ = [
     "open_screen",
     "open_traits",
     "play",
+    "publish",
     "read_table",
     "reaudit",
     "recover",
@@ -121,6 +125,7 @@ _CALLABLE = (
     "audit",
     "certify",
     "ingest",
+    "publish",
     "reaudit",
     "report",
     "traits",
@@ -132,6 +137,7 @@ _PACKAGES = {
     "ClusterscaleError": "errors",
     "Gate": "api",
     "Local": "runtime",
+    "PublishPlan": "publish",
     "RecoveryPlan": "recovery",
     "Serial": "runtime",
     "SerialExecutor": "runtime",

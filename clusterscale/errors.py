@@ -9,6 +9,7 @@ caller would expect, so ``except ValueError`` keeps working::
     │   ├── SourceError                    unreadable records; names file, column and value
     │   ├── UnknownNameError               no such mechanism, attack, …; lists the known ones
     │   └── PoolError                      a pool of users is too small for the group size
+    ├── RefusedError (ValueError)          a release that a budget or a policy does not allow
     ├── MissingError (FileNotFoundError)   nothing is stored at that address
     ├── ExistsError (FileExistsError)      something is already stored there
     ├── FormatError (ValueError)           the store is not of the expected format
@@ -48,6 +49,10 @@ class UnknownNameError(InputError):
 
 class PoolError(InputError):
     """A pool of users is too small for the groups; the message names the largest size that fits."""
+
+
+class RefusedError(ClusterscaleError, ValueError):
+    """A release that is not published: it would exceed a budget, or a policy does not pass it."""
 
 
 class MissingError(ClusterscaleError, FileNotFoundError):

@@ -15,6 +15,7 @@ analyse         runs an analysis of another package      its dataset
 check           checks a published table on arrays       dataset, one row per check
 check_tables    checks files of tables without traces    verdict and findings of each table
 read_table      reads a published table of any format    dataset over (roi, epoch)
+publish         makes a release within a budget          the release, over (roi, epoch)
 reaudit         audits the new releases of a catalogue   dataset, the verdict on each release
 gate            evaluates a run against a policy         verdict and reasons
 report          writes the page of a run                 location of the page
@@ -27,7 +28,15 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 """
 
 from clusterscale.api.advice import advise
-from clusterscale.api.analyses import analyse, audit, certify, recover, screen, traits
+from clusterscale.api.analyses import (
+    analyse,
+    audit,
+    certify,
+    publish,
+    recover,
+    screen,
+    traits,
+)
 from clusterscale.api.games import attack, play
 from clusterscale.api.records import ingest, inspect
 from clusterscale.api.releases import Gate, gate, reaudit
@@ -46,4 +55,5 @@ __all__ = [
     "gate",
     "ingest",
 ]
-__all__ += ["inspect", "play", "read_table", "reaudit", "recover", "report", "screen", "traits"]
+__all__ += ["inspect", "play", "publish", "read_table", "reaudit", "recover", "report", "screen"]
+__all__ += ["traits"]

@@ -15,6 +15,7 @@ from clusterscale.cli import (
     guide,
     init,
     papers,
+    publishing,
     records,
     releases,
     reports,
@@ -40,6 +41,7 @@ for verb in (
     advice.advise,
     reports.report,
     gates.gate,
+    publishing.publish,
     checks.check,
     releases.reaudit,
     papers.reproduce,
@@ -58,7 +60,8 @@ def main() -> None:
 
     Exits with 0 when done, 1 when tasks failed, 2 on bad input, 70 on an unexpected error, and 75
     when the cluster, a store, memory or another resource failed: the same command resumes the run.
-    3 and 4 are the verdicts warn and fail of reaudit, gate and check.
+    3 and 4 are the verdicts warn and fail of reaudit, gate and check; 4 is a refused release of
+    publish.
     """
     # As an exception, so that files that are being written are removed.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

@@ -84,6 +84,7 @@ def run_analysis(
     show: Callable[[xr.Dataset], None],
     *,
     check: Callable[[], object] = lambda: None,
+    page: bool = True,
 ) -> xr.Dataset | None:
     """Run an analysis, show its results, and write the report.
 
@@ -97,6 +98,8 @@ def run_analysis(
         Prints the results.
     check
         Called before a cluster is started.
+    page
+        Whether there is a table of results, of which a page is written.
 
     Returns
     -------
@@ -127,8 +130,9 @@ def run_analysis(
             )
         status.update("report", 0, 0)
         show(results)
-        out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
-        write_page(folder)
+        if page:
+            out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
+            write_page(folder)
     return results
 
 

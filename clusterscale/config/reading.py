@@ -10,16 +10,18 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from clusterscale.audit import AuditPlan, AuditTemplate
 from clusterscale.config.plain_yaml import content_of, read_text
 from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
 from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ConfigError
-from clusterscale.reaudit import Policy
+from clusterscale.reaudit import Policy, ReauditPlan
 from clusterscale.validation_messages import explain
 
 __all__ = ["CONFIGS", "QUICKSTART", "built_in", "load", "load_either"]
 __all__ += [
+    "load_gate",
     "load_policy",
     "load_releases",
     "parse",
@@ -105,6 +107,41 @@ def load_policy(path: str | Path) -> Policy:
     if isinstance(content, dict) and content.keys() & {"policy", "releases", "audit"}:
         return parse_releases(text, where=str(path)).policy
     return validate(content, Policy, str(path))
+
+
+def load_gate(path: str | Path, audit: AuditPlan | None) -> ReauditPlan:
+    """Read the audit and the policy that a release must pass before it is published.
+
+    Parameters
+    ----------
+    path
+        A local YAML file: a policy, a plan of re-audits, or the config of a catalogue.
+    audit
+        The audit of a run, whose settings are those of the gate if the file has only a policy.
+
+    Returns
+    -------
+    ReauditPlan
+        With every default filled in.
+
+    Raises
+    ------
+    MissingError, ConfigError
+        As :func:`load`; also if there are no settings of an audit.
+    """
+    text = read_text(path)
+    content = content_of(text, str(path))
+    if isinstance(content, dict) and "audit" in content:
+        if "output" in content:
+            return parse_releases(text, where=str(path)).plan
+        return validate(content, ReauditPlan, str(path))
+    policy = load_policy(path)
+    if audit is None:
+        raise ConfigError(
+            f"{path}: audit is missing; set how releases are audited there, or in the config"
+        )
+    template = {name: getattr(audit, name) for name in AuditTemplate.model_fields}
+    return ReauditPlan(audit=AuditTemplate(**template), policy=policy)
 
 
 def load_either(path: str | Path) -> Config | ReleasesConfig:

@@ -18,6 +18,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
+from clusterscale.publish import PublishAnalysis, PublishPlan
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.study import ANALYSES, AnalysisPlan
@@ -97,10 +98,10 @@ else:
 class Config(ConfigModel):
     """Config of a run: cube, analyses, cluster and output.
 
-    ``audit`` infers membership, ``recovery`` infers locations, ``analyses`` are those of other
-    packages; set at least one. ``traits`` sets how `clusterscale traits` compares exposed users of
-    an audit, ``certify`` what `clusterscale certify` states of its mechanisms, and ``advise`` what
-    `clusterscale advise` looks for.
+    ``audit`` infers membership, ``recovery`` infers locations, ``publish`` makes a release,
+    ``analyses`` are those of other packages; set at least one. ``traits`` sets how `clusterscale
+    traits` compares exposed users of an audit, ``certify`` what `clusterscale certify` states of its
+    mechanisms, and ``advise`` what `clusterscale advise` looks for.
 
     Attributes
     ----------
@@ -113,6 +114,10 @@ class Config(ConfigModel):
         perfect}], attacks: [{name: projection}], mechanisms: [{name: exact}]}``.
     recovery
         Recovery of locations, e.g. ``{observed: 336}``.
+    publish
+        The release to make, e.g. ``{mechanism: {name: laplace, epsilon: 1.0, unit: event, discrete:
+        true}, period: {name: week-01}, series: stations, budget: {unit: event, epsilon: 4.0},
+        releases: runs/releases}``.
     traits
         How exposed users are compared.
     certify
@@ -130,6 +135,7 @@ class Config(ConfigModel):
     output: Address
     audit: AuditPlan | None = None
     recovery: RecoveryPlan | None = None
+    publish: PublishPlan | None = None
     traits: TraitsPlan = TraitsPlan()
     certify: CertifyPlan = CertifyPlan()
     advise: AdvicePlan = AdvicePlan()
@@ -138,8 +144,10 @@ class Config(ConfigModel):
 
     @model_validator(mode="after")
     def _has_analysis(self) -> Self:
-        if self.audit is None and self.recovery is None and not self.analyses:
-            raise ValueError("set audit, recovery or both")
+        if not self.analyses and all(
+            plan is None for plan in (self.audit, self.recovery, self.publish)
+        ):
+            raise ValueError("set audit, recovery, publish or several of them")
         return self
 
     def __repr__(self) -> str:
@@ -211,8 +219,24 @@ class Config(ConfigModel):
             )
         return self.recovery
 
+    def the_publication(self) -> PublishPlan:
+        """Return the plan of the release.
+
+        Raises
+        ------
+        ConfigError
+            If there is none.
+        """
+        if self.publish is None:
+            raise ConfigError(
+                "publish: missing; set mechanism, period, series, budget and releases"
+            )
+        return self.publish
+
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support the plans."""
         for plan in (self.audit, self.recovery):
             if plan is not None:
                 plan.check(cube)
+        if self.publish is not None:
+            PublishAnalysis(self.publish).check_cube(cube)

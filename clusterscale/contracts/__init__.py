@@ -37,6 +37,7 @@ from clusterscale.contracts.release import (
     CellLaw,
     Level,
     Noise,
+    NoiseSource,
     Reason,
     Release,
     Support,
@@ -66,6 +67,7 @@ __all__ += [
 ]
 __all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge"]
 __all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
+__all__ += ["NoiseSource"]
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
 __all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
 __all__ += ["NonEmptyUnique", "OptionalUnique", "check_days", "distinct", "hash_of", "names_of"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts.traces import Counts, Ints, Values
 
-__all__ = ["NO_NOISE", "VERDICT_LEVELS", "CellLaw", "Level", "Noise", "Reason", "Release"]
-__all__ += ["CellChange", "Support"]
+__all__ = ["NO_NOISE", "VERDICT_LEVELS", "CellLaw", "Level", "Noise", "NoiseSource", "Reason"]
+__all__ += ["CellChange", "Release", "Support"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,17 @@ class Noise(ABC):
     @abstractmethod
     def quantile(self, probability: Values) -> Values:
         """Return the smallest noise whose :meth:`cdf` is at least each probability."""
+
+
+@runtime_checkable
+class NoiseSource(Protocol):
+    """A generator of random numbers that draws noise by other means than :meth:`Noise.sample`.
+
+    A mechanism that adds noise takes it from such a generator, as that of a real release is.
+    """
+
+    def draw(self, noise: Noise, n: int) -> NDArray[Any]:
+        """Draw ``n`` independent values of a distribution, shape (n,)."""
 
 
 class _NoNoise(Noise):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -192,9 +193,8 @@ class Chain(BaseMechanism):
 
     def at_weight(self, weight: float) -> Self:
         """Return the chain with every step at that weight."""
-        return self.model_copy(
-            update={"steps": tuple(step.at_weight(weight) for step in self.steps)}
-        )
+        steps = tuple(step.at_weight(weight) for step in self.steps)
+        return self.model_copy(update={"steps": steps})
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
@@ -251,11 +251,13 @@ class Chain(BaseMechanism):
         group_size: int,
         rng: np.random.Generator,
         sums: Values | None = None,
+        see: Callable[[BaseMechanism, Values], None] = lambda step, values: None,
     ) -> Values:
         """Return the published values of ``counts``, float64.
 
         The trace steps are not applied: ``counts`` are of traces that they have changed. ``sums``
-        are those of the weights of users, for steps that use them.
+        are those of the weights of users, for steps that use them. ``see`` is called with each
+        other step and the values before it, which the step may then change in place.
 
         Raises
         ------
@@ -264,9 +266,8 @@ class Chain(BaseMechanism):
         """
         self._check_shape(counts, group_size)
         values: Any = counts
-        for step in self.steps:
-            if step.stage == "trace":
-                continue
+        for step in (step for step in self.steps if step.stage != "trace"):
+            see(step, values)
             if step.uses_weights:
                 weighed = None if sums is None else weigh(values, counts, sums)
                 values = release_counts(step, values, weighed, group_size=group_size, rng=rng)

@@ -11,7 +11,16 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Counts, Ints, Noise, NoiseScope, Support, Values
+from clusterscale.contracts import (
+    Bounds,
+    Counts,
+    Ints,
+    Noise,
+    NoiseScope,
+    NoiseSource,
+    Support,
+    Values,
+)
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import OutputDistribution
@@ -258,4 +267,6 @@ class AdditiveNoise(BaseMechanism):
         noise = self.noise
         if noise is None:
             raise NotImplementedError
+        if isinstance(rng, NoiseSource):
+            return rng.draw(noise, n)
         return noise.sample(n, rng=rng)

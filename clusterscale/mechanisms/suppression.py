@@ -6,6 +6,8 @@ from abc import abstractmethod
 from math import ceil
 from typing import Annotated, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import Count, Support, Values
@@ -48,10 +50,14 @@ class Suppression(PostProcessing):
 
     def revise(self, values: Values) -> None:
         """Replace small values in place."""
+        values[self.hides(values)] = self.hidden_as
+
+    def hides(self, values: Values) -> NDArray[np.bool_]:
+        """Return which values are not published, bool, the shape of ``values``."""
         small = values < self.least_shown
         if self.hidden == "label":
             small &= values > 0
-        values[small] = self.hidden_as
+        return np.asarray(small)
 
     def _describe(self) -> str:
         """Return which values are hidden, in the words of the settings."""

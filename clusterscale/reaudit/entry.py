@@ -65,6 +65,8 @@ class ReleaseEntry(ReleaseMetadata):
     def _one_name(self) -> Self:
         if self.name is not None and self.is_pattern:
             raise ValueError(f"name: counts is a pattern ({self.counts}) that may match several")
+        if self.ledger is not None:
+            raise ValueError("ledger: only `clusterscale publish` writes it")
         if self.format is not None and self.variable is not None:
             raise ValueError("variable: give it in format, {name: arrays, variable: …}")
         return self

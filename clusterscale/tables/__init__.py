@@ -23,6 +23,7 @@ from clusterscale.tables.content import (
     RawRelease,
     TableFormat,
 )
+from clusterscale.tables.ledger_entry import LedgerEntry
 from clusterscale.tables.metadata import URI_FIELDS, DeclaredMechanism, ReleaseMetadata
 from clusterscale.tables.reading import ENDINGS, choose_format, read_table
 
@@ -31,6 +32,7 @@ __all__ = [
     "TABLE_FORMATS",
     "URI_FIELDS",
     "DeclaredMechanism",
+    "LedgerEntry",
     "PublishedTotals",
     "RawRelease",
     "ReleaseMetadata",

@@ -12,6 +12,7 @@ from pydantic import Field, Strict, ValidationError, model_validator
 from clusterscale.contracts import ConfigModel, Count, Mechanism, OptionalUnique
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.tables.ledger_entry import LedgerEntry
 from clusterscale.validation_messages import explain
 
 __all__ = ["URI_FIELDS", "DeclaredMechanism", "First", "ReleaseMetadata", "Size", "read_metadata"]
@@ -39,6 +40,7 @@ class ReleaseMetadata(ConfigModel):
     ``epochs``: number of epochs of the cube, needed if the mechanism merges some. ``observed``:
     first epochs of past windows that adversaries have seen. ``null_roi``: whether users without an
     event are counted in a last ROI. ``series``: consecutive releases of one series are compared.
+    ``ledger``: what ``clusterscale publish`` has entered in the budget ledger of the series.
 
     Attributes
     ----------
@@ -60,6 +62,10 @@ class ReleaseMetadata(ConfigModel):
         Whether users without an event are counted in a last ROI, e.g. ``true``.
     series
         Name of the series of releases, e.g. ``stations``.
+    ledger
+        Entry of the budget ledger, which ``clusterscale publish`` writes, e.g. ``{number: 1,
+        period: week-01, start: 1267401600, stop: 1268006400, first_day: 733832, last_day: 733838,
+        unit: none, content: 4c00, run: c1b8, rules: 92ce}``.
     """
 
     group_size: Size | None = None
@@ -71,6 +77,7 @@ class ReleaseMetadata(ConfigModel):
     observed: Annotated[tuple[First, ...], *OptionalUnique] = ()
     null_roi: bool | None = None
     series: str = ""
+    ledger: LedgerEntry | None = None
 
     @model_validator(mode="after")
     def _one_beginning(self) -> Self:

@@ -14,13 +14,13 @@ GOOD = yaml.safe_load(built_in())
 TEXTS = {
     "empty": (
         "",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, certify, advise, "
-        "analyses, cluster",
+        "a config is a mapping with keys cube, output, audit, recovery, publish, traits, "
+        "certify, advise, analyses, cluster",
     ),
     "a list": (
         "- cube",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, certify, advise, "
-        "analyses, cluster",
+        "a config is a mapping with keys cube, output, audit, recovery, publish, traits, "
+        "certify, advise, analyses, cluster",
     ),
     "a tab": (
         "cube: x\n\toutput: y\n",
@@ -47,10 +47,10 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, certify, "
-        "advise, analyses, cluster; did you mean 'cluster'?",
+        "clutser: is not a known key: choose from cube, output, audit, recovery, publish, traits, "
+        "certify, advise, analyses, cluster; did you mean 'cluster'?",
     ),
-    ("audit", None, "the top level: set audit, recovery or both"),
+    ("audit", None, "the top level: set audit, recovery, publish or several of them"),
     ("output", None, "output: is missing"),
     ("output", 5, "output: is 5, but should be text"),
     ("cube", 7, "cube: is 7, but should be a mapping of keys to values"),

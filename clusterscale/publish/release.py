@@ -1,0 +1,175 @@
+"""Make the release of some counts: draw its noise, hide what is hidden, and describe it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale import storage
+from clusterscale.contracts import Values
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import expand, read_block
+from clusterscale.cube.regions import NULL_ROI
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms.base import BaseMechanism
+from clusterscale.mechanisms.suppression import Suppression
+from clusterscale.publish.counting import Counted
+from clusterscale.publish.plan import ENDINGS, PublishPlan
+from clusterscale.publish.publishable import (
+    as_chain,
+    bind_without_data,
+    exceeds_sensitivity,
+    steps_of,
+)
+from clusterscale.publish.series import Series, content_digest
+from clusterscale.publish.source import OperatingSystemSource, secret_numbers
+from clusterscale.tables import LedgerEntry, RawRelease, ReleaseMetadata, choose_format, read_table
+
+__all__ = ["describe_entry", "draw", "files_of", "make_release", "staged_release"]
+
+
+def draw(plan: PublishPlan, counted: Counted) -> Values:
+    """Return the values to publish, float64, shape (roi, epoch); NaN where they are hidden.
+
+    Each call draws other noise; the values of at most one call may ever be published.
+
+    Raises
+    ------
+    ConfigError
+        If a unit of the data changes the counts by more than the stated sensitivity.
+    """
+    mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
+    assert mechanism is not None  # a plan is checked
+    if counted.bounds is not None and exceeds_sensitivity(mechanism, counted.bounds):
+        raise ConfigError(
+            f"publish.mechanism: the sensitivity of {mechanism.label} is smaller than what one "
+            f"{mechanism.guarantee.unit} of this population changes, so its guarantee would be "
+            "false: put cap_contributions before the noise, or state a larger sensitivity"
+        )
+    chain, hidden = as_chain(mechanism), np.zeros(counted.counts.shape, np.bool_)
+    if chain is None:
+        return counted.counts.astype(np.float64)
+
+    def see(step: BaseMechanism, values: Values) -> None:
+        if isinstance(step, Suppression) and step.hidden != "zero":
+            hidden[step.hides(values)] = True
+
+    values = chain.release(
+        counted.counts,
+        group_size=counted.n_users,
+        rng=secret_numbers(),
+        sums=counted.sums,
+        see=see,
+    )
+    values[hidden] = np.nan
+    return values + 0.0  # no negative zeros
+
+
+def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str) -> LedgerEntry:
+    """Return the entry of the next release of a series, before its content is known."""
+    mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
+    assert mechanism is not None
+    guarantee, calendar, (first, stop) = mechanism.guarantee, cube.calendar, plan.span
+    hiding = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
+    last = hiding[-1] if hiding else None
+    spends = guarantee.unit != "none"
+    return series.next_entry(
+        period=plan.period.name,
+        start=calendar.start + calendar.step * first,
+        stop=calendar.start + calendar.step * stop,
+        first_day=int(calendar.days()[first]),
+        last_day=int(calendar.days(ends=True)[stop - 1]),
+        unit=guarantee.unit,
+        epsilon=float(guarantee.epsilon) if spends else None,
+        delta=float(guarantee.delta) if spends else 0.0,
+        hidden_below=last and last.least_shown,
+        hidden_as=last and last.hidden,
+        content="",
+        run=run,
+    )
+
+
+def make_release(
+    plan: PublishPlan, cube: TraceCube, counted: Counted, values: Values, entry: LedgerEntry
+) -> RawRelease:
+    """Return the table of a release with all its metadata, and its entry, sealed."""
+    mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
+    rois, epochs = _cells(plan, cube, len(values))
+    zone = ZoneInfo(cube.calendar.timezone)
+    n_counted = counted.n_users
+    among = plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
+    fields: dict[str, Any] = {"observed": plan.period.observed} if plan.period.observed else {}
+    metadata = ReleaseMetadata(
+        group_size=n_counted,
+        population=among,
+        mechanism=mechanism,
+        start=datetime.fromtimestamp(entry.start, zone).isoformat(),
+        epochs=plan.period.epochs,
+        null_roi=plan.null_roi,
+        series=plan.series,
+        **fields,
+    )
+    release = RawRelease(values, rois, epochs, metadata=metadata)
+    entry = entry.model_copy(update={"content": content_digest(release)}).sealed()
+    # Built anew, so that the entry is among the fields that are set, and written.
+    about = {name: getattr(metadata, name) for name in metadata.model_fields_set}
+    return replace(release, metadata=ReleaseMetadata(**about, ledger=entry))
+
+
+def _cells(
+    plan: PublishPlan, cube: TraceCube, n_rois: int
+) -> tuple[tuple[str, ...], NDArray[np.datetime64]]:
+    """Return the names of the places and the beginnings of the epochs, after trace steps."""
+    (first, stop), steps = plan.span, plan.mechanism.trace_steps
+    source = OperatingSystemSource.of(cube, null_roi=False, seed=0)
+    (empty,) = read_block(source, [((first, stop), steps)], 0, 0)
+    n_places, n_epochs = n_rois - plan.null_roi, len(empty.frames[-1].days)
+    numbers = np.broadcast_to(np.arange(float(n_epochs)), (n_places, n_epochs))
+    merged = expand(numbers, steps, empty.frames)[0]
+    begins = np.unique(merged, return_index=True)[1]
+    names = cube.regions.names
+    if n_places != len(names):  # merged places have no names, and keep their order
+        names = tuple(f"{i:0{len(str(n_places))}}" for i in range(n_places))
+    names = (*names, NULL_ROI) if plan.null_roi else names
+    return names, cube.calendar.seconds()[first:stop][begins].astype("datetime64[s]")
+
+
+@contextmanager
+def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
+    """Write a release into the memory of this process, and yield its address there.
+
+    What is not published never reaches a disk.
+
+    Raises
+    ------
+    InputError
+        If the format cannot contain the release.
+    """
+    folder = f"memory://publish-{secrets.token_hex(8)}"
+    uri = f"{folder}/{name}{ENDINGS[form]}"
+    try:
+        choose_format(uri).write(uri, release)
+        entry = release.metadata.ledger
+        if entry is None or content_digest(read_table(uri)) != entry.content:
+            raise InputError(
+                f"publish.format: {form} does not keep such a release: choose zarr or netcdf"
+            )
+        yield uri
+    finally:
+        storage.remove(folder)
+
+
+def files_of(uri: str) -> dict[str, bytes]:
+    """Return the content of each file of a release, by its path from the address."""
+    folder = uri.rpartition("/")[0]
+    filesystem, root = storage.connect(folder)
+    base = f"{str(root).rstrip('/')}/{uri.rpartition('/')[2]}"
+    return {str(path)[len(base) :]: filesystem.cat_file(path) for path in filesystem.find(root)}

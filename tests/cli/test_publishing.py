@@ -1,0 +1,101 @@
+"""The command ``publish``: what it prints, and how it ends."""
+
+import pytest
+import yaml
+from oracles.publications import AUDIT, BUDGET, LAPLACE
+from typer.testing import CliRunner
+
+from clusterscale.cli import app
+from clusterscale.cli.failures import describe_failure
+
+
+@pytest.fixture
+def config(cube, tmp_path):
+    """Writes a config, and returns its path."""
+
+    def write(name="publish", **fields):
+        path = tmp_path / f"{name}.yaml"
+        section = {
+            "mechanism": LAPLACE,
+            "period": {"name": name, "first": 0, "epochs": 48},
+            "series": "places",
+            "budget": BUDGET,
+            "releases": str(tmp_path / "releases"),
+        } | fields
+        content = {"cube": cube.uri, "output": str(tmp_path / name), "publish": section}
+        path.write_text(yaml.safe_dump(content | {"cluster": {"name": "serial"}}))
+        return str(path)
+
+    return write
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "80"})
+
+
+def test_it_says_what_is_published_and_spent(config, tmp_path):
+    done = run("publish", config())
+    assert done.exit_code == 0, done.output
+    assert "published: release 1 of series places" in done.output
+    assert "ε 1, δ 0 per user\n" in done.output
+    assert "ε 1 of 2 is spent" in done.output
+    release = f"{tmp_path}/releases/places/places-0001.zarr"
+    assert f"check it: clusterscale check {release}" in done.output
+    assert run("check", release).exit_code == 0
+    again = run("publish", config())
+    assert again.exit_code == 0
+    assert "release 1 of series places" in again.output
+
+
+def test_explain_runs_nothing(config, tmp_path):
+    done = run("publish", config(), "--explain")
+    assert done.exit_code == 0, done.output
+    assert "0 of ε 2 spent, then 1" in done.output
+    assert not (tmp_path / "releases").exists()
+
+
+def test_a_budget_that_would_be_exceeded_ends_with_4(config):
+    for name in ("one", "two"):
+        assert run("publish", config(name)).exit_code == 0
+    done = run("publish", config("three"))
+    assert done.exit_code == 4
+    assert "refused  publish.budget:" in done.output
+    assert "would spend ε 3 of 2 per user" in done.output
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"mechanism": LAPLACE | {"discrete": False}}, "set discrete: true"),
+        ({"mechanism": {"name": "exact"}}, "has no guarantee"),
+        ({"seed": 3}, "publish.seed: is not a known key"),
+    ],
+)
+def test_what_cannot_be_published_is_bad_input(fields, words, config):
+    done = run("publish", config(**fields))
+    message, code = describe_failure(done.exception)
+    assert code == 2
+    assert words in message
+
+
+def test_a_config_without_a_publication(config):
+    done = run("publish")
+    assert describe_failure(done.exception) == (
+        "publish: missing; set mechanism, period, series, budget and releases",
+        2,
+    )
+    done = run("publish", config(), "--allow-warn")
+    assert "--gate" in describe_failure(done.exception)[0]
+    assert run("config", "check", config()).exit_code == 0
+
+
+@pytest.mark.slow
+def test_a_gate_that_fails_ends_with_4(config, tmp_path):
+    policy = tmp_path / "policy.yaml"
+    rules = {"audit": AUDIT, "everyone": False, "policy": {"mean_privacy_loss": 0.01}}
+    policy.write_text(yaml.safe_dump(rules))
+    path = config(mechanism={"name": "exact"}, budget=None)
+    done = run("publish", path, "--gate", str(policy))
+    assert done.exit_code == 4, done.output
+    assert "refused  the policy does not pass this release: fail" in done.output
+    assert not [*(tmp_path / "releases/places").glob("places-*")]

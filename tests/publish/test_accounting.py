@@ -1,0 +1,87 @@
+"""Composition of releases, against the formula of the optimal one and by hand."""
+
+from math import comb, exp
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.publish.accounting import compose, spent_by
+from clusterscale.tables import LedgerEntry
+
+MOST = st.floats(0.05, 2.0)
+
+
+def optimal(epsilon, k, delta):
+    """Return the smallest ε of k releases of one ε, at δ (Kairouz et al. 2015, Theorem 3.3)."""
+    for i in range(k // 2, -1, -1):
+        lost = sum(
+            comb(k, n) * (exp((k - n) * epsilon) - exp((k - 2 * i + n) * epsilon))
+            for n in range(i)
+        ) / (1 + exp(epsilon)) ** k  # fmt: skip
+        if lost <= delta:
+            return (k - 2 * i) * epsilon
+    return k * epsilon
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 52])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+def test_it_is_not_below_the_optimal_composition_and_close_to_it(epsilon, k):
+    exact = optimal(epsilon, k, 1e-6)
+    found = compose([(epsilon, 0.0)] * k, 1e-6)
+    assert found <= k * epsilon + 1e-12
+    # Theorem 3.3 gives ε on a grid of 2ε; between its points, δ allows less.
+    assert exact - 2 * epsilon <= found <= exact + 1e-2
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(0.5, 2), (0.5, 7), (1.0, 3)])
+def test_its_delta_is_that_of_the_pairs_of_randomised_response(epsilon, k):
+    found, at = compose([(epsilon, 0.0)] * k, 1e-3), exp(epsilon) / (1 + exp(epsilon))
+    loss = [comb(k, n) * at ** (k - n) * (1 - at) ** n for n in range(k + 1)]
+    delta = sum(p * max(0.0, 1 - exp(found - (k - 2 * n) * epsilon)) for n, p in enumerate(loss))
+    assert delta <= 1e-3 * (1 + 1e-9)
+
+
+@given(st.lists(MOST, min_size=1, max_size=6))
+def test_without_delta_values_of_epsilon_are_added_up(epsilons):
+    assert compose([(each, 0.0) for each in epsilons], 0.0) == pytest.approx(sum(epsilons))
+
+
+@given(st.lists(st.tuples(MOST, st.sampled_from([0.0, 1e-7])), min_size=1, max_size=5), MOST)
+def test_another_release_never_spends_less(losses, more):
+    before, after = compose(losses, 1e-5), compose([*losses, (more, 0.0)], 1e-5)
+    assert after >= before - 1e-3
+    assert after >= more - 1e-9
+
+
+def test_more_delta_than_allowed_has_no_epsilon():
+    assert compose([(1.0, 1e-5)], 1e-6) == np.inf
+    assert compose([(1.0, 1e-5)], 1e-5) == 1.0
+    assert compose([(1.0, 1e-6)] * 3, 1e-6) == np.inf
+    assert compose([], 0.0) == 0.0
+    assert compose([(400.0, 0.0)] * 3, 1e-6) == 1200.0
+
+
+def entry(number, first, last, epsilon=1.0):
+    text = {"content": "", "run": "", "rules": "", "period": str(number)}
+    return LedgerEntry(
+        number=number, start=0, stop=1, first_day=first, last_day=last, unit="user",
+        epsilon=epsilon, **text,
+    )  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4), MOST), min_size=1, max_size=6),
+    st.sampled_from(["event", "user_day"]),
+)
+def test_days_are_spent_one_by_one(spans, unit):
+    entries = [entry(i + 1, a, a + n, e) for i, (a, n, e) in enumerate(spans)]
+    by_day = [sum(e for a, n, e in spans if a <= day <= a + n) for day in range(1, 15)]
+    assert spent_by(entries, unit, 0.0) == pytest.approx(max(by_day))
+    assert spent_by(entries, unit, 0.0, (3, 5)) == pytest.approx(max(by_day[2:5]))
+    assert spent_by(entries, "user", 0.0) == pytest.approx(sum(e for *_, e in spans))
+
+
+def test_a_release_without_a_guarantee_spends_everything():
+    assert spent_by([entry(1, 1, 2, None)], "user", 0.0) == np.inf
