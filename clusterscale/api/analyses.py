@@ -311,4 +311,6 @@ def publish(
         If the ledger is damaged, another process publishes in the series, or a store fails.
     """
     check_kinds(plan=(plan, PublishPlan))
-    return run_analysis(PublishAnalysis(plan, gate), cube, output, executor, memory, force, progress)
+    return run_analysis(
+        PublishAnalysis(plan, gate), cube, output, executor, memory, force, progress
+    )

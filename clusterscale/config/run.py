@@ -100,8 +100,8 @@ class Config(ConfigModel):
 
     ``audit`` infers membership, ``recovery`` infers locations, ``publish`` makes a release,
     ``analyses`` are those of other packages; set at least one. ``traits`` sets how `clusterscale
-    traits` compares exposed users of an audit, ``certify`` what `clusterscale certify` states of its
-    mechanisms, and ``advise`` what `clusterscale advise` looks for.
+    traits` compares exposed users of an audit, ``certify`` what `clusterscale certify` states of
+    its mechanisms, and ``advise`` what `clusterscale advise` looks for.
 
     Attributes
     ----------
