@@ -106,11 +106,12 @@ def spent(folder, form):
 
 @pytest.mark.parametrize("form", ENDINGS)
 def test_a_killed_publisher_leaves_a_whole_release_or_none(form, cube, tmp_path):
-    whole = tmp_path / "whole"
-    whole.mkdir()
     published = [(f"places-0001{ENDINGS[form]}", "pass")], ([1], 1.0)
-    n_operations = run(config(whole, cube, form))
-    assert (readable(whole, form), spent(whole, form)) == published
+    for name in ("first", "whole"):  # the first one may also fill caches of compiled functions
+        whole = tmp_path / name
+        whole.mkdir()
+        n_operations = run(config(whole, cube, form))
+        assert (readable(whole, form), spent(whole, form)) == published
     moments, outcomes = random.Random(30), set()  # of the kills; the noise has no seed
     for number in range(MOMENTS[form]):
         folder = tmp_path / f"{number}"

@@ -86,7 +86,7 @@ def test_hidden_values_stay_hidden_after_later_steps(cube, dense, tmp_path):
     assert (release[counts >= 5] == 2 * counts[counts >= 5]).all()
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["zarr", "csv"])
 def test_merged_places_and_epochs_are_read_back(form, cube, dense, tmp_path):
     steps = [
         {"name": "coarsen_space", "factor": 3},
@@ -241,7 +241,7 @@ def test_two_publishers_who_do_not_see_each_other_publish_one_release(cube, tmp_
     assert series.spent() == 2.0
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["zarr", "csv"])
 def test_object_stores_get_the_release_too(form, cube, tmp_path):
     made = plan("memory://publications", format=form)
     try:
