@@ -54,7 +54,7 @@ class Backwards(SerialExecutor):
         return super().map_batches(function, reversed(list(items)))
 
 
-@pytest.mark.parametrize("null_roi", [False, True])
+@pytest.mark.parametrize("null_roi", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_user_has_the_ceiling_of_the_own_visits(
     plan_fields, cube, dense, tmp_path, small_blocks, null_roi
 ):
@@ -115,6 +115,7 @@ def test_periods_together_are_a_composition(plan_fields, cube, tmp_path):
     assert (auc.values[2] >= auc.values[:2].max(axis=0) - 1e-6).all()
 
 
+@pytest.mark.slow
 def test_order_parts_and_workers_change_no_bit(plan_fields, cube, tmp_path, small_blocks):
     plan = made(plan_fields)
     once = run(plan, cube, tmp_path / "once").load()
@@ -144,7 +145,7 @@ class Dying(SerialExecutor):
             yield batch
 
 
-@pytest.mark.parametrize("left", [0, 2, 5])
+@pytest.mark.parametrize("left", [0, pytest.param(2, marks=pytest.mark.slow), 5])
 def test_an_interrupted_run_ends_with_the_same_bits(
     plan_fields, cube, tmp_path, small_blocks, left
 ):

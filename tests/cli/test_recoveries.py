@@ -72,7 +72,9 @@ def test_a_config_may_ask_for_one_thing_only(config, plan_fields):
     fields = yaml.safe_load(config.read_text())
     del fields["recovery"]
     config.write_text(yaml.safe_dump(fields))
-    assert "audit, recovery or both" in str(call("config", "check", config, catch=True).exception)
+    assert "audit, recovery, publish or several" in str(
+        call("config", "check", config, catch=True).exception
+    )
     config.write_text(yaml.safe_dump(fields | {"audit": plan_fields}))
     told = str(call("recover", config, catch=True).exception)
     assert "recovery: missing" in told
