@@ -92,6 +92,7 @@ def certificates(audit, cube, mechanism, limit):
     return worst_of([one for task in tasks for one in certify(task)])
 
 
+@pytest.mark.slow
 def test_certificates_are_the_ceilings_of_the_users_who_change_most(audit, cube, dense):
     n_cells = np.sort(dense.reshape(len(dense), -1).sum(axis=1))
     noisy = create("laplace", epsilon=0.2, unit="event")

@@ -223,6 +223,7 @@ def test_results_that_are_not_there(tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.dask
 def test_workers_give_the_bits_of_serial(plan, cube, tmp_path, reference, local_cluster):
     assert local_cluster.n_workers == 2

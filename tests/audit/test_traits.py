@@ -117,6 +117,7 @@ def small_found(small, cube, small_folder, tmp_path_factory):
     return audit.traits(small, cube, place, SerialExecutor(), how=HOW).load()
 
 
+@pytest.mark.slow
 def test_everybody_is_described_in_every_period(found, cube, crowd):
     assert found.value.dtype == np.float32
     days = cube.calendar.days()
@@ -276,6 +277,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
     assert all(each.n_done <= each.n_tasks for each in seen)
 
 
+@pytest.mark.slow
 def test_little_memory_changes_nothing(small, cube, small_copied, small_found, monkeypatch):
     """Users by the part, time by the slice."""
     monkeypatch.setattr("clusterscale.traits.mobility._USERS", 16)

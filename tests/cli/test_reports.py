@@ -49,6 +49,7 @@ def folder(finished, tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_tells_all_that_has_finished(folder):
     page = (folder / "report.html").read_text()
     for section in ("overview", "exposed", "everyone", "people"):

@@ -141,6 +141,7 @@ def test_damage_is_named(uri, small_chunks):
     assert str(caught.value) == f"{uri}: chunk 2 of event_cell is missing"
 
 
+@pytest.mark.slow
 def test_a_dense_cube_is_packed(uri):
     source = uri.replace("cube.zarr", "dense.zarr")
     trace = xr.DataArray(OLD.transpose(2, 0, 1), dims=("epoch", "user", "roi"), name="trace")

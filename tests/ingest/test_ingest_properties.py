@@ -80,6 +80,7 @@ def check(report: IngestReport, cube: str, rows: list[Row], n_lost: int = 0) -> 
     assert report.n_rows == report.n_events + sum(report.dropped.values())
 
 
+@pytest.mark.slow
 @given(rows=ROWS, first=GOOD, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
 def test_csv_gives_what_counting_by_hand_gives_however_it_is_cut(
     rows: list[Row], first: Row, quoting: int

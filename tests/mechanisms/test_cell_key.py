@@ -31,6 +31,7 @@ def test_tables_are_those_that_the_package_ptable_publishes():
     assert row(blocked, 1, 0, 3) == pytest.approx([0.5133, 0, 0.46, 0.0267], abs=5e-5)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 8), st.floats(0.05, 12), st.integers(0, 3))
 @settings(max_examples=20)
 def test_a_table_satisfies_its_constraints(deviation, variance, blocked):

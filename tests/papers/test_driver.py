@@ -94,6 +94,7 @@ def test_a_study_that_fails_costs_too(tmp_path):
     assert (tmp_path / "cost.json").exists()
 
 
+@pytest.mark.slow
 def test_a_recovery_is_run_too(tmp_path):
     recovery = {"observed": 144, "epochs": 24, "priors": [{"name": "freq_roi"}]}
     number = {
@@ -109,6 +110,7 @@ def test_a_recovery_is_run_too(tmp_path):
     assert np.isfinite(told.compared[0].low)
 
 
+@pytest.mark.slow
 def test_traits_are_asked_of_an_audit(tmp_path):
     number = {
         "item": "Table 2",

@@ -15,7 +15,7 @@ from clusterscale.api import check_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.publish.series import Series
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly(group="faults"), pytest.mark.timeout(1800)]
 
 MOMENTS = {"zarr": 12, "csv": 8}
 """Number of kills: a folder that is renamed, and two files of which the second one decides."""

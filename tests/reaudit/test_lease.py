@@ -322,6 +322,7 @@ def test_objects_in_memory_are_made_once():
     storage.remove("memory://new")
 
 
+@pytest.mark.slow
 def test_an_object_store_that_is_busy_with_another_upload_is_asked_again(monkeypatch, quick):
     with serve() as server:
         answers = ["409 ConditionalRequestConflict", "503 SlowDown"]

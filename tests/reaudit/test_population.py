@@ -222,6 +222,7 @@ def test_nobodys_traces_never_pass(release, cube, tmp_path):
     assert all(name.startswith("simulated ") for name in names)
 
 
+@pytest.mark.slow
 def test_simulated_people_accuse_nobody(panel, cube, release, tmp_path):
     """An empty cell of a panel says nothing; a known member says that a count is at least one."""
     members = tmp_path / "members.csv"

@@ -145,6 +145,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
     assert recovery.open_recovery(tmp_path).load().identical(found)
 
 
+@pytest.mark.slow
 @pytest.mark.dask
 def test_workers_give_the_same_bits(cube, found, tmp_path, local_cluster):
     again = recovery.run(plan(), cube, tmp_path, local_cluster)

@@ -299,6 +299,7 @@ def test_groups_too_large_for_a_screen(plan_fields, cube, size, groups, message)
         predict(AuditPlan(**plan_fields | fields).whole_screen, cube)
 
 
+@pytest.mark.slow
 def test_memory_too_short_names_what_would_do(plan, cube, tmp_path):
     with pytest.raises(ConfigError, match=r"memory: 1,000 bytes per worker are too few .*set") as e:
         screen(plan, cube, tmp_path / "run", SerialExecutor(), memory=1000)

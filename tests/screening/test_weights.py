@@ -80,6 +80,7 @@ def test_every_number_by_brute_force(few, tmp_path):
     assert heavy > light, "who counts for more is seen more easily"
 
 
+@pytest.mark.slow
 def test_the_size_of_blocks_does_not_matter(few, tmp_path, monkeypatch):
     weights = np.random.default_rng(1).choice([1.0, 2.5, 4.0], N_USERS)
     cube = write_cube(str(tmp_path / "cube.zarr"), few, weights=weights)

@@ -197,6 +197,7 @@ def test_waits_grow_and_are_of_different_lengths(monkeypatch):
     assert len(set(firsts)) == 20
 
 
+@pytest.mark.slow
 def test_a_cube_is_written_and_read_over_a_bad_line(server, uri):
     """Every second request of each kind fails, each time in another way; the cube is the same."""
     faults = ["503 SlowDown", "500 InternalError", "cut", "429 TooManyRequests"]

@@ -131,6 +131,7 @@ def folders(plans, cube, tmp_path_factory):
     return [root / "0", root / "1"]
 
 
+@pytest.mark.slow
 def test_renaming_changes_no_bit(folders, plans, cube):
     """Not in an audit, not in a screen; and a renamed run is resumed, not started again."""
     for read in (open_results, open_screen):
