@@ -19,6 +19,8 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.testing.population import draw_dense
 
+pytestmark = pytest.mark.slow  # a search is several studies
+
 FAMILIES = [
     {"mechanism": {"name": "threshold"}, "over": {"k": (2, 50)}},
     {

@@ -199,6 +199,7 @@ def created(cls, fields):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cls", [*MECHANISMS.classes, *PRIORS.classes], ids=lambda cls: cls.__name__
 )
