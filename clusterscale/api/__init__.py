@@ -28,16 +28,9 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 """
 
 from clusterscale.api.advice import advise
-from clusterscale.api.analyses import (
-    analyse,
-    audit,
-    certify,
-    publish,
-    recover,
-    screen,
-    traits,
-)
+from clusterscale.api.analyses import analyse, audit, certify, recover, screen, traits
 from clusterscale.api.games import attack, play
+from clusterscale.api.publishing import publish
 from clusterscale.api.records import ingest, inspect
 from clusterscale.api.releases import Gate, gate, reaudit
 from clusterscale.api.reports import report

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from clusterscale.api.execution import run_analysis
 from clusterscale.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
 from clusterscale.certify import Certification, CertifyAnalysis, CertifyPlan
-from clusterscale.publish import Gate, PublishAnalysis, PublishPlan
 from clusterscale.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.screening import ScreenAnalysis
 from clusterscale.study import AnalysisPlan, Tell
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
 
-__all__ = ["analyse", "audit", "certify", "publish", "recover", "screen", "traits"]
+__all__ = ["analyse", "audit", "certify", "recover", "screen", "traits"]
 
 
 def audit(
@@ -268,49 +267,3 @@ def analyse(
     """
     check_kinds(plan=(plan, AnalysisPlan))
     return run_analysis(plan.analysis(), cube, output, executor, memory, force, progress)
-
-
-def publish(
-    plan: PublishPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
-    *,
-    gate: Gate | None = None,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-) -> xr.Dataset:
-    """Make a release, and enter what it spends in the budget ledger of its series.
-
-    Parameters
-    ----------
-    plan, cube, output, executor, memory, force, progress
-        As for :func:`audit`; exact counts are in ``publication/`` below ``output`` until the
-        release exists. The same call with the same folder publishes once.
-    gate
-        Audit and policy that the release must pass before; None: it is published in any case.
-
-    Returns
-    -------
-    xr.Dataset
-        The release: ``counts``, float64, over (roi, epoch), NaN where hidden; attributes say where
-        it is and what is spent.
-
-    Raises
-    ------
-    InputError, ConfigError
-        If an argument has another type, or the plan does not fit the cube.
-    RefusedError
-        If the budget or the gate does not allow the release.
-    ExistsError
-        If the period is published already, or ``output`` holds another study.
-    PackageError
-        If OpenDP is not installed.
-    DamagedError, StoreError
-        If the ledger is damaged, another process publishes in the series, or a store fails.
-    """
-    check_kinds(plan=(plan, PublishPlan))
-    return run_analysis(
-        PublishAnalysis(plan, gate), cube, output, executor, memory, force, progress
-    )

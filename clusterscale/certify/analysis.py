@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import storage
+from clusterscale.certify.lookup import CeilingJournal, LookupTask, VisitsJournal, look_up
 from clusterscale.certify.plan import Certification, Setting
 from clusterscale.certify.results import CertificateStore, open_certificates
 from clusterscale.certify.tasks import (
     Ceilings,
     CeilingTask,
-    LookupTask,
     SettingVisits,
     VisitsSummary,
     VisitsTask,
     compute_ceilings,
     count_visits,
-    from_bytes,
-    look_up,
-    to_bytes,
 )
 from clusterscale.certify.visits import substitutes_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.cube.describe import raw_bytes
-from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study import (
     PROCESS_BYTES,
     Analysis,
@@ -96,22 +91,23 @@ class CertifyAnalysis(Analysis):
         settings = tuple(self.certification.settings())
         store = CertificateStore(job.uri, self.certification, job.cube)
         blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
-        visits = _Visits(job.uri, {start for start, _ in blocks})
+        visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
         count = (
             VisitsTask(job.source, settings, *users)
             for users in blocks
-            if users[0] not in visits.done
+            if users[0] not in visits.files
         )
-        n_blocks, n_counted = len(blocks), len(visits.done)
-        yield Stage("visits", count_visits, count, each(visits.keep), n_blocks, n_counted)
-        work = _Ceilings(self.certification, settings, visits.total, job.uri)
-        left = [task for task in work.tasks if not storage.exists(work.uri(task))]
-        n_tasks = len(work.tasks)
+        keep_visits, n_counted = each(visits.keep), len(visits.files)
+        yield Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
+        work = _Ceilings(self.certification, settings, visits.total, f"{job.uri}/ceilings")
+        left, n_tasks = work.left(), len(work.tasks)
         keep = each(work.keep)
         yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
-        files, done = work.files(), {int(name) for name in store.done()}
+        files, done = work.by_case(), {int(name) for name in store.done()}
         lookups = (
-            LookupTask(start, visits.uri(start), files) for start, _ in blocks if start not in done
+            LookupTask(start, visits.files[start], files)
+            for start, _ in blocks
+            if start not in done
         )
         adder = _Adder(self.certification, settings, store)
         yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
@@ -122,27 +118,22 @@ class CertifyAnalysis(Analysis):
 
 
 class _Visits:
-    """The visits of blocks of users, a file each, until they are looked up."""
+    """The visits of blocks of users: the file of each, by its first user, and their summary."""
 
-    def __init__(self, uri: str, starts: Collection[int]) -> None:
-        self._uri = f"{uri}/visits"
-        self.done: set[int] = set()
+    def __init__(self, uri: str) -> None:
+        self._journal = VisitsJournal(uri)
+        self.files: dict[int, str] = {}
         self.total: list[VisitsSummary] = []
-        names = {f"{start}.npz": start for start in starts}
-        for name in sorted(names.keys() & set(storage.list_names(self._uri))):
-            self._add(names[name], from_bytes(storage.read(f"{self._uri}/{name}")))
-
-    def uri(self, start: int) -> str:
-        """Return the URI of the visits of the block that starts with a user."""
-        return f"{self._uri}/{start}.npz"
+        for path in self._journal.paths():
+            start, visits = self._journal.read(path)
+            self._add(start, path, visits)
 
     def keep(self, task: VisitsTask, value: list[SettingVisits]) -> None:
         """Write the visits of a block."""
-        storage.put(self.uri(task.start), to_bytes(value))
-        self._add(task.start, value)
+        self._add(task.start, self._journal.keep(task.start, value), value)
 
-    def _add(self, start: int, value: list[SettingVisits]) -> None:
-        self.done.add(start)
+    def _add(self, start: int, path: str, value: list[SettingVisits]) -> None:
+        self.files[start] = path
         new = list(map(VisitsSummary.of, value))
         self.total = (
             [a.plus(b) for a, b in zip(self.total, new, strict=True)] if self.total else new
@@ -150,7 +141,7 @@ class _Visits:
 
 
 class _Ceilings:
-    """The ceilings of all visits, in files of some each, until the users are looked up."""
+    """The ceilings of all visits, some in a task; the file of each by the name of its task."""
 
     def __init__(
         self,
@@ -159,7 +150,13 @@ class _Ceilings:
         visits: Sequence[VisitsSummary],
         uri: str,
     ) -> None:
-        self._made, self._settings, self._uri = certification, settings, uri
+        self._made, self._settings = certification, settings
+        self._journal = CeilingJournal(uri)
+        self._stated: dict[str, Ceilings] = {}
+        self.files: dict[str, str] = {}
+        for path in self._journal.paths():
+            name, found = self._journal.read(path)
+            self.files[name], self._stated[name] = path, found
         self.tasks = [
             task
             for i, (setting, visited) in enumerate(zip(settings, visits, strict=True))
@@ -183,21 +180,22 @@ class _Ceilings:
                     self._made.plan.false_positive_rates,
                 )
 
-    def uri(self, task: CeilingTask) -> str:
-        """Return the URI of the results of a task."""
-        return f"{self._uri}/ceilings/{task.name}.json"
+    def left(self) -> list[CeilingTask]:
+        """Return the tasks that are not finished."""
+        return [task for task in self.tasks if task.name not in self.files]
 
     def keep(self, task: CeilingTask, value: Ceilings) -> None:
         """Write the results of a task."""
-        storage.put(self.uri(task), to_sealed(asdict(value)))
+        self.files[task.name] = self._journal.keep(task.name, value)
+        self._stated[task.name] = value
 
-    def files(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    def by_case(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
         """Return the files of each setting and mechanism."""
-        by_case: dict[str, list[str]] = {}
+        cases: dict[str, list[str]] = {}
         for task in self.tasks:
-            by_case.setdefault(task.name.rpartition("-")[0], []).append(self.uri(task))
+            cases.setdefault(task.name.rpartition("-")[0], []).append(self.files[task.name])
         return tuple(
-            tuple(tuple(by_case[f"{i}-{k}"]) for k in range(len(setting.mechanisms)))
+            tuple(tuple(cases[f"{i}-{k}"]) for k in range(len(setting.mechanisms)))
             for i, setting in enumerate(self._settings)
         )
 
@@ -205,12 +203,11 @@ class _Ceilings:
         """Write why the certificates hold: as for the users with the most visits."""
         for task in self.tasks:  # later parts have more visits
             i, k, _ = map(int, task.name.split("-"))
-            content = from_sealed(storage.read(self.uri(task)))
+            stated = self._stated[task.name]
             period, mechanism = _position(self._made, self._settings[i], k)
-            for j, reason in enumerate(content["reason"]):
+            for j, reason in enumerate(stated.reason):
                 if reason:
-                    tight = content["tight"][j]
-                    store.state(period, j, mechanism, tight=tight, reason=reason)
+                    store.state(period, j, mechanism, tight=stated.tight[j], reason=reason)
 
 
 class _Adder:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale import storage
 from clusterscale.certify.ceiling import Ceiling, against, ceiling
 from clusterscale.certify.plan import Setting
-from clusterscale.certify.visits import Substitutes, cells_of, needs_series, pack, unpack, visits_of
+from clusterscale.certify.visits import Substitutes, needs_series, pack, unpack, visits_of
 from clusterscale.contracts import Bounds, Ints, Mechanism
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.storage.manifest import from_sealed
 
-__all__ = ["CeilingTask", "Ceilings", "Found", "LookupTask", "SettingVisits", "VisitsSummary"]
-__all__ += ["VisitsTask", "compute_ceilings", "count_visits", "from_bytes", "look_up", "to_bytes"]
+__all__ = ["CeilingTask", "Ceilings", "SettingVisits", "VisitsSummary", "VisitsTask"]
+__all__ += ["compute_ceilings", "count_visits"]
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 _CERTAIN = 1 - 1e-9  # an AUC above this is stated as 1
-
-Found = tuple[Ints, list[list[Singles]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,26 +103,6 @@ def _count(keys: Ints) -> Counter[int]:
     return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
 
-def to_bytes(visits: Sequence[SettingVisits]) -> bytes:
-    """Return visits as the content of a file; :func:`from_bytes` reads it."""
-    content = io.BytesIO()
-    arrays = {f"keys_{i}": one.keys for i, one in enumerate(visits)}
-    limits = [[asdict(bounds) for bounds in one.bounds] for one in visits]
-    arrays["bounds"] = np.frombuffer(json.dumps(limits).encode(), np.uint8)
-    np.savez(content, **arrays)  # type: ignore[arg-type]
-    return content.getvalue()
-
-
-def from_bytes(content: bytes) -> list[SettingVisits]:
-    """Return the visits of a file."""
-    with np.load(io.BytesIO(content)) as arrays:
-        limits = json.loads(arrays["bounds"].tobytes())
-        return [
-            SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
-            for i, some in enumerate(limits)
-        ]
-
-
 def _together(visits: Sequence[Ints]) -> Ints:
     """Return the visits of several releases together."""
     if len(visits) == 1:
@@ -212,64 +183,3 @@ def _tabulate(
             one = find(key, size)
             numbers[str(key)] = [one.auc, one.accuracy, *(one.tpr(rate) for rate in task.rates)]
     return tables
-
-
-@dataclass(frozen=True, slots=True)
-class LookupTask:
-    """A block of users: the file of their visits, and those of the ceilings.
-
-    ``ceilings``: shape (setting, mechanism of the setting), the URIs of parts of a table.
-    """
-
-    start: int
-    visits: str
-    ceilings: tuple[tuple[tuple[str, ...], ...], ...]
-
-
-def look_up(task: LookupTask) -> list[Found]:
-    """Return numbers of changed counts and ceilings of the users of a block, by setting.
-
-    Returns
-    -------
-    list
-        For each setting: int64, shape (user,), and for each mechanism and size float32, shape
-        (neighbours, statistic, user).
-    """
-    found: list[Found] = []
-    visits = from_bytes(storage.read(task.visits))
-    for one, by_mechanism in zip(visits, task.ceilings, strict=True):
-        keys = one.keys[0], one.keys[-1]
-        rows = [[_select(table, keys) for table in _tables(files)] for files in by_mechanism]
-        found.append((cells_of(keys[0]), rows))
-    return found
-
-
-def _select(tables: Sequence[tuple[Ints, Singles]], keys: Sequence[Ints]) -> Singles:
-    parts = (
-        values[np.searchsorted(known, own)]
-        for (known, values), own in zip(tables, keys, strict=True)
-    )
-    return np.stack([part.T for part in parts])
-
-
-@lru_cache(maxsize=64)
-def _tables(files: tuple[str, ...]) -> list[list[tuple[Ints, Singles]]]:
-    """Return keys, increasing, and float32 (key, statistic), by size and kind of neighbours."""
-    contents = [from_sealed(storage.read(uri)) for uri in files]
-    return [
-        [_sorted([content[way][i] for content in contents]) for way in ("added", "replaced")]
-        for i in range(len(contents[0]["added"]))
-    ]
-
-
-def _sorted(parts: Sequence[Mapping[str, list[float]]]) -> tuple[Ints, Singles]:
-    rows = sorted((int(key), numbers) for part in parts for key, numbers in part.items())
-    keys = np.array([key for key, _ in rows], np.int64)
-    values = np.array([numbers for _, numbers in rows], np.float64).reshape(len(rows), -1)
-    return keys, _up(values)
-
-
-def _up(values: Floats) -> Singles:
-    """Return values as float32 that are not below them."""
-    singles = values.astype(np.float32)
-    return np.where(singles < values, np.nextafter(singles, np.float32(2)), singles)

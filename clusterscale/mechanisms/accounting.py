@@ -11,14 +11,16 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss
 
-__all__ = ["ACCOUNTED_DELTA", "ApproximateLoss", "GaussianLoss", "LaplaceLoss", "UserLevel"]
-__all__ += ["gaussian_epsilon", "user_level"]
+__all__ = ["ACCOUNTED_DELTA", "LARGEST_ACCOUNTED", "ApproximateLoss", "GaussianLoss"]
+__all__ += ["LaplaceLoss", "UserLevel", "gaussian_epsilon", "loss_step", "user_level"]
 
 ACCOUNTED_DELTA = 1e-6
 """The δ that accounting may use in addition to those of the components."""
 
 _CURVE = (1e-6, 1e-4, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-_LARGEST_ACCOUNTED = 500.0  # ε of a component: above, accounting saves nothing, e^ε overflows
+LARGEST_ACCOUNTED = 500.0
+"""Sum of ε above which accounting saves nothing, and e^ε overflows."""
+
 _FINEST, _MOST_STEPS = 1e-4, 200_000  # grid of privacy losses: smallest step, most steps
 
 
@@ -43,6 +45,11 @@ class UserLevel:
     composed_epsilon: float
     composed_delta: float
     curve: tuple[tuple[float, float], ...]
+
+
+def loss_step(total: float) -> float:
+    """Return the step of a grid for privacy losses whose ε add up to ``total``."""
+    return max(_FINEST, total / _MOST_STEPS)
 
 
 def gaussian_epsilon(deviation: float, delta: float) -> float:
@@ -136,11 +143,10 @@ class ApproximateLoss:
     def accountant(self, times: int) -> Callable[[float], float]:
         """Return the function from δ to the smallest known ε of all components."""
         plain, least = self.total(times)
-        if not 0 < self.epsilon < _LARGEST_ACCOUNTED:
+        if not 0 < self.epsilon < LARGEST_ACCOUNTED:
             return lambda delta: plain if delta >= least else np.inf
         n = self.n * times
-        step = max(_FINEST, n * self.epsilon / _MOST_STEPS)
-        losses = self._component(step).self_compose(n)
+        losses = self.distribution(loss_step(n * self.epsilon)).self_compose(n)
 
         def smallest_epsilon(delta: float) -> float:
             with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
@@ -149,7 +155,7 @@ class ApproximateLoss:
 
         return smallest_epsilon
 
-    def _component(self, step: float) -> Any:
+    def distribution(self, step: float) -> Any:
         """Return the privacy-loss distribution of one component, rounded up, never down."""
         from dp_accounting.pld import common
         from dp_accounting.pld import privacy_loss_distribution as pld
@@ -162,7 +168,8 @@ class ApproximateLoss:
 class LaplaceLoss(ApproximateLoss):
     """Privacy loss of Laplace noise on ``n`` changes of ``epsilon`` times its scale."""
 
-    def _component(self, step: float) -> Any:
+    def distribution(self, step: float) -> Any:
+        """Return that of one component, rounded up, never down."""
         from dp_accounting.pld import privacy_loss_distribution as pld
 
         return pld.from_laplace_mechanism(1 / self.epsilon, value_discretization_interval=step)

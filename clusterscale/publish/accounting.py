@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
+from clusterscale.mechanisms.accounting import LARGEST_ACCOUNTED, ApproximateLoss, loss_step
 from clusterscale.tables import LedgerEntry
 
 __all__ = ["compose", "spent_by"]
-
-_LARGEST_ACCOUNTED = 500.0  # sum of ε: above, accounting saves nothing, and e^ε overflows
-_FINEST, _MOST_STEPS = 1e-4, 200_000  # grid of privacy losses: smallest step, most steps
 
 
 def compose(losses: Iterable[tuple[float, float]], delta: float) -> float:
@@ -41,23 +38,17 @@ def compose(losses: Iterable[tuple[float, float]], delta: float) -> float:
     total = float(sum(epsilon * n for (epsilon, _), n in pairs.items()))
     total_delta = sum(each * n for (_, each), n in pairs.items())
     basic = total if total_delta <= delta else np.inf
-    if delta == 0.0 or total > _LARGEST_ACCOUNTED or sum(pairs.values()) == 1:
+    if delta == 0.0 or total > LARGEST_ACCOUNTED or sum(pairs.values()) == 1:
         return basic
     return min(basic, _accounted(pairs, total, delta))
 
 
 def _accounted(pairs: Counter[tuple[float, float]], total: float, delta: float) -> float:
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    step = max(_FINEST, total / _MOST_STEPS)
-    composed: Any = None
+    step, composed = loss_step(total), None
     for (epsilon, each), n in pairs.items():
-        one = pld.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(epsilon, each), value_discretization_interval=step
-        )
-        several = one.self_compose(n)
+        several = ApproximateLoss(n, epsilon, each).distribution(step).self_compose(n)
         composed = several if composed is None else composed.compose(several)
+    assert composed is not None
     with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
         return float(composed.get_epsilon_for_delta(delta))
 

@@ -14,7 +14,7 @@ from clusterscale.certify.visits import pack, substitutes_of, unpack, visits_of,
 from clusterscale.contracts import Traces
 from clusterscale.cube import blocks
 from clusterscale.cube.blocks import Source, read_block
-from clusterscale.errors import ConfigError, InputError
+from clusterscale.errors import ConfigError, DamagedError, InputError
 from clusterscale.report.certificates import read_ceilings, show_ceiling, state_posterior
 from clusterscale.runtime import SerialExecutor
 
@@ -157,6 +157,19 @@ def test_an_interrupted_run_ends_with_the_same_bits(
     xr.testing.assert_identical(once, again)
     names = sorted(path.name for path in (tmp_path / "again" / "certify").iterdir())
     assert names == ["certify.json", "done", "results.zarr"], "what only the run needs is gone"
+
+
+@pytest.mark.parametrize(("left", "folder"), [(2, "visits"), (5, "ceilings")])
+def test_a_damaged_file_of_an_interrupted_run_is_named(
+    plan_fields, cube, tmp_path, small_blocks, left, folder
+):
+    plan = made(plan_fields, mechanisms=[LAPLACE])
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, cube, tmp_path, Dying(left))
+    file = next((tmp_path / "certify" / folder).iterdir())
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(DamagedError, match=f"{folder}/.*remove it, and its tasks will run again"):
+        run(plan, cube, tmp_path)
 
 
 def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
