@@ -104,6 +104,7 @@ def test_certificates_are_the_ceilings_of_the_users_who_change_most(audit, cube,
     assert found.auc == ceiling(noisy, n_changed=chosen, group_size=size).auc < found.worst
 
 
+@pytest.mark.slow
 def test_several_periods_are_certified_together(plan_fields, cube):
     """Who sees two half periods learns as much as who sees the whole one."""
     halves = [{"name": str(first), "first": first, "epochs": 24} for first in (0, 24)]

@@ -14,6 +14,8 @@ from clusterscale.errors import StoreError
 from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import open_screen
 
+pytestmark = pytest.mark.slow  # each runs several studies
+
 
 @pytest.fixture
 def plan_fields(plan_fields):

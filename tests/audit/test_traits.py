@@ -27,6 +27,8 @@ from clusterscale.traits import (
     open_traits,
 )
 
+pytestmark = pytest.mark.slow  # each starts from a finished audit or screen
+
 HOW = TraitsPlan(share=0.25, components=2, trees=50)
 PERIODS = [{"name": "early", "first": 0, "epochs": 30}, {"name": "late", "first": 24, "epochs": 20}]
 

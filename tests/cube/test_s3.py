@@ -25,6 +25,8 @@ from clusterscale.errors import (
 )
 from clusterscale.storage import exists, remove, size
 
+pytestmark = pytest.mark.slow  # each writes to an object store
+
 OLD, NEW = crowd.draw(5, 3, 6), crowd.draw(8, 3, 6, seed=1)
 
 

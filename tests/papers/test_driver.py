@@ -14,6 +14,8 @@ from clusterscale.papers import Cubes, PaperStudy, report_without_results, repro
 from clusterscale.recovery import open_recovery
 from clusterscale.runtime import SerialExecutor
 
+pytestmark = pytest.mark.slow  # each runs a study
+
 SMALL = {
     "paper": "POPETS24",
     "title": "Phones",
