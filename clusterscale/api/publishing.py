@@ -36,8 +36,8 @@ def publish(
     Parameters
     ----------
     plan, cube, output, executor, memory, force, progress
-        As for :func:`clusterscale.audit`; exact counts are in ``publication/`` below ``output`` until the
-        release exists. The same call with the same folder publishes once.
+        As for :func:`clusterscale.audit`; exact counts are in ``publication/`` below ``output``
+        until the release exists. The same call with the same folder publishes once.
     gate
         Audit and policy that the release must pass before; None: it is published in any case.
 
