@@ -108,10 +108,9 @@ def certify_tasks(
     source = Source.of(cube, null_roi=audit.null_roi, seed=audit.seed)
     share = 0.0 if limit is None else limit.share
     includes = audit.targets.unseen == "include"
-    periods, sizes = audit.periods, audit.group_sizes
-    made = Certification.of(audit.seed, audit.null_roi, periods, sizes, tuple(mechanisms))
+    made = replace(Certification.of(audit), mechanisms=tuple(mechanisms))
     return [
-        CertifyTask(source, replace(setting, mechanisms=some), sizes, share, includes)
+        CertifyTask(source, replace(setting, mechanisms=some), audit.group_sizes, share, includes)
         for setting in made.settings()
         for first in range(0, len(setting.mechanisms), _TOGETHER)
         if (some := setting.mechanisms[first : first + _TOGETHER])

@@ -34,10 +34,13 @@ def audit(
     memory: int | None = None,
     force: bool = False,
     progress: bool | Tell = True,
+    certificates: CertifyPlan | None = None,
 ) -> xr.Dataset:
     """Run an audit, or resume an interrupted one.
 
-    A plan with ``targets={"most_exposed": n}`` screens all users first.
+    All users are certified first, as by :func:`certify`, in the same folder; the report compares
+    what attacks measure with the ceilings. A plan with ``targets={"most_exposed": n}`` screens all
+    users, too.
 
     Parameters
     ----------
@@ -57,6 +60,8 @@ def audit(
     progress
         Show a bar in terminals and notebooks; or a function, which is called with each
         :class:`clusterscale.study.Progress`.
+    certificates
+        What certificates state; None: the defaults of :class:`~clusterscale.CertifyPlan`.
 
     Returns
     -------
@@ -77,9 +82,11 @@ def audit(
     -----
     RuntimeWarning
         If tasks failed; ``status`` and ``error`` of the results name them, and the same call runs
-        them again.
+        them again. If an attack did better than any adversary can under what a mechanism states.
     """
-    results = run_analysis(AuditAnalysis(plan), cube, output, executor, memory, force, progress)
+    check_kinds(plan=(plan, AuditPlan))
+    analysis = AuditAnalysis(plan).after(CertifyAnalysis(Certification.of(plan, certificates)))
+    results = run_analysis(analysis, cube, output, executor, memory, force, progress)
     if n_failed := count_failed(results):
         warnings.warn(
             f"{n_failed} tasks of the audit failed: see `status` and `error` of the results; the "
@@ -87,7 +94,23 @@ def audit(
             RuntimeWarning,
             stacklevel=2,
         )
+    _warn_if_exceeded(output)
     return results
+
+
+def _warn_if_exceeded(output: str | Path) -> None:
+    from clusterscale.report import open_run
+    from clusterscale.report.certificates import read_brackets
+
+    run, _ = open_run(str(output))
+    exceeded = {case.mechanism for case in read_brackets(run) if case.bracket.is_violated}
+    if exceeded:
+        warnings.warn(
+            f"an attack did better than any adversary can if {', '.join(sorted(exceeded))} does "
+            "what it states: do not publish with it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def screen(
@@ -99,6 +122,7 @@ def screen(
     memory: int | None = None,
     force: bool = False,
     progress: bool | Tell = True,
+    certificates: CertifyPlan | None = None,
 ) -> xr.Dataset:
     """Score every user of a cube under a plan's mechanisms, by attacks in closed form.
 
@@ -109,7 +133,7 @@ def screen(
 
     Parameters
     ----------
-    plan, cube, output, executor, memory, force, progress
+    plan, cube, output, executor, memory, force, progress, certificates
         As for :func:`audit`; the screen is kept in ``screen/`` below ``output``.
 
     Returns
@@ -121,10 +145,18 @@ def screen(
     ------
     InputError, ConfigError, PoolError, ExistsError
         As :func:`audit`; a mechanism that cannot be screened is a ConfigError.
+
+    Warns
+    -----
+    RuntimeWarning
+        If an attack did better than any adversary can under what a mechanism states.
     """
     check_kinds(plan=(plan, AuditPlan))
-    analysis = ScreenAnalysis(plan.whole_screen)
-    return run_analysis(analysis, cube, output, executor, memory, force, progress)
+    ceilings = CertifyAnalysis(Certification.of(plan, certificates))
+    analysis = ScreenAnalysis(plan.whole_screen).after(ceilings)
+    results = run_analysis(analysis, cube, output, executor, memory, force, progress)
+    _warn_if_exceeded(output)
+    return results
 
 
 def certify(
@@ -161,10 +193,8 @@ def certify(
         As :func:`audit`.
     """
     check_kinds(plan=(plan, AuditPlan))
-    made = Certification.of(
-        plan.seed, plan.null_roi, plan.periods, plan.group_sizes, plan.mechanisms, how
-    )
-    return run_analysis(CertifyAnalysis(made), cube, output, executor, memory, force, progress)
+    analysis = CertifyAnalysis(Certification.of(plan, how))
+    return run_analysis(analysis, cube, output, executor, memory, force, progress)
 
 
 def traits(

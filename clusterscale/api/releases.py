@@ -109,6 +109,7 @@ def evaluate_run(
     from clusterscale.reaudit import (
         IntervalEstimate,
         Policy,
+        evaluate_ceilings,
         evaluate_policy,
         exposures_of,
         json_safe,
@@ -122,7 +123,10 @@ def evaluate_run(
     label = _pick(run.audit, mechanism)
     exposures = exposures_of(run.audit, run.screen, label)
     metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
-    reasons = list(evaluate_policy(rules, metrics, IntervalEstimate()))
+    reasons = [
+        *evaluate_policy(rules, metrics, IntervalEstimate()),
+        *evaluate_ceilings(rules, run, label),
+    ]
     return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
 
 

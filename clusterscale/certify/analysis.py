@@ -90,6 +90,8 @@ class CertifyAnalysis(Analysis):
         """Yield the stages: visits, ceilings, and users."""
         settings = tuple(self.certification.settings())
         store = CertificateStore(job.uri, self.certification, job.cube)
+        if store.complete:
+            return
         blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
         visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
         count = (

@@ -94,6 +94,8 @@ class LossGrid:
         if self.infinite >= 1:
             return self
         low, high = self._range(times)
+        if low > high:  # the tail has all that is finite
+            return LossGrid(self.step, 0, np.zeros(1), 1.0)
         size = scipy.fft.next_fast_len(max(high - low + 1, len(self.mass)), real=True)
         mass = scipy.fft.irfft(scipy.fft.rfft(self.mass, size) ** times, size)
         mass = np.roll(mass, -low)[: high - low + 1]

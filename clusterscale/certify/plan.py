@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 from pydantic import Field, Strict
 
@@ -13,7 +13,7 @@ from clusterscale.contracts import ConfigModel, Mechanism, NonEmptyUnique, Trace
 from clusterscale.cube.blocks import Span
 from clusterscale.mechanisms import group_by_trace_steps
 
-__all__ = ["ALL_PERIODS", "Certification", "CertifyPlan", "Setting"]
+__all__ = ["ALL_PERIODS", "Certification", "CertifyPlan", "Releases", "Setting"]
 
 ALL_PERIODS = "all periods"
 """Name of the releases of all periods together."""
@@ -68,6 +68,30 @@ class Setting:
         return any(map(needs_series, self.mechanisms))
 
 
+class Releases(Protocol):
+    """Releases of an audit: what :meth:`Certification.of` needs, under the same names."""
+
+    @property
+    def seed(self) -> int:
+        """Root seed."""
+
+    @property
+    def null_roi(self) -> bool:
+        """Whether there is a null ROI."""
+
+    @property
+    def periods(self) -> Sequence[Any]:
+        """Periods, each with a name and spans of epochs."""
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Numbers of members."""
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """How counts are published."""
+
+
 @dataclass(frozen=True, slots=True)
 class Certification:
     """Certificates of every user × period × group size × mechanism.
@@ -92,18 +116,11 @@ class Certification:
     plan: CertifyPlan
 
     @classmethod
-    def of(
-        cls,
-        seed: int,
-        null_roi: bool,
-        periods: Iterable[Any],
-        group_sizes: tuple[int, ...],
-        mechanisms: tuple[Mechanism, ...],
-        plan: CertifyPlan | None = None,
-    ) -> Self:
-        """Return the certificates of releases of an audit; past windows are not released."""
-        spans = tuple((period.name, period.spans[-1]) for period in periods)
-        return cls(seed, null_roi, spans, group_sizes, mechanisms, plan or CertifyPlan())
+    def of(cls, audit: Releases, plan: CertifyPlan | None = None) -> Self:
+        """Return the certificates of the releases of an audit; past windows are not released."""
+        spans = tuple((period.name, period.spans[-1]) for period in audit.periods)
+        how = plan or CertifyPlan()
+        return cls(audit.seed, audit.null_roi, spans, audit.group_sizes, audit.mechanisms, how)
 
     @property
     def releases(self) -> tuple[tuple[str, tuple[Span, ...]], ...]:

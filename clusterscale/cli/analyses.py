@@ -169,12 +169,14 @@ def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:
 def screen(config: Config) -> Analysis:
     """Score every user of the cube under every mechanism, or resume an interrupted screen.
 
-    Uses only attacks without training; with `targets: {most_exposed: …}` in a config, an audit
-    runs the others on the most exposed users.
+    Certifies all users first, and uses only attacks without training; with `targets:
+    {most_exposed: …}` in a config, an audit runs the others on the most exposed users.
     """
+    from clusterscale.certify import CertifyAnalysis
     from clusterscale.screening import ScreenAnalysis
 
-    return ScreenAnalysis(config.the_audit().whole_screen)
+    certificates = CertifyAnalysis(config.the_certification())
+    return ScreenAnalysis(config.the_audit().whole_screen).after(certificates)
 
 
 @running_verb(show_certificates)

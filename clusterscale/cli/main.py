@@ -68,8 +68,13 @@ def audit(
     full: Full = False,
     force: Force = False,
 ) -> None:
-    """Run an audit, or resume an interrupted one, and write its report."""
+    """Run an audit, or resume an interrupted one, and write its report.
+
+    All users are certified first; the report compares what attacks measure with what the best
+    adversary can do.
+    """
     from clusterscale.audit import AuditAnalysis, count_failed
+    from clusterscale.certify import CertifyAnalysis
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
     plan = options.config.the_audit()
@@ -79,7 +84,8 @@ def audit(
         if not full:
             say_command("all cases and utility", "report", options.folder, "--full")
 
-    results = run_analysis(AuditAnalysis(plan), options, show)
+    certificates = CertifyAnalysis(options.config.the_certification())
+    results = run_analysis(AuditAnalysis(plan).after(certificates), options, show)
     if results is None:
         unrounded = [item.label for item in plan.mechanisms if item.publishes_float_noise]
         for line in warn_of_float_noise(map(escape, unrounded)):

@@ -133,9 +133,8 @@ def _show_brackets(run: Run) -> bool:
         table.add_row(key.short(mechanism), kind, *numbers)
     out.print(table)
     out.print(
-        "[dim]AUC of the person with the highest one: measured ≤ true ≤ certified, for the game in "
-        "which another user takes the place; mean share of the certified advantage that attacks "
-        "reached; intervals above the ceiling, 2.5 % by chance if attacks reach it[/]",
+        "[dim]AUC of the most exposed: measured ≤ true ≤ certified, which no adversary exceeds; "
+        "mean share of it that attacks reached; intervals above it[/]",
         highlight=False,
     )
     key.show(out)

@@ -112,6 +112,8 @@ def run_analysis(
     cube, memory, folder = options.cube, parse_memory(options.memory, cluster), options.folder
     home = analysis.uri(folder)
     if options.explain:
+        for first in analysis.before:
+            show_pairs(out, f"first: {first.kind}", first.explain(cube, memory, cluster.n_workers))
         rows = analysis.explain(cube, memory, cluster.n_workers)
         about = {"memory": describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})

@@ -188,11 +188,7 @@ class Config(ConfigModel):
         ConfigError
             If there is no audit.
         """
-        plan = self.the_audit()
-        sizes, mechanisms = plan.group_sizes, plan.mechanisms
-        return Certification.of(
-            plan.seed, plan.null_roi, plan.periods, sizes, mechanisms, self.certify
-        )
+        return Certification.of(self.the_audit(), self.certify)
 
     def the_advice(self) -> Advice:
         """Return what `clusterscale advise` looks for, with the audit that evaluates candidates.

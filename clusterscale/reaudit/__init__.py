@@ -5,6 +5,7 @@ mechanism and epochs. :class:`Reaudit` finds releases without a verdict, and for
 
 - runs an audit at its group size and under its mechanism, and screens all users; if the traces of
   only some or none of its people are known, the others are simulated from its values;
+- certifies what no adversary can exceed, which no attack may have exceeded;
 - runs the attacks on the published values, for users whose membership is known;
 - checks the values (:mod:`clusterscale.consistency`): against the declared mechanism, against
   published totals, and against earlier releases of the same epochs;
@@ -19,6 +20,7 @@ they were computed.
 """
 
 from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases
+from clusterscale.reaudit.ceilings import evaluate_ceilings
 from clusterscale.reaudit.driver import Pending, Reaudit
 from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
@@ -54,6 +56,7 @@ __all__ = [
     "Verdict",
     "Webhook",
     "audit_new",
+    "evaluate_ceilings",
     "evaluate_policy",
     "expand",
     "exposures_of",

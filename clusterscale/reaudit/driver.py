@@ -14,6 +14,7 @@ from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.catalogue import Catalogue, Problem
+from clusterscale.reaudit.ceilings import evaluate_ceilings
 from clusterscale.reaudit.known_counts import find_faults, make_table
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe, key_of
 from clusterscale.reaudit.members import NO_MEMBERS, read_members
@@ -198,8 +199,7 @@ class Reaudit:
         return record
 
     def _evaluate(self, pending: Pending, record: ReleaseRecord) -> Verdict:
-        release, policy = pending.release, self._plan.policy
-        store = self._store(pending.audit)
+        release, policy, store = pending.release, self._plan.policy, self._store(pending.audit)
         results = store.results()
         label = find_mechanism(results, release.mechanism.id) or release.mechanism.label
         exposures = exposures_of(results, store.screen(), label).known(record.part)
@@ -207,6 +207,7 @@ class Reaudit:
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons = [
             *evaluate_policy(policy, metrics, record.published, record.part),
+            *evaluate_ceilings(policy, store.run(), label),
             *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
             *evaluate_change(policy, change.drift),
         ]
@@ -217,9 +218,8 @@ class Reaudit:
     ) -> list[CheckResult]:
         """Check a release against earlier releases of the same epochs."""
         table = make_table(release, store.content(), record.bounds)
-        comparing = create_checks(compares=True)
-        others = list(self._others(release, record.cube))
-        return check_table(table, others, comparing, seed=self._plan.audit.seed)
+        others, checks = list(self._others(release, record.cube)), create_checks(compares=True)
+        return check_table(table, others, checks, seed=self._plan.audit.seed)
 
     def _others(self, release: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:
         newest = {row.release: row for row in self.ledger.rows if row.release != release.name}

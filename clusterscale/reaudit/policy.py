@@ -131,8 +131,9 @@ class Policy(ConfigModel):
     ``mean_privacy_loss``: mean over the targets of the audit, by the strongest attack.
     ``worst_privacy_loss``: largest of the targets; the maximum of many estimates is biased upwards.
     ``share_exposed``: share of the screened users (of the targets without a screen) with a privacy
-    loss above ``exposed_above``. ``published_auc``: AUC of the attack on the published values, over
-    users with known membership. ``utility``: limits by measure, lower limits if large values are
+    loss above ``exposed_above``. ``certified_auc``: the AUC that no adversary can exceed against
+    any user. ``published_auc``: AUC of the attack on the published values, over users with known
+    membership. ``utility``: limits by measure, lower limits if large values are
     good, upper limits if small values are. ``change``: change of the mean privacy loss since the
     last releases; ``newly_exposed``: newly exposed users as a share of those compared.
     ``promise``: the level of a broken guarantee, with an observed ε above the declared one.
@@ -152,6 +153,8 @@ class Policy(ConfigModel):
         Limit on the share of exposed users, e.g. ``0.25``.
     exposed_above
         Privacy loss above which a user is exposed.
+    certified_auc
+        Limit on the largest certified AUC of any user, e.g. ``0.8``.
     published_auc
         Limit on the AUC of attacks on the published values, e.g. ``0.6``.
     utility
@@ -175,6 +178,7 @@ class Policy(ConfigModel):
     worst_privacy_loss: Bound | None = None
     share_exposed: Bound | None = None
     exposed_above: Probability = 0.5
+    certified_auc: Bound | None = None
     published_auc: Bound | None = None
     utility: Mapping[str, Bound] = {}
     change: Bound | None = None

@@ -25,8 +25,8 @@ from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 
-__all__ = ["Change", "change_since", "evaluate_change", "evaluate_findings", "evaluate_policy"]
-__all__ += ["verdict_of"]
+__all__ = ["Change", "apply_limit", "change_since", "evaluate_change", "evaluate_findings"]
+__all__ += ["evaluate_policy", "verdict_of"]
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
@@ -78,11 +78,11 @@ def evaluate_policy(
     yield from _part_reasons(policy, part)
     mean = f"the mean privacy loss of {who} is {_text(metrics.mean_loss)}, by {metrics.attack}"
     if policy.mean_privacy_loss is not None:
-        yield _apply("mean_privacy_loss", policy.mean_privacy_loss, metrics.mean_loss, mean)
+        yield apply_limit("mean_privacy_loss", policy.mean_privacy_loss, metrics.mean_loss, mean)
     worst = IntervalEstimate.exact(metrics.worst_loss)
     if policy.worst_privacy_loss is not None:
         text = f"the largest privacy loss of {who} is {metrics.worst_loss:.2f}"
-        reason = _apply("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
+        reason = apply_limit("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
         yield reason if part is None else _of_some(policy, reason)
     if policy.share_exposed is not None:
         kind = "simulated people" if part is not None and not part.n_known else "users"
@@ -90,14 +90,14 @@ def evaluate_policy(
             f"{metrics.share_exposed.value:.1%} of {metrics.n_screened:,} {kind} have a privacy "
             f"loss above {metrics.exposed_above:g}"
         )
-        yield _apply("share_exposed", policy.share_exposed, metrics.share_exposed, text)
+        yield apply_limit("share_exposed", policy.share_exposed, metrics.share_exposed, text)
     yield _guarantee_reason(policy, metrics)
     yield _float_noise_reason(policy, metrics)
     for name, limit in policy.utility.items():
         yield _utility_reason(name, limit, metrics)
     if policy.published_auc is not None:
         text = f"the AUC of the attack on the published values is {_text(published)}"
-        yield _apply(
+        yield apply_limit(
             "published_auc", policy.published_auc, published, text, ideal=0.5, one_sided=True
         )
 
@@ -165,17 +165,17 @@ def evaluate_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
     if policy.change is not None:
         change = IntervalEstimate(drift.change, drift.low, drift.high)
         text = f"privacy loss changed by {_text(change, '+')} since the last releases"
-        yield _apply("change", policy.change, change, text, one_sided=True)
+        yield apply_limit("change", policy.change, change, text, one_sided=True)
     if policy.newly_exposed is not None:
         share = IntervalEstimate.exact(drift.n_newly_exposed / drift.n_common)
         text = (
             f"{drift.n_newly_exposed:,} of {drift.n_common:,} users are newly exposed "
             f"({share.value:.1%})"
         )
-        yield _apply("newly_exposed", policy.newly_exposed, share, text)
+        yield apply_limit("newly_exposed", policy.newly_exposed, share, text)
 
 
-def _apply(
+def apply_limit(
     check: str,
     limit: Limit,
     estimate: IntervalEstimate,
@@ -184,7 +184,19 @@ def _apply(
     ideal: float = 0.0,
     one_sided: bool = False,
 ) -> Reason:
-    """Return the reason that follows from a limit; ``one_sided``: below the ideal is as good."""
+    """Return the reason that follows from a limit.
+
+    Parameters
+    ----------
+    check, limit, estimate
+        Name of the limit in the policy, the limit, and what it limits; unknown is an error.
+    text
+        What was found, as a clause.
+    ideal
+        The best value.
+    one_sided
+        Whether values below the ideal are as good.
+    """
     if not estimate.known:
         text = f"the policy limits {check}, but its value is missing"
         return Reason(check, "error", nan, nan, text)
@@ -259,10 +271,10 @@ def _utility_reason(name: str, limit: Limit, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from one measure of utility, at its worst setting."""
     matches = [value for key, value in metrics.utility.items() if name in (key, value.name)]
     if not matches:
-        return _apply(name, limit, IntervalEstimate(), "")
+        return apply_limit(name, limit, IntervalEstimate(), "")
     worst = max(matches, key=lambda match: abs(match.value - match.ideal))
     text = f"{worst.label or name} is {worst.value:.3g}, where {worst.ideal:g} is best"
-    return _apply(name, limit, IntervalEstimate.exact(worst.value), text, ideal=worst.ideal)
+    return apply_limit(name, limit, IntervalEstimate.exact(worst.value), text, ideal=worst.ideal)
 
 
 def _text(number: IntervalEstimate, sign: str = "") -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale.audit import AuditAnalysis, AuditPlan, count_failed, open_results, plan_resources
+from clusterscale.certify import Certification, CertifyAnalysis
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.reaudit.known_counts import TableTask, check_alone
@@ -74,15 +75,16 @@ class ReleaseAnalysis(Analysis):
         self.plan.check(cube)
 
     def requires(self) -> Sequence[Analysis]:
-        """Return the audit, and the screen unless the mechanism cannot be screened."""
+        """Return certificates, the audit, and the screen if the mechanism can be screened."""
+        certificates = CertifyAnalysis(Certification.of(self.plan))
         audit, screen = AuditAnalysis(self.plan), self.plan.whole_screen
         if not self._how.everyone:
-            return (audit,)
+            return certificates, audit
         try:
             check_screen(screen, self.people)
         except ConfigError:
-            return (audit,)
-        return audit, ScreenAnalysis(screen)
+            return certificates, audit
+        return certificates, audit, ScreenAnalysis(screen)
 
     def open(self, uri: str) -> xr.Dataset:
         """Open the results of the audit of the release."""

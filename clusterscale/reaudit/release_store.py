@@ -18,6 +18,7 @@ from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.ledger import json_safe
 from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
+from clusterscale.report.run import Run, open_run
 from clusterscale.schema import with_labels
 from clusterscale.screening import open_screen
 from clusterscale.storage import manifest
@@ -130,6 +131,11 @@ class ReleaseStore:
         if not storage.exists(f"{uri}/results.zarr"):
             return None
         return with_labels(open_screen(uri))
+
+    def run(self) -> Run:
+        """Open the audit, the screen and the certificates together."""
+        run, _ = open_run(self.uri)
+        return run
 
 
 def _part(values: dict[str, Any] | None) -> KnownPart | None:

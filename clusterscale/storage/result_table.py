@@ -50,7 +50,7 @@ class TableStore:
     def __init__(self, uri: str, form: str, create: Callable[[str], None]) -> None:
         self.uri = uri.rstrip("/")
         self._table, self._create = f"{self.uri}/results.zarr", create
-        self._done: set[str] = set()
+        self._done, self.complete = set[str](), False  # complete, and intact when it was opened
         self._digests: dict[str, str] = {}  # of the chunks that completed parts wrote
         if not is_table(self._table, form) or not self._repair():
             files.remove(f"{self.uri}/done")
@@ -105,6 +105,7 @@ class TableStore:
             files.remove(f"{self._table}/{path}")
         if lost:
             self._restore(lost)
+        self.complete = not lost and bool(attributes_of(self._table).get("complete"))
         return True
 
     def _read_parts(self) -> Iterator[tuple[str, dict[str, str]]]:

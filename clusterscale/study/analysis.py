@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
@@ -75,9 +75,17 @@ class Analysis(ABC):
     shared: ClassVar[Collection[str]] = ()
     """Names in the folder that belong to other studies."""
 
+    before: Sequence[Analysis] = ()
+    """Analyses that are run first, in the folder of the same run; see :meth:`after`."""
+
     plan: Plan
     seed: int
     null_roi: bool
+
+    def after(self, *others: Analysis) -> Self:
+        """Return this analysis, to be run after others whose results are shown beside its own."""
+        self.before = others
+        return self
 
     @property
     def digest(self) -> str:
@@ -101,7 +109,7 @@ class Analysis(ABC):
         """Open the finished dataset below the folder of a run, lazily."""
 
     def requires(self) -> Sequence[Analysis]:
-        """Return the analyses that are run first, in the folder of the same run."""
+        """Return the analyses whose results this one needs, in the folder of the same run."""
         return ()
 
     def input_digest(self, cube: TraceCube, run_uri: str) -> str:
@@ -174,7 +182,7 @@ def run(
     uri = analysis.uri(run_uri)
     identity = Identity(analysis.kind, analysis.digest, cube.fingerprint, digest)
     identity.claim(uri, analysis.describe(), force=force, own=analysis.own, shared=analysis.shared)
-    for required in analysis.requires():
+    for required in (*analysis.before, *analysis.requires()):
         run(
             required, cube, run_uri, executor, memory=memory, force=force, on_progress=on_progress
         ).close()

@@ -31,8 +31,7 @@ TWO_DAYS = [{"name": "day one", "epochs": 24}, {"name": "day two", "first": 24, 
 
 def made(plan_fields, **fields):
     plan = AuditPlan(**{**plan_fields, "mechanisms": MECHANISMS, **fields})
-    arguments = plan.seed, plan.null_roi, plan.periods, plan.group_sizes, plan.mechanisms
-    return Certification.of(*arguments, CertifyPlan(false_positive_rates=(0.01, 0.1)))
+    return Certification.of(plan, CertifyPlan(false_positive_rates=(0.01, 0.1)))
 
 
 def run(certification, cube, folder, executor=None):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from clusterscale import certify
+from clusterscale.certify.ceiling import against
 from clusterscale.certify.composition import Changes, best_test
 from clusterscale.certify.laws import loss_of_noise, losses_of_counts
 from clusterscale.certify.loss import EitherLoss, LaplaceShift, PairLoss, SampledLoss, bounded_loss
@@ -264,6 +265,19 @@ def test_random_rounding_is_its_worst_count(base):
     for n in (1, 3):
         found = area(*best_test([Changes(loss, n)]))
         assert all(found >= area(*roc_of_outcomes(*pair, n)) - 1e-9 for pair in pairs)
+
+
+def test_rounding_that_surely_gives_a_person_away_ends_at_1():
+    """Without an oracle of size 10ⁿ: each cell gives the person away with probability .1."""
+    rounding, numbers = create("round_to_base", base=10), [1, 10, 100, 320, 340, 1_500, 100_000]
+    found = [ceiling(rounding, n) for n in numbers]
+    least = 1 - 0.9 ** np.array(numbers) * 0.5
+    assert (np.array([one.accuracy for one in found]) >= least - 1e-12).all()
+    assert [one.auc for one in found] == sorted(one.auc for one in found)
+    assert [one.auc for one in found[-2:]] == [1.0, 1.0]
+    others = tuple((certify.Visits(n), 0.25) for n in (2, 320, 340, 3_000))
+    game = [against(rounding, certify.Visits(n), others, group_size=50) for n in (1, 2_000)]
+    assert game[0].auc < game[1].auc == 1.0
 
 
 def test_a_third_party_that_only_states_a_guarantee_is_bounded_by_it():

@@ -11,6 +11,7 @@ import clusterscale as cs
 from clusterscale.audit import AuditPlan
 from clusterscale.cli import app, reports
 from clusterscale.mechanisms.laplace import Laplace
+from clusterscale.reaudit import Policy
 from clusterscale.report import open_run, render
 from clusterscale.report.certificates import read_brackets
 from clusterscale.runtime import SerialExecutor
@@ -43,9 +44,9 @@ def folder(shared_plan_fields, cube, tmp_path_factory):
         }
     )
     folder = str(tmp_path_factory.mktemp("run"))
-    cs.certify(plan, cube, folder, progress=False)
-    cs.audit(plan, cube, folder, SerialExecutor(), progress=False)
-    cs.screen(plan, cube, folder, SerialExecutor(), progress=False)
+    for run in (cs.audit, cs.screen):
+        with pytest.warns(RuntimeWarning, match="better than any adversary can if faint_laplace"):
+            run(plan, cube, folder, SerialExecutor(), progress=False)
     return folder
 
 
@@ -92,3 +93,34 @@ def test_certificates_alone_make_a_page(folder):
     page = render(cs.open_certificates(folder))
     assert "Ceilings of any adversary" in page
     assert np.char.count(page, "Highest ceiling:") == 1
+
+
+def test_the_gate_fails_what_exceeds_its_ceiling(folder):
+    run, _ = open_run(folder)
+    broken, sound = sorted(map(str, run.audit.mechanism.values))
+    found = {
+        name: {why["check"]: why for why in cs.gate(folder, mechanism=name).reasons}["ceiling"]
+        for name in (broken, sound)
+    }
+    assert found[broken]["level"] == "fail"
+    assert "better than any adversary can" in found[broken]["text"]
+    assert found[sound]["level"] == "pass"
+    assert found[sound]["measured"] < found[sound]["limit"]
+
+
+def test_a_policy_limits_the_certified_auc(folder):
+    run, _ = open_run(folder)
+    sound = max(map(str, run.audit.mechanism.values))
+    worst = float(run.certify.auc.sel(mechanism=sound, neighbours="replace").max())
+
+    def judged(limit, run=run):
+        policy = Policy(certified_auc=limit)
+        reasons = cs.gate(run, policy, sound).reasons
+        return {why["check"]: why for why in reasons}
+
+    assert judged(worst + 0.01)["certified_auc"]["level"] == "pass"
+    found = judged(worst - 0.01)["certified_auc"]
+    assert (found["level"], found["measured"]) == ("fail", worst)
+    alone = judged(worst, type(run)(audit=run.audit, screen=run.screen))
+    assert alone["certified_auc"]["level"] == "error", "what is not known never passes"
+    assert alone["ceiling"]["level"] == "unknown"

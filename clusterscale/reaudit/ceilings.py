@@ -1,0 +1,70 @@
+"""Compare what attacks measured with certificates, and limit these by a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import nan
+
+import numpy as np
+
+from clusterscale.contracts import Level, Reason
+from clusterscale.reaudit.metric_types import IntervalEstimate
+from clusterscale.reaudit.policy import Policy
+from clusterscale.reaudit.policy_evaluation import apply_limit
+from clusterscale.report.certificates import read_brackets, show_ceiling
+from clusterscale.report.run import Run
+
+__all__ = ["evaluate_ceilings"]
+
+
+def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reason]:
+    """Yield the reasons that follow from the certificates of a run.
+
+    Parameters
+    ----------
+    policy
+        The limits.
+    run
+        Audit, screen and certificates of one cube.
+    mechanism
+        Label of the mechanism.
+
+    Yields
+    ------
+    Reason
+        ``ceiling``: whether every measured AUC may be below the ceiling of the person. It fails
+        otherwise: the mechanism adds less noise than it states, or this software is wrong.
+        ``certified_auc``: that limit of the policy, if there is one.
+    """
+    cases = [case.bracket for case in read_brackets(run) if case.mechanism == mechanism]
+    if not cases:
+        text = "measured exposure is not compared with ceilings: there are no certificates"
+        yield Reason("ceiling", "unknown", nan, nan, text)
+    else:
+        one = max(cases, key=lambda case: (case.is_violated, case.measured))
+        level: Level = "fail" if one.is_violated else "pass"
+        text = (
+            f"the highest measured AUC is {one.measured:.3f}, and no adversary exceeds "
+            f"{show_ceiling(one.certified)} against the same person"
+        )
+        if one.is_violated:
+            text = (
+                "attacks did better than any adversary can if the mechanism does what it states: "
+                f"{one.n_above:,} of {one.n_compared:,} intervals are above the ceiling"
+            )
+        yield Reason("ceiling", level, one.measured, one.certified, text)
+    if policy.certified_auc is not None:
+        worst = _worst(run, mechanism)
+        text = f"no adversary exceeds an AUC of {show_ceiling(worst)} against any user"
+        estimate = IntervalEstimate.exact(worst)
+        yield apply_limit(
+            "certified_auc", policy.certified_auc, estimate, text, ideal=0.5, one_sided=True
+        )
+
+
+def _worst(run: Run, mechanism: str) -> float:
+    """Return the largest ceiling of the game over users; NaN if there are no certificates."""
+    if run.certify is None or mechanism not in run.certify["mechanism"].values:
+        return nan
+    ceilings = run.certify["auc"].sel(neighbours="replace", mechanism=mechanism).values
+    return float(ceilings.max()) if np.isfinite(ceilings).all() else nan
