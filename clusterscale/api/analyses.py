@@ -100,7 +100,7 @@ def audit(
 
 def _warn_if_exceeded(output: str | Path) -> None:
     from clusterscale.report import open_run
-    from clusterscale.report.certificates import read_brackets
+    from clusterscale.report.brackets import read_brackets
 
     run, _ = open_run(str(output))
     exceeded = {case.mechanism for case in read_brackets(run) if case.bracket.is_violated}

@@ -111,7 +111,8 @@ def write_page(folder: str) -> None:
 
 def _show_brackets(run: Run) -> bool:
     """Print measured and certified AUCs, a row per mechanism; return whether one is exceeded."""
-    from clusterscale.report.certificates import read_brackets, show_ceiling
+    from clusterscale.report.brackets import read_brackets
+    from clusterscale.report.certificates import show_ceiling
 
     if not (cases := read_brackets(run)):
         return False

@@ -11,7 +11,8 @@ from clusterscale.contracts import Level, Reason
 from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.policy import Policy
 from clusterscale.reaudit.policy_evaluation import apply_limit
-from clusterscale.report.certificates import read_brackets, show_ceiling
+from clusterscale.report.brackets import read_brackets
+from clusterscale.report.certificates import show_ceiling
 from clusterscale.report.run import Run
 
 __all__ = ["evaluate_ceilings"]

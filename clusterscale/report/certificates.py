@@ -1,4 +1,4 @@
-"""Sections of certificates: the best that any adversary can do, and what attacks reached of it."""
+"""Sections of certificates: the best that any adversary can do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.certify.comparison import ERROR_RATE, Bracket, bracket
-from clusterscale.report.run import Run
 from clusterscale.report.section import (
     Column,
     Section,
@@ -20,18 +18,11 @@ from clusterscale.report.section import (
     fill,
     folded,
     number,
-    percent,
     plural,
 )
 
-__all__ = ["NEIGHBOURS", "BracketCase", "CeilingCase", "CeilingLine", "read_brackets"]
-__all__ += [
-    "bracket_section",
-    "read_ceilings",
-    "render_sections",
-    "show_ceiling",
-    "state_posterior",
-]
+__all__ = ["NEIGHBOURS", "CeilingCase", "CeilingLine", "read_ceilings", "render_sections"]
+__all__ += ["show_ceiling", "state_posterior"]
 
 NEIGHBOURS: Mapping[str, str] = {"add_remove": "added", "replace": "replaced"}
 """How two releases differ, in words."""
@@ -121,53 +112,6 @@ def state_posterior(case: CeilingCase) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BracketCase:
-    """Measured AUCs of an audit or a screen against their ceilings, by mechanism.
-
-    ``kind``: ``audit`` or ``screen``.
-    """
-
-    kind: str
-    period: str
-    group_size: int
-    mechanism: str
-    bracket: Bracket
-
-
-def read_brackets(run: Run) -> list[BracketCase]:
-    """Return the brackets of a run's audit and screen; none without certificates of its releases.
-
-    The ceilings are those of the game, in which another user takes the target's place.
-    """
-    if run.certify is None:
-        return []
-    ceilings = run.certify["auc"].sel(neighbours="replace", drop=True)
-    found = []
-    for kind, measured, person in (("audit", run.audit, "target"), ("screen", run.screen, "user")):
-        if measured is None:
-            continue
-        dims = ("period", "group_size", "mechanism")
-        for at in product(*(measured[dim].values for dim in dims)):
-            case = dict(zip(dims, at, strict=True))
-            if any(value not in ceilings[dim].values for dim, value in case.items()):
-                continue
-            own = measured.sel(case)
-            allowed = ceilings.sel(case).values[own[person].values]
-            auc, low = (_by_person(own[name], person) for name in ("auc", "auc_low"))
-            if (compared := bracket(auc, low, allowed.astype(np.float64))) is not None:
-                found.append(BracketCase(kind, str(at[0]), int(at[1]), str(at[2]), compared))
-    return found
-
-
-def _by_person(
-    values: xr.DataArray, person: str
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return values as float64, shape (person, attack and prior)."""
-    ordered = values.transpose(person, ...).values
-    return ordered.reshape(len(ordered), -1).astype(np.float64)
-
-
 _COLUMNS = (
     Column("Mechanism", number=False, header=True, wide=True),
     Column("User is", number=False, hint="Added to the others, or in the place of a random other"),
@@ -178,15 +122,6 @@ _COLUMNS = (
     Column("TPR", hint="Of the worst user, at the false positive rate of the caption"),
     Column("Reached", number=False, hint="Whether an adversary who knows all else does so well"),
     Column("Reason", number=False, wide=True),
-)
-_BRACKET_COLUMNS = (
-    Column("Mechanism", number=False, header=True, wide=True),
-    Column("By", number=False),
-    Column("Measured", hint="AUC of the best attack, of the most exposed person"),
-    Column("Certified", hint="Highest AUC of any adversary, for the same person"),
-    Column("Reached", hint="Mean share of the certified advantage over guessing"),
-    Column("Above", hint="Intervals above the ceiling, of all measured AUCs"),
-    Column("Verdict", number=False),
 )
 
 
@@ -242,38 +177,3 @@ def _table(case: CeilingCase) -> Markup:
         f"rate of {case.rate:g}"
     )
     return Table(caption, _COLUMNS, [("", rows)]).html
-
-
-def bracket_section(run: Run) -> Section | None:
-    """Build the comparison of measured with certified AUCs; None without both."""
-    if not (cases := read_brackets(run)):
-        return None
-    rows: list[list[str | Markup]] = [_bracket_row(case) for case in cases]
-    n_violated = sum(case.bracket.is_violated for case in cases)
-    return Section(
-        "brackets",
-        "Measured and certified",
-        "The true exposure of a person is between what attacks measured and what is certified for "
-        "the same game: the person is inside, or another user drawn at random, whom the adversary "
-        f"knows. A measured AUC above the ceiling, by more than chance ({ERROR_RATE:g} for all of "
-        "a row), shows a fault: a mechanism that adds less noise than it states, or an error of "
-        "this software.",
-        fill("brackets.html.j2", n_violated=n_violated)
-        + Table("Measured ≤ true ≤ certified", _BRACKET_COLUMNS, [("", rows)]).html,
-    )
-
-
-def _bracket_row(case: BracketCase) -> list[str | Markup]:
-    one = case.bracket
-    where = f"{case.kind}, {case.period}, groups of {case.group_size:,}"
-    verdict = "ceiling exceeded" if one.is_violated else "within"
-    return [
-        breakable(case.mechanism),
-        where,
-        number(one.measured),
-        show_ceiling(one.certified),
-        percent(one.reached) if np.isfinite(one.reached) else "–",
-        f"{one.n_above:,} of {one.n_compared:,}",
-        fill("measured.html.j2", verdict=verdict, broken=one.is_violated,
-             seen=f"{one.n_people:,} {'person' if one.n_people == 1 else 'people'}"),
-    ]  # fmt: skip

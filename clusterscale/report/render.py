@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from clusterscale.report import advice, audit, certificates, recovery, screening, traits
+from clusterscale.report import advice, audit, brackets, certificates, recovery, screening, traits
 from clusterscale.report.page import (
     Kind,
     PageEntry,
@@ -159,7 +159,7 @@ def _entry(run: Run) -> PageEntry:
     parts = _parts(run)
     built = [(kind, kind.build(dataset)) for kind, dataset in parts]
     findings = join([overview for _, (overview, _) in built])
-    compared = certificates.bracket_section(run)
+    compared = brackets.bracket_section(run)
     closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
     groups: list[tuple[str, list[Section]]] = [
         ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),

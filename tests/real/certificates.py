@@ -17,7 +17,7 @@ import clusterscale as cs
 from clusterscale.audit import AuditPlan
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.report import open_run
-from clusterscale.report.certificates import read_brackets
+from clusterscale.report.brackets import read_brackets
 from clusterscale.runtime import Local
 
 EVENT = {"unit": "event"}

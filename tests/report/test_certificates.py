@@ -13,7 +13,7 @@ from clusterscale.cli import app, reports
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.reaudit import Policy
 from clusterscale.report import open_run, render
-from clusterscale.report.certificates import read_brackets
+from clusterscale.report.brackets import read_brackets
 from clusterscale.runtime import SerialExecutor
 
 

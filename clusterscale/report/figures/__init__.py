@@ -4,7 +4,14 @@ Text from the data is never a label of a figure, because BokehJS would interpret
 mathematics and request a renderer from the network. Such text is HTML next to the figure.
 """
 
-from clusterscale.report.figures.distributions import boxed, boxes, distributions, quartiles, strip
+from clusterscale.report.figures.distributions import (
+    boxed,
+    boxes,
+    brackets,
+    distributions,
+    quartiles,
+    strip,
+)
 from clusterscale.report.figures.frame import (
     Floats,
     colour,
@@ -45,6 +52,7 @@ __all__ = [
     "axis",
     "boxed",
     "boxes",
+    "brackets",
     "colour",
 ]
 __all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "front"]

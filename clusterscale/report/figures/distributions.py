@@ -10,13 +10,14 @@ import numpy as np
 from bokeh.models import FixedTicker, HoverTool, Range1d, Span
 from markupsafe import Markup
 
-from clusterscale.report.figures.frame import NEUTRAL, Floats, colour, dash, panel
+from clusterscale.report.figures.frame import NEUTRAL, Floats, colour, dash, panel, style_of
 from clusterscale.report.section import fill, number
 
-__all__ = ["boxed", "boxes", "distributions", "quartiles", "strip"]
+__all__ = ["boxed", "boxes", "brackets", "distributions", "quartiles", "strip"]
 
 
 _MAX_POINTS = 400
+_MAX_PEOPLE = 200
 
 
 def distributions(
@@ -114,6 +115,43 @@ def boxes(
     drawn.xaxis.major_label_overrides = ticks
     drawn.xgrid.grid_line_color = None
     _draw_boxes(drawn, summaries, beyond, across)
+    return drawn
+
+
+def brackets(measured: Floats, ceilings: Floats) -> Any:
+    """Draw a line from the measured AUC of each person to the ceiling, in the order of ceilings.
+
+    Parameters
+    ----------
+    measured, ceilings
+        AUC of the best attack, and the highest of any adversary, float64, shape (person,). Of more
+        than 200 people, evenly spaced ones are drawn, with the most exposed.
+    """
+    order = np.lexsort((measured, ceilings))
+    chosen = np.unique(np.linspace(0, len(order) - 1, _MAX_PEOPLE).astype(int))
+    chosen = np.union1d(chosen, [int(np.argmax(measured[order]))])
+    low, high = (np.round(values[order][chosen], 4).tolist() for values in (measured, ceilings))
+    at = list(range(1, len(chosen) + 1))
+    drawn = panel(
+        height=240,
+        x_range=Range1d(0, len(chosen) + 1),
+        y_range=Range1d(min(0.4, *low) - 0.02, 1.02),
+        x_axis_label="people, in the order of their ceilings",
+        y_axis_label="AUC",
+    )
+    drawn.xaxis.ticker = FixedTicker(ticks=[])
+    drawn.xgrid.grid_line_color = None
+    mark = Span(location=0.5, dimension="width", line_color=NEUTRAL, line_dash="4 4")
+    mark.name = "guessing"
+    drawn.add_layout(mark)
+    source = {"x": at, "low": low, "high": high, "hue": [NEUTRAL] * len(at)}
+    drawn.segment("x", "low", "x", "high", source=source, line_color="hue", line_width=1)
+    tips = [("measured", "@low{0.000}"), ("certified", "@high{0.000}")]
+    for index, name in enumerate(("low", "high")):
+        hue, shape = style_of(index)
+        look = {"marker": shape, "line_color": hue, "fill_color": hue, "fill_alpha": 0.4}
+        dots = drawn.scatter("x", name, size=5, source=source, **look)
+        drawn.add_tools(HoverTool(renderers=[dots], tooltips=tips))
     return drawn
 
 
