@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["CertifyAnalysis"]
 
 _KEYS = 32  # ceilings of a task
-_READ, _CEILING = 2e-8, 0.1  # seconds of a processor per event, and per ceiling of a mechanism
-_CEILINGS = 200  # per mechanism, about
+_READ, _CEILING = 2e-8, 3e-5  # seconds of a processor per event, and per visit of a ceiling
+_SPREAD = 4  # numbers of visits that differ, as a multiple of their mean
 
 
 class CertifyAnalysis(Analysis):
@@ -71,7 +71,10 @@ class CertifyAnalysis(Analysis):
         made, size = self.certification, block_size(cube)
         n_cases = len(made.releases) * len(made.group_sizes) * len(made.mechanisms)
         block = 4 * cube.cell_bytes * min(size, cube.n_users) * (cube.n_events // cube.n_users + 1)
-        seconds = _READ * cube.n_events + n_cases * _CEILINGS * _CEILING
+        n_visits = cube.n_events // cube.n_users + 1
+        n_ceilings = 2 * min(cube.n_users, _SPREAD * n_visits)
+        n_settings = len(made.releases) * len(made.mechanisms)
+        seconds = _READ * cube.n_events + n_settings * n_ceilings * n_visits * _CEILING
         cost = StudyCost(
             n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
