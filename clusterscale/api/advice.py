@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from clusterscale.advise import Advice, AdvicePlan, AdviseAnalysis
 from clusterscale.api.execution import run_analysis
 from clusterscale.audit import AuditPlan
+from clusterscale.config.policy_limits import limit_by_policy
+from clusterscale.config.reading import load_policy
+from clusterscale.reaudit import Policy
 from clusterscale.study import Tell
 from clusterscale.validation_messages import check_kinds
 
@@ -28,6 +31,7 @@ def advise(
     executor: Executor | Cluster | None = None,
     *,
     wanted: AdvicePlan | None = None,
+    policy: Policy | str | Path | None = None,
     confirm: TraceCube | None = None,
     memory: int | None = None,
     force: bool = False,
@@ -44,6 +48,8 @@ def advise(
         As for :func:`clusterscale.audit`; the advice is kept in ``advise/`` below ``output``.
     wanted
         Goal, limits, candidates and search; the defaults where None.
+    policy
+        A :class:`clusterscale.reaudit.Policy` or a YAML file of one, whose limits hold in addition.
     confirm
         The cube on which the advice is confirmed, such as the real one where ``cube`` is synthetic.
         None: ``cube``, with users that the search does not target.
@@ -57,10 +63,15 @@ def advise(
     Raises
     ------
     InputError, ConfigError, PoolError, ExistsError
-        As :func:`clusterscale.audit`, or if there are too few users for the targets.
+        As :func:`clusterscale.audit`; or if there are too few users for the targets, or ``wanted``
+        and ``policy`` limit the same.
     StudyError
         If attacks failed; the same call runs them again.
     """
     check_kinds(plan=(plan, AuditPlan))
-    analysis = AdviseAnalysis(Advice(wanted or AdvicePlan(), plan), confirm)
+    chosen = wanted or AdvicePlan()
+    if policy is not None:
+        rules = load_policy(policy) if isinstance(policy, str | Path) else policy
+        chosen = limit_by_policy(chosen, rules)
+    analysis = AdviseAnalysis(Advice(chosen, plan), confirm)
     return run_analysis(analysis, cube, output, executor, memory, force, progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,9 @@ def advise(
     confirm: Annotated[
         str | None, option("Cube to confirm on; by default that of the config.")
     ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="YAML file of a policy, whose limits hold in addition.")
+    ] = None,
     output: Output = None,
     cluster: ClusterName = None,
     workers: Workers = None,
@@ -53,6 +57,7 @@ def advise(
     has not touched. Exits with 4 if no mechanism could be confirmed.
     """
     from clusterscale.advise import AdviseAnalysis
+    from clusterscale.config import load_policy
     from clusterscale.cube import TraceCube
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain, on)
@@ -61,7 +66,9 @@ def advise(
         other = TraceCube(confirm)
     elif on:
         other = options.config.cube.open()
-    results = run_analysis(AdviseAnalysis(options.config.the_advice(), other), options, show_advice)
+    rules = None if policy is None else load_policy(policy)
+    advice = options.config.the_advice(rules)
+    results = run_analysis(AdviseAnalysis(advice, other), options, show_advice)
     if results is not None and results.verdict != "advised":
         raise typer.Exit(4)
 

@@ -13,12 +13,14 @@ from pydantic import (
 from clusterscale.advise import Advice, AdvicePlan
 from clusterscale.audit import AuditPlan
 from clusterscale.certify import Certification, CertifyPlan
+from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.contracts import Address, ConfigModel, Count, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
 from clusterscale.publish import PublishAnalysis, PublishPlan
+from clusterscale.reaudit import Policy
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.study import ANALYSES, AnalysisPlan
@@ -190,15 +192,21 @@ class Config(ConfigModel):
         """
         return Certification.of(self.the_audit(), self.certify)
 
-    def the_advice(self) -> Advice:
+    def the_advice(self, policy: Policy | None = None) -> Advice:
         """Return what `clusterscale advise` looks for, with the audit that evaluates candidates.
+
+        Parameters
+        ----------
+        policy
+            Its limits hold in addition.
 
         Raises
         ------
         ConfigError
-            If there is no audit.
+            If there is no audit, or the config and the policy limit the same.
         """
-        return Advice(self.advise, self.the_audit())
+        plan = self.advise if policy is None else limit_by_policy(self.advise, policy)
+        return Advice(plan, self.the_audit())
 
     def the_recovery(self) -> RecoveryPlan:
         """Return the plan of the recovery.

@@ -56,7 +56,9 @@ def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reas
         yield Reason("ceiling", level, one.measured, one.certified, text)
     if policy.certified_auc is not None:
         worst = _worst(run, mechanism)
-        text = f"no adversary exceeds an AUC of {show_ceiling(worst)} against any user"
+        text = (
+            f"no adversary tells with an AUC above {show_ceiling(worst)} whether a user was added"
+        )
         estimate = IntervalEstimate.exact(worst)
         yield apply_limit(
             "certified_auc", policy.certified_auc, estimate, text, ideal=0.5, one_sided=True
@@ -64,8 +66,8 @@ def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reas
 
 
 def _worst(run: Run, mechanism: str) -> float:
-    """Return the largest ceiling of the game over users; NaN if there are no certificates."""
+    """Return the largest ceiling of adding a user; NaN if there are no certificates."""
     if run.certify is None or mechanism not in run.certify["mechanism"].values:
         return nan
-    ceilings = run.certify["auc"].sel(neighbours="replace", mechanism=mechanism).values
+    ceilings = run.certify["auc"].sel(neighbours="add_remove", mechanism=mechanism).values
     return float(ceilings.max()) if np.isfinite(ceilings).all() else nan

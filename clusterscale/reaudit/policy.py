@@ -127,19 +127,19 @@ class ExposureLevels(ConfigModel):
 class Policy(ConfigModel):
     """Limits on the privacy loss of a release, and on its utility; other results are only reported.
 
-    ``exposure``: the level of each verdict, as :class:`ExposureLevels`.
-    ``mean_privacy_loss``: mean over the targets of the audit, by the strongest attack.
-    ``worst_privacy_loss``: largest of the targets; the maximum of many estimates is biased upwards.
-    ``share_exposed``: share of the screened users (of the targets without a screen) with a privacy
-    loss above ``exposed_above``. ``certified_auc``: the AUC that no adversary can exceed against
-    any user. ``published_auc``: AUC of the attack on the published values, over users with known
-    membership. ``utility``: limits by measure, lower limits if large values are
+    ``exposure``: the level of each verdict, as :class:`ExposureLevels`. ``mean_privacy_loss``: mean
+    over the targets of the audit, by the strongest attack. ``worst_privacy_loss``: largest of the
+    targets; the maximum of many estimates is biased upwards. ``share_exposed``: share of the
+    screened users (of the targets without a screen) with a privacy loss above ``exposed_above``.
+    ``certified_auc``: the AUC that no adversary can exceed in telling whether any user was added,
+    from all periods together. ``published_auc``: AUC of the attack on the published values, over
+    users with known membership. ``utility``: limits by measure, lower limits if large values are
     good, upper limits if small values are. ``change``: change of the mean privacy loss since the
-    last releases; ``newly_exposed``: newly exposed users as a share of those compared.
-    ``promise``: the level of a broken guarantee, with an observed ε above the declared one.
-    ``float_noise``: the level of continuous noise that is published unrounded. ``consistency``: the
-    level of a release that contradicts itself, its declared mechanism or earlier releases; also by
-    name of the check. ``last``: the number of releases of a series that a new one is compared with.
+    last releases; ``newly_exposed``: newly exposed users as a share of those compared. ``promise``:
+    the level of a broken guarantee, with an observed ε above the declared one. ``float_noise``: the
+    level of continuous noise that is published unrounded. ``consistency``: the level of a release
+    that contradicts itself, its declared mechanism or earlier releases; also by name of the check.
+    ``last``: the number of releases of a series that a new one is compared with.
 
     Attributes
     ----------

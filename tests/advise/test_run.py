@@ -258,6 +258,17 @@ def test_no_advice_ends_with_four(fields, cube, tmp_path):
     assert "There is no advice to publish" in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.slow
+def test_the_limits_of_a_policy_hold(fields, cube, tmp_path):
+    write_config(fields, cube, tmp_path)
+    (tmp_path / "policy.yaml").write_text("{certified_auc: 0.5, share_exposed: 1.0}")
+    words = ["advise", str(tmp_path / "config.yaml"), "--policy", str(tmp_path / "policy.yaml")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 4, done.output
+    assert "certified AUC" in done.output
+    assert "(limit 0.5)" in done.output
+
+
 def _lists(value):
     if isinstance(value, dict):
         return {key: _lists(part) for key, part in value.items()}

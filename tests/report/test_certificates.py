@@ -111,7 +111,7 @@ def test_the_gate_fails_what_exceeds_its_ceiling(folder):
 def test_a_policy_limits_the_certified_auc(folder):
     run, _ = open_run(folder)
     sound = max(map(str, run.audit.mechanism.values))
-    worst = float(run.certify.auc.sel(mechanism=sound, neighbours="replace").max())
+    worst = float(run.certify.auc.sel(mechanism=sound, neighbours="add_remove").max())
 
     def judged(limit, run=run):
         policy = Policy(certified_auc=limit)
