@@ -31,7 +31,8 @@ class Bracket:
         Of the person with the highest measured AUC: it, and the ceiling.
     reached
         Mean over people: the advantage of the best attack over guessing, as a share of that of the
-        ceiling; NaN where nobody can be exposed.
+        ceiling; NaN where nobody can be exposed, or the intervals of measured AUCs are on average
+        wider than the advantage of the ceiling, so that the share would be chance.
     n_above
         Number of AUCs whose 95 % interval is above the ceiling. By chance alone, it is expected in
         at most 2.5 % of them.
@@ -121,12 +122,14 @@ def bracket(auc: Floats, low: Floats, ceiling: Floats) -> Bracket | None:
     p = p_values(auc, low, ceiling[:, None])[known]
     can = allowed > 0.5 + _SAME
     shares = (np.maximum(best[can], 0.5) - 0.5) / (allowed[can] - 0.5)
+    half = np.where(known, auc - low, np.nan)
+    is_resolved = can.any() and float(np.nanmean(half)) < float((allowed[can] - 0.5).mean())
     return Bracket(
         n_people=int(people.sum()),
         n_compared=int(known.sum()),
         measured=float(best[worst]),
         certified=float(allowed[worst]),
-        reached=float(shares.mean()) if can.any() else float("nan"),
+        reached=float(shares.mean()) if is_resolved else float("nan"),
         n_above=int((np.where(known, low, 0.0) > ceiling[:, None] + _SAME).sum()),
         smallest_p=float(min(1.0, p.min() * p.size)),
     )

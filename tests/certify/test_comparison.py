@@ -80,3 +80,9 @@ def test_a_ceiling_of_1_and_unknown_numbers_are_never_violated():
     assert np.isnan(found.reached)
     assert not found.is_violated
     assert ERROR_RATE == 1e-3
+
+
+def test_a_share_that_intervals_do_not_resolve_is_not_stated():
+    wide, ceiling = np.array([[0.62]]), np.array([0.505])
+    assert np.isnan(bracket(wide, wide - 0.2, ceiling).reached)
+    assert bracket(wide, wide - 0.2, ceiling + 0.3).reached == pytest.approx(0.12 / 0.305)
