@@ -28,13 +28,16 @@ from clusterscale.report.section import (
 
 __all__ = ["BracketCase", "bracket_section", "read_brackets"]
 
+_MOST_PEOPLE = 200  # in a figure
+
 
 @dataclass(frozen=True, slots=True)
 class BracketCase:
     """Measured AUCs of an audit or a screen against their ceilings, by mechanism.
 
     ``kind``: ``audit`` or ``screen``; ``measured`` and ``ceilings``: the AUC of the best attack on
-    each person, and the highest of any adversary, float64, shape (person,).
+    a person, and the highest of any adversary, float64, shape (person,), in the order of ceilings.
+    Of many people they are evenly spaced ones, and the most exposed.
     """
 
     kind: str
@@ -67,11 +70,21 @@ def read_brackets(run: Run) -> list[BracketCase]:
             allowed = ceilings.sel(case).values[own[person].values].astype(np.float64)
             auc, low = (_by_person(own[name], person) for name in ("auc", "auc_low"))
             if (compared := bracket(auc, low, allowed)) is not None:
-                known = np.isfinite(auc).any(axis=1) & np.isfinite(allowed)
-                people = np.nanmax(auc[known], axis=1), allowed[known]
                 where = kind, str(at[0]), int(at[1]), str(at[2])
-                found.append(BracketCase(*where, compared, *people))
+                found.append(BracketCase(*where, compared, *_some_people(auc, allowed)))
     return found
+
+
+def _some_people(
+    auc: figures.Floats, ceilings: figures.Floats
+) -> tuple[figures.Floats, figures.Floats]:
+    """Return the highest AUC of people, in the order of ceilings, and their ceilings."""
+    known = np.isfinite(auc).any(axis=1) & np.isfinite(ceilings)
+    best, ceilings = np.nanmax(auc[known], axis=1), ceilings[known]
+    order = np.lexsort((best, ceilings))
+    at = np.linspace(0, len(order) - 1, min(len(order), _MOST_PEOPLE)).astype(int)
+    chosen = order[np.union1d(at, int(np.argmax(best[order])))]
+    return best[chosen], ceilings[chosen]
 
 
 def _by_person(
@@ -126,11 +139,12 @@ def _people(position: int, case: BracketCase, cases: Sequence[BracketCase]) -> t
     """Return the label and the figure of the people of a case."""
     several = len({(one.kind, one.period, one.group_size) for one in cases}) > 1
     label = f"{case.mechanism} · {_where(case)}" if several else case.mechanism
-    gap = float(np.median(case.ceilings - case.measured))
+    gap, n_all = float(np.median(case.ceilings - case.measured)), case.bracket.n_people
+    some = "" if len(case.measured) == n_all else f", of {n_all:,}"
     drawn = figures.plot(
         figures.brackets(case.measured, case.ceilings),
         slug=f"bracket-{position}",
-        title=f"Measured and certified AUC of {plural(len(case.measured), 'user')}",
+        title=f"Measured and certified AUC of {plural(len(case.measured), 'user')}{some}",
         description=f"A line for each person, from the measured to the certified AUC; the median "
         f"difference is {number(gap)}.",
     )

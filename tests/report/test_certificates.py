@@ -64,6 +64,17 @@ def test_a_mechanism_with_less_noise_than_it_states_exceeds_its_ceiling(folder):
     assert 0.5 < sound.measured < sound.certified < 1
 
 
+def test_of_many_people_the_most_exposed_is_drawn(monkeypatch, folder):
+    run, _ = open_run(folder)
+    every = read_brackets(run)
+    monkeypatch.setattr("clusterscale.report.brackets._MOST_PEOPLE", 2)
+    for case, fewer in zip(every, read_brackets(run), strict=True):
+        assert len(case.measured) == case.bracket.n_people
+        assert 2 <= len(fewer.measured) <= 3
+        assert fewer.measured.max() == case.bracket.measured
+        assert (np.diff(case.ceilings) >= 0).all()
+
+
 def test_the_page_says_so(folder):
     run, _ = open_run(folder)
     page = render(run)

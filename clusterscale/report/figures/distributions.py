@@ -17,7 +17,6 @@ __all__ = ["boxed", "boxes", "brackets", "distributions", "quartiles", "strip"]
 
 
 _MAX_POINTS = 400
-_MAX_PEOPLE = 200
 
 
 def distributions(
@@ -119,22 +118,18 @@ def boxes(
 
 
 def brackets(measured: Floats, ceilings: Floats) -> Any:
-    """Draw a line from the measured AUC of each person to the ceiling, in the order of ceilings.
+    """Draw a line from the measured AUC of each person to the ceiling, in that order.
 
     Parameters
     ----------
     measured, ceilings
-        AUC of the best attack, and the highest of any adversary, float64, shape (person,). Of more
-        than 200 people, evenly spaced ones are drawn, with the most exposed.
+        AUC of the best attack, and the highest of any adversary, float64, shape (person,).
     """
-    order = np.lexsort((measured, ceilings))
-    chosen = np.unique(np.linspace(0, len(order) - 1, _MAX_PEOPLE).astype(int))
-    chosen = np.union1d(chosen, [int(np.argmax(measured[order]))])
-    low, high = (np.round(values[order][chosen], 4).tolist() for values in (measured, ceilings))
-    at = list(range(1, len(chosen) + 1))
+    low, high = (np.round(values, 4).tolist() for values in (measured, ceilings))
+    at = list(range(1, len(low) + 1))
     drawn = panel(
         height=240,
-        x_range=Range1d(0, len(chosen) + 1),
+        x_range=Range1d(0, len(at) + 1),
         y_range=Range1d(min(0.4, *low) - 0.02, 1.02),
         x_axis_label="people, in the order of their ceilings",
         y_axis_label="AUC",
