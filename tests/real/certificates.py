@@ -113,9 +113,10 @@ def main():
         cases = read_brackets(run)
         for case in cases:
             one = case.bracket
+            reached = f"{one.reached:.0%}" if np.isfinite(one.reached) else "–"
             print(
                 f"| {case.mechanism} | {one.measured:.3f} | {one.certified:.3f} | "
-                f"{one.reached:.0%} | {one.n_above} of {one.n_compared} | {one.smallest_p:.2g} | "
+                f"{reached} | {one.n_above} of {one.n_compared} | {one.smallest_p:.2g} | "
                 f"{'yes' if one.is_violated else 'no'} |"
             )
         sound = [case for case in cases if "quiet" not in case.mechanism]
