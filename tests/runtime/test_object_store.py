@@ -112,7 +112,7 @@ def test_an_audit_that_was_killed_goes_on(
     assert done.returncode == 0, done.stderr
     assert f"{output}/report.html" in done.stdout
     assert before < set(storage.list_names(f"{output}/journal"))
-    kept = {"audit.json", "journal", "evaluations", "report.html", "results.zarr"}
+    kept = {"audit.json", "certify", "journal", "evaluations", "report.html", "results.zarr"}
     assert set(storage.list_names(output)) == kept | {"status"}
     local = write_cube(str(tmp_path / "cube"), dense)
     here = run_audit(AuditPlan(**fields), local, tmp_path / "run", SerialExecutor())
