@@ -72,6 +72,7 @@ def advise(
     chosen = wanted or AdvicePlan()
     if policy is not None:
         rules = load_policy(policy) if isinstance(policy, str | Path) else policy
+        check_kinds(policy=(rules, Policy))
         chosen = limit_by_policy(chosen, rules)
     analysis = AdviseAnalysis(Advice(chosen, plan), confirm)
     return run_analysis(analysis, cube, output, executor, memory, force, progress)

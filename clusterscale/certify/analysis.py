@@ -91,10 +91,14 @@ class CertifyAnalysis(Analysis):
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages: visits, ceilings, and users."""
-        settings = tuple(self.certification.settings())
         store = CertificateStore(job.uri, self.certification, job.cube)
-        if store.complete:
-            return
+        if not store.complete:
+            yield from self._certify(job, store)
+        for name in ("ceilings", "visits"):
+            storage.remove(f"{job.uri}/{name}")
+
+    def _certify(self, job: Study, store: CertificateStore) -> Iterator[Stage[Any, Any]]:
+        settings = tuple(self.certification.settings())
         blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
         visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
         count = (
@@ -118,8 +122,6 @@ class CertifyAnalysis(Analysis):
         yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
         work.state(store)
         store.finish()
-        for name in ("ceilings", "visits"):
-            storage.remove(f"{job.uri}/{name}")
 
 
 class _Visits:

@@ -122,8 +122,8 @@ def bracket(auc: Floats, low: Floats, ceiling: Floats) -> Bracket | None:
     p = p_values(auc, low, ceiling[:, None])[known]
     can = allowed > 0.5 + _SAME
     shares = (np.maximum(best[can], 0.5) - 0.5) / (allowed[can] - 0.5)
-    half = np.where(known, auc - low, np.nan)
-    is_resolved = can.any() and float(np.nanmean(half)) < float((allowed[can] - 0.5).mean())
+    half = float((auc - low)[known].mean())
+    is_resolved = can.any() and half < float((allowed[can] - 0.5).mean())
     return Bracket(
         n_people=int(people.sum()),
         n_compared=int(known.sum()),

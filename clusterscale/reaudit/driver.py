@@ -200,14 +200,14 @@ class Reaudit:
 
     def _evaluate(self, pending: Pending, record: ReleaseRecord) -> Verdict:
         release, policy, store = pending.release, self._plan.policy, self._store(pending.audit)
-        results = store.results()
+        results, screen, run = store.open()
         label = find_mechanism(results, release.mechanism.id) or release.mechanism.label
-        exposures = exposures_of(results, store.screen(), label).known(record.part)
+        exposures = exposures_of(results, screen, label).known(record.part)
         metrics = measure(results, exposures, label, exposed_above=policy.exposed_above)
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons = [
             *evaluate_policy(policy, metrics, record.published, record.part),
-            *evaluate_ceilings(policy, store.run(), label),
+            *evaluate_ceilings(policy, run, label),
             *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
             *evaluate_change(policy, change.drift),
         ]

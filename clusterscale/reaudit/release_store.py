@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from clusterscale import storage
 from clusterscale.audit import open_results
 from clusterscale.audit.release_scoring import VALUES
+from clusterscale.certify import open_certificates
 from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.errors import DamagedError
@@ -18,7 +20,7 @@ from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.ledger import json_safe
 from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
-from clusterscale.report.run import Run, open_run
+from clusterscale.report.run import Run
 from clusterscale.schema import with_labels
 from clusterscale.screening import open_screen
 from clusterscale.storage import manifest
@@ -127,15 +129,17 @@ class ReleaseStore:
 
     def screen(self) -> xr.Dataset | None:
         """Open the screen, by labels; None if there is none."""
-        uri = f"{self.uri}/screen"
-        if not storage.exists(f"{uri}/results.zarr"):
-            return None
-        return with_labels(open_screen(uri))
+        return self._open_if_any("screen", open_screen)
 
-    def run(self) -> Run:
-        """Open the audit, the screen and the certificates together."""
-        run, _ = open_run(self.uri)
-        return run
+    def open(self) -> tuple[xr.Dataset, xr.Dataset | None, Run]:
+        """Open the audit, the screen if there is one, and both with the certificates."""
+        results, screen = self.results(), self.screen()
+        found = results, screen, self._open_if_any("certify", open_certificates)
+        return results, screen, Run.of(each for each in found if each is not None)
+
+    def _open_if_any(self, name: str, opener: Callable[[str], xr.Dataset]) -> xr.Dataset | None:
+        uri = f"{self.uri}/{name}"
+        return with_labels(opener(uri)) if storage.exists(f"{uri}/results.zarr") else None
 
 
 def _part(values: dict[str, Any] | None) -> KnownPart | None:
