@@ -34,7 +34,7 @@ SCREEN_FORMAT = "clusterscale-screen"
 RECOVERY_FORMAT = "clusterscale-recovery"
 TRAITS_FORMAT = "clusterscale-traits"
 
-RESULTS_REVISION = 2
+RESULTS_REVISION = 3
 """Raised whenever any number of any result may change; runs and verdicts of another are redone."""
 
 RAW_COUNTS = "exact"
