@@ -139,7 +139,7 @@ RESULTS: Mapping[str, Variable] = {
     "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
     "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
     "released_share": Variable(
-        _VERDICT, "f", "1", "released total over raw total, of cells with a raw count"
+        _VERDICT, "f", "1", "smaller share released of the events, and of the counts above 0"
     ),
     "random_guess": Variable(_GUESS, "f", "1", "the measure of values drawn without any data"),
     "guarantee_unit": Variable(_PROMISE, "OUT", "", "event, user_day, user, roi_series or none"),

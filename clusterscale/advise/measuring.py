@@ -46,7 +46,7 @@ class Measured:
         Mean of each measure over groups, and its standard error, means over periods and group
         sizes, float64, shape (measure,).
     released_share
-        Smallest share of the events that a release keeps.
+        Smallest share that a release keeps of the events, or of the counts above 0.
     n_groups
         Number of groups for each period and group size.
     """
@@ -65,7 +65,7 @@ class Measured:
         means, deviations
             Mean and standard deviation over groups, float64, shape (setting, measure).
         shares
-            Share of events released, float64, shape (setting,).
+            Share released, float64, shape (setting,).
         n_groups
             Number of groups.
         """
@@ -85,7 +85,7 @@ class Measured:
 def utility_findings(measured: Measured, aims: tuple[Aim, ...]) -> Iterator[Finding]:
     """Yield whether a release is nearly empty, and whether the measures reach their bounds."""
     if not measured.released_share >= NEARLY_EMPTY:
-        share = f"keeps {measured.released_share:.1%} of the events"
+        share = f"shows {measured.released_share:.1%} of the counts or events"
         yield Finding("nearly empty", "fails", f"a release {share} and is of no use")
     for i, aim in enumerate(aims):
         if aim.bound is None:

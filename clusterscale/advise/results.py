@@ -33,7 +33,7 @@ _EACH = ("mechanism", "measure")
 _WHERE = {"": "in the search", "confirmed_": "in the confirmation"}
 _NUMBERS = {
     "score": "weighted mean of the normalised measures",
-    "released_share": "smallest share of the events that a release keeps",
+    "released_share": "smallest share that a release keeps of the events, or of the counts above 0",
     "certified_auc": "AUC that no adversary exceeds, for all but the planned share of users",
     "certified_worst": "the same, for the user who changes most counts",
     "screened_loss": "mean privacy loss of users in the screen, strongest attack",

@@ -19,13 +19,14 @@ from clusterscale.metrics import (
 )
 from clusterscale.redaction import without_controls
 from clusterscale.schema import RAW_COUNTS, find_mechanism
+from clusterscale.utility import emptiness
 from clusterscale.validation_messages import find_ties
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["EXPOSURES", "ExposureVerdict", "Finding"]
-__all__ += ["find_exposures", "worst_finding", "worst_findings"]
+__all__ += ["find_emptiness", "find_exposures", "worst_finding", "worst_findings"]
 
 ExposureVerdict = Literal["exposed", "partly exposed", "inconclusive", "not seen to be exposed"]
 
@@ -130,6 +131,26 @@ def _as_bad_as(raw: Finding, others: Iterable[Finding]) -> Finding:
         return raw
     after = f", after applying {worst.mechanism}" if worst.mechanism != raw.mechanism else ""
     return replace(raw, exposure=worst.exposure, reason=worst.reason + after)
+
+
+def find_emptiness(results: xr.Dataset, mechanism: str) -> str:
+    """Return how empty the emptiest release of a mechanism is, over periods and group sizes.
+
+    Parameters
+    ----------
+    results
+        Dataset of an audit, conforming to :data:`clusterscale.schema.RESULTS`.
+    mechanism
+        Label of the mechanism.
+
+    Returns
+    -------
+    str
+        ``empty``, ``nearly empty``, ``""``, or ``unknown`` if it is not known of some release.
+    """
+    shares = results["released_share"].sel(mechanism=mechanism).values
+    least = float(np.min(shares, initial=np.inf, where=np.isfinite(shares)))
+    return emptiness(least) or ("" if np.isfinite(shares).all() else "unknown")
 
 
 def worst_findings(findings: Sequence[Finding]) -> dict[str, Finding]:

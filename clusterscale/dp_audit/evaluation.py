@@ -33,7 +33,7 @@ from clusterscale.groups import count_visits, draw_members, sum_weights
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 from clusterscale.study.execution import Reduction
-from clusterscale.utility import events_kept, random_guess
+from clusterscale.utility import random_guess, released_share
 
 __all__ = ["add_evaluations", "count_evaluation", "evaluate_mechanism_task", "finish_evaluation"]
 __all__ += ["fold_evaluation"]
@@ -229,4 +229,4 @@ def _values(task: MechanismEvaluationTask, raw: Counts | Values, released: Value
         measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
         for measure in task.utility.measures
     ]
-    return [*values, events_kept(events[0], np.maximum(events[1], 0))]
+    return [*values, released_share(*events)]

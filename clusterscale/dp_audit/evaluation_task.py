@@ -112,8 +112,8 @@ class MechanismEvaluation:
     utility
         Means over groups and standard deviations (ddof 1), one per measure.
     released_share
-        Released total over the raw total of cells with a raw count, without the null ROI and with
-        negative values as 0, mean over groups; it does not depend on the measures.
+        See :func:`clusterscale.utility.released_share`, without the null ROI, mean over groups; it
+        does not depend on the measures.
     guess
         Means of the measures for values drawn without any data.
     error, traceback

@@ -17,8 +17,8 @@ Measure                              Task it stands for                  Ideal  
 
 *Ideal* is the value for a release that equals the raw counts. A measure is NaN where raw has
 nothing to measure, such as no counts at all. For a baseline, measure :func:`random_guess` (POMACS20
-Table 4). A release that keeps less than :data:`NEARLY_EMPTY` of the events is of no use, whatever
-its other measures: where most counts are 0, zeros have a small relative error.
+Table 4). A release whose :func:`released_share` is below :data:`NEARLY_EMPTY` is of no use,
+whatever its other measures: where most counts are 0, zeros have a small relative error.
 
 >>> import numpy as np
 >>> from clusterscale import utility
@@ -48,12 +48,13 @@ from clusterscale.utility.relative_error import (
     emptiness,
     events_kept,
     mean_relative_error,
+    released_share,
 )
 
 __all__ = ["NEARLY_EMPTY", "UTILITIES", "Utility", "busiest_relative_error", "create"]
 __all__ += ["emptiness", "events_kept", "hotspot_f1", "hotspot_tau", "hotspot_tau_listwise"]
 __all__ += ["jensen_shannon", "jensen_shannon_distance", "mean_relative_error", "pearson"]
-__all__ += ["random_guess", "total_variation"]
+__all__ += ["random_guess", "released_share", "total_variation"]
 
 UTILITIES: Registry[Utility] = Registry.of_package(
     "utility", "clusterscale.utility", Utility, plugins="clusterscale.utility"

@@ -18,13 +18,13 @@ __all__ = [
     "emptiness",
     "events_kept",
     "mean_relative_error",
+    "released_share",
 ]
 
 NEARLY_EMPTY = 0.05
-"""A release with :func:`events_kept` below this is nearly empty.
+"""A release with a :func:`released_share` below this is nearly empty.
 
-Less than one event in twenty is left: a cell needs a count of more than 20 for one event of it to
-be expected in the release.
+Less than one event in twenty is left, or less than one count in twenty is shown.
 """
 
 
@@ -116,6 +116,35 @@ def events_kept(raw: ArrayLike, released: ArrayLike) -> float:
     return float(after[counted].sum() / before[counted].sum()) if counted.any() else float("nan")
 
 
+def released_share(raw: ArrayLike, released: ArrayLike) -> float:
+    """Return the share of events, or of counts above 0, that is released; the smaller of the two.
+
+    A few large counts can keep most events of a release that hides nearly all of its cells.
+
+    Parameters
+    ----------
+    raw
+        Counts, real, shape (roi, epoch), visits.
+    released
+        Published values, real, shape (roi, epoch), visits; NaN if hidden. Negative values keep no
+        events. A count is shown if its published value is neither 0 nor hidden.
+
+    Returns
+    -------
+    float
+        0 if nothing is released, at most 1; NaN if raw has no counts.
+
+    Raises
+    ------
+    InputError
+        As :func:`events_kept`, except for hidden values.
+    """
+    shown = np.nan_to_num(np.asarray(released, dtype=np.float64), nan=0.0)
+    events = events_kept(raw, np.maximum(shown, 0))
+    counted = np.asarray(raw) > 0
+    return min(events, float(np.mean(shown[counted] != 0))) if counted.any() else events
+
+
 def _relative_error(before: Values, after: Values, floor: float) -> float:
     if not 0 < floor < np.inf:
         raise InputError(f"floor must be a share of a ROI's total count, above 0, not {floor}")
@@ -176,19 +205,19 @@ class EventsKept(FunctionUtility):
     name: Literal["events_kept"] = "events_kept"
 
 
-def emptiness(released_share: float) -> str:
+def emptiness(share: float) -> str:
     """Return how empty a release is, in words.
 
     Parameters
     ----------
-    released_share
-        Share of events that are released, as :func:`events_kept`; NaN if not known.
+    share
+        Its :func:`released_share`; NaN if not known.
 
     Returns
     -------
     str
         ``empty``, ``nearly empty`` or ``""``, also for NaN.
     """
-    if released_share == 0:
+    if share == 0:
         return "empty"
-    return "nearly empty" if released_share < NEARLY_EMPTY else ""
+    return "nearly empty" if share < NEARLY_EMPTY else ""

@@ -11,6 +11,7 @@ from oracles.entries import build
 from clusterscale.audit import AuditPlan, run
 from clusterscale.audit.findings import (
     EXPOSURES,
+    find_emptiness,
     find_exposures,
     worst_finding,
     worst_findings,
@@ -228,3 +229,13 @@ def test_raw_counts_are_never_judged_more_kindly_than_any_mechanism(cube, plan_f
         alone = find_exposures(results.sel(mechanism=["exact"]))[0]
         kinder += EXPOSURES.index(alone.exposure) > worst
     assert kinder, "else this shows nothing: raw counts alone were never judged more kindly"
+
+
+def test_emptiness_is_that_of_the_emptiest_release_and_unknown_shares_are_not_full():
+    shares = [[0.0, 1.0], [0.04, np.nan], [np.nan, 1.0], [0.05, 1.0]]
+    dims = ("mechanism", "period", "group_size")
+    results = xr.Dataset(
+        {"released_share": (dims, np.array(shares)[:, None])}, coords={"mechanism": list("abcd")}
+    )
+    found = [find_emptiness(results, name) for name in "abcd"]
+    assert found == ["empty", "nearly empty", "unknown", ""]

@@ -346,7 +346,7 @@ def test_an_empty_release_is_marked_in_tables_and_figures(make):
     assert [row[0] for row in page.tables[UTILITY][2:]] == [*MECHANISMS[:2], marked, "random guess"]
     assert gains_table(page, 5)[5][0] == marked
     assert "crossed-out" in page.text
-    assert "less than 5 % of the events: (nearly) empty release" in page.text
+    assert "less than 5 % of counts or events: (nearly) empty release" in page.text
     labels = [named["aria-label"] for _, named in page.tags if "data-figure" in named]
     labels = [label for label in labels if label.startswith("Mean privacy gain and utility loss")]
     assert labels

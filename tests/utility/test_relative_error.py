@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
-from clusterscale.utility import busiest_relative_error, events_kept, mean_relative_error
+from clusterscale.utility import (
+    busiest_relative_error,
+    emptiness,
+    events_kept,
+    mean_relative_error,
+    released_share,
+)
 
 SEEDS = st.integers(0, 10**6)
 FLOORS = st.sampled_from([0.001, 0.1, 2.0])
@@ -115,3 +121,17 @@ def test_a_share_of_all_counts_keeps_that_share(seed, share):
     assert events_kept(raw, share * raw) == pytest.approx(share)
     thinned = np.random.default_rng(seed).binomial(raw, share)
     assert events_kept(raw, thinned) == thinned.sum() / raw.sum()
+
+
+def test_released_share_is_the_smaller_of_events_kept_and_counts_shown():
+    """A threshold on sparse counts keeps most events, and hides nearly all counts."""
+    raw = np.ones((10, 10))
+    raw[0, 0] = 200
+    hidden = np.where(raw < 5, np.nan, raw)
+    assert released_share(raw, hidden) == released_share(raw, np.nan_to_num(hidden)) == 0.01
+    assert emptiness(released_share(raw, hidden)) == "nearly empty"
+    assert released_share(raw, raw) == 1
+    assert released_share(raw, 0.04 * raw) == pytest.approx(0.04)
+    assert released_share(raw, 0 * raw) == 0
+    assert released_share(raw, -raw) == 0, "negative values keep no events"
+    assert np.isnan(released_share(0 * raw, raw))

@@ -128,10 +128,11 @@ def build_utility(audit: AuditReport) -> Section | None:
         "Utility of each defence",
         "Published values are compared with the counts of the same groups. Each heading states "
         "the best value of its measure. The random guess is drawn without any data; a mechanism "
-        "that does no better has no utility by that measure. A release that keeps less than "
-        f"{percent(NEARLY_EMPTY)} of the events is marked as nearly empty: if most counts are 0, "
-        "publishing zeros has a small relative error but no use. If the cube has a null region, "
-        "events kept and total variation omit it; the other measures include it, as in the papers.",
+        "that does no better has no utility by that measure. A release that shows less than "
+        f"{percent(NEARLY_EMPTY)} of the counts above 0, or of the events, is marked as nearly "
+        "empty: if most counts are 0, publishing zeros has a small relative error but no use. If "
+        "the cube has a null region, events kept and total variation omit it; the other measures "
+        "include it, as in the papers.",
         Table(caption, columns, groups).html,
     )
 
@@ -186,7 +187,7 @@ def build_tradeoff(audit: AuditReport) -> Section | None:
     ]
     if not folds:
         return None
-    crossed = f"keeps less than {percent(NEARLY_EMPTY)} of the events: (nearly) empty release"
+    crossed = f"shows less than {percent(NEARLY_EMPTY)} of counts or events: (nearly) empty release"
     legend = figures.marks(
         defences.mechanisms,
         line="random guess, drawn without any data",
