@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.certify.basis import Basis, Visits, bases
+from clusterscale.certify.basis import Substitutes, Visits, bases
 from clusterscale.certify.composition import Changes, best_test
-from clusterscale.certify.visits import Substitutes, widest
+from clusterscale.certify.visits import widest
 from clusterscale.contracts import Mechanism
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import check_kinds
@@ -165,11 +165,14 @@ def ceiling(
         raise InputError(f"neighbours must be add_remove or replace, not {neighbours!r}")
     if not visits.cells:
         return _of((), True, _NOTHING)
-    found = [
-        _by(basis, basis.parts(visits), neighbours)
-        for basis in bases(mechanism, group_size, visits)
-        if neighbours == "replace" or not basis.replaces
-    ]
+    found = []
+    for basis in bases(mechanism, group_size, visits):
+        added = basis.added(visits)
+        if neighbours == "replace":
+            changes = basis.replaced(visits)
+            found.append(_of((changes,), basis.tight and changes == added, basis.reason))
+        elif added is not None:
+            found.append(_of((added,), basis.tight, basis.reason))
     return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
 
 
@@ -199,25 +202,11 @@ def against(
     every = widest([visits, *(one for one, _ in substitutes)])
     if not every.cells:
         return _of((), True, _NOTHING)
-    found = []
-    for basis in bases(mechanism, group_size, every):
-        shares: dict[int, float] = {}
-        for one, share in substitutes:
-            n = basis.parts(one)
-            shares[n] = shares.get(n, 0.0) + share
-        changes = Changes(basis.loss, basis.parts(visits), tuple(sorted(shares.items())))
-        if basis.replaces and basis.by == "person":
-            changes = Changes(basis.loss, 1)
-        found.append(_of((changes,), False, basis.reason))
+    found = [
+        _of((basis.against(visits, substitutes),), False, basis.reason)
+        for basis in bases(mechanism, group_size, every)
+    ]
     return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
-
-
-def _by(basis: Basis, n_parts: int, neighbours: Neighbours) -> Ceiling:
-    if neighbours == "add_remove" or basis.replaces:
-        return _of((Changes(basis.loss, n_parts),), basis.tight, basis.reason)
-    loss = basis.loss.either_way()
-    tight = basis.tight and loss == basis.loss
-    return _of((Changes(loss, n_parts * (1 + (basis.by == "person"))),), tight, basis.reason)
 
 
 def _of(changes: tuple[Changes, ...], tight: bool, reason: str) -> Ceiling:

@@ -7,6 +7,7 @@ sum of max(0, P − e^ε Q), for ε of any sign. It decides how well any test ca
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,13 +23,14 @@ __all__ = [
     "PairLoss",
     "SampledLoss",
     "bounded_loss",
+    "mixed_loss",
 ]
-__all__ += ["bounded_loss"]
 
 Floats = NDArray[np.float64]
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 
 _NORMAL = 8.3  # deviations beyond which normal noise has a probability of 1e-16
+_CERTAIN = 50.0  # ε above which a guarantee is counted as none
 _SAME = 1e-9  # losses, and probabilities, that differ by less are equal
 
 
@@ -230,9 +232,27 @@ def bounded_loss(epsilon: float, delta: float = 0.0) -> PairLoss:
     PairLoss
         Equal guarantees have equal losses.
     """
-    high = (1 - delta) * float(scipy.special.expit(epsilon))
-    low = (1 - delta) * float(scipy.special.expit(-epsilon))
-    return PairLoss((((0.0, low, high, delta), (delta, high, low, 0.0)),))
+    return mixed_loss([(epsilon, delta, 1.0)])
+
+
+def mixed_loss(guarantees: Sequence[tuple[float, float, float]]) -> PairLoss:
+    """Return the largest loss if one of several guarantees holds, and the adversary knows which.
+
+    Parameters
+    ----------
+    guarantees
+        ε, δ and the probability of each.
+    """
+    without: list[float] = []
+    inside: list[float] = []
+    for epsilon, delta, share in guarantees:
+        sure = delta if epsilon < _CERTAIN else 1.0
+        high, low = (
+            share * (1 - sure) * float(scipy.special.expit(e)) for e in (epsilon, -epsilon)
+        )
+        without += [0.0, low, high, share * sure]
+        inside += [share * sure, high, low, 0.0]
+    return PairLoss(((tuple(without), tuple(inside)),))
 
 
 def _hockey_stick(pair: Pair, epsilon: Floats) -> Floats:

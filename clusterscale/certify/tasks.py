@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from clusterscale.certify.basis import Substitutes
 from clusterscale.certify.ceiling import Ceiling, against, ceiling
 from clusterscale.certify.plan import Setting
-from clusterscale.certify.visits import Substitutes, needs_series, pack, unpack, visits_of
+from clusterscale.certify.visits import needs_series, pack, unpack, visits_of
 from clusterscale.contracts import Bounds, Ints, Mechanism
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.cube.bounds import merge_bounds

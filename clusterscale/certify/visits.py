@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.certify.basis import Visits
+from clusterscale.certify.basis import Substitutes, Visits
 from clusterscale.contracts import Ints, Mechanism, Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
 __all__ = [
-    "Substitutes",
     "cells_of",
     "needs_series",
     "pack",
@@ -25,9 +24,6 @@ __all__ = [
 
 _BITS = 21  # of each number in a key
 _GROUPS = 32  # of substitutes whose visits are rounded up to the same numbers
-
-Substitutes = tuple[tuple[Visits, float], ...]
-"""Visits of a user drawn at random, with their probabilities."""
 
 
 def visits_of(traces: Traces) -> tuple[Ints, Ints]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss
+from clusterscale.mechanisms.guarantees import group_privacy
 
 __all__ = ["ACCOUNTED_DELTA", "LARGEST_ACCOUNTED", "ApproximateLoss", "GaussianLoss"]
 __all__ += ["LaplaceLoss", "UserLevel", "gaussian_epsilon", "loss_step", "user_level"]
@@ -124,11 +125,16 @@ class GaussianLoss:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateLoss:
-    """Privacy loss of ``n`` independent (``epsilon``, ``delta``)-DP mechanisms."""
+    """Privacy loss of ``n`` independent (``epsilon``, ``delta``)-DP mechanisms.
+
+    ``distinct``: whether a user who replaces another changes other parts than that user, such as
+    counts; else all parts change twice, such as the series of one ROI in which both are.
+    """
 
     n: int
     epsilon: float
     delta: float = 0.0
+    distinct: bool = False
 
     @property
     def least_delta(self) -> float:
@@ -137,16 +143,17 @@ class ApproximateLoss:
 
     def total(self, times: int) -> tuple[float, float]:
         """Return the basic composition of all components, ``times`` over: (nε, 1 − (1 − δ)ⁿ)."""
-        n = self.n * times
-        return n * self.epsilon, float(-np.expm1(n * np.log1p(-self.delta)))
+        many = self._repeated(times)
+        with np.errstate(divide="ignore"):  # log(0) if δ is 1
+            delta = -np.expm1(many.n * np.log1p(-many.delta))
+        return many.n * many.epsilon, float(delta)
 
     def accountant(self, times: int) -> Callable[[float], float]:
         """Return the function from δ to the smallest known ε of all components."""
-        plain, least = self.total(times)
-        if not 0 < self.epsilon < LARGEST_ACCOUNTED:
+        many, (plain, least) = self._repeated(times), self.total(times)
+        if not 0 < many.epsilon < LARGEST_ACCOUNTED or many.delta == 1:
             return lambda delta: plain if delta >= least else np.inf
-        n = self.n * times
-        losses = self.distribution(loss_step(n * self.epsilon)).self_compose(n)
+        losses = many.distribution(loss_step(plain)).self_compose(many.n)
 
         def smallest_epsilon(delta: float) -> float:
             with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
@@ -154,6 +161,12 @@ class ApproximateLoss:
             return min(accounted, plain if delta >= least else np.inf)
 
         return smallest_epsilon
+
+    def _repeated(self, times: int) -> ApproximateLoss:
+        if self.distinct:
+            return replace(self, n=self.n * times)
+        epsilon, delta = group_privacy(self.epsilon, self.delta, times)
+        return replace(self, epsilon=epsilon, delta=delta)
 
     def distribution(self, step: float) -> Any:
         """Return the privacy-loss distribution of one component, rounded up, never down."""
@@ -166,7 +179,9 @@ class ApproximateLoss:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceLoss(ApproximateLoss):
-    """Privacy loss of Laplace noise on ``n`` changes of ``epsilon`` times its scale."""
+    """Privacy loss of Laplace noise on ``n`` counts that change by ``epsilon`` times its scale."""
+
+    distinct: bool = True
 
     def distribution(self, step: float) -> Any:
         """Return that of one component, rounded up, never down."""

@@ -115,7 +115,7 @@ class Laplace(AdditiveNoise):
         response, the worst case of ε-DP, so it composes to more than Laplace noise does.
         """
         if self.discrete:
-            return ApproximateLoss(bounds.user, 1 / self.scale)
+            return ApproximateLoss(bounds.user, 1 / self.scale, distinct=True)
         return LaplaceLoss(bounds.user, 1 / self.scale)
 
     def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -178,7 +178,7 @@ class TruncatedLaplace(AdditiveNoise):
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component of ε + ln 2, not ε, for each count that a user changes by 1."""
-        return ApproximateLoss(bounds.user, self.epsilon + float(np.log(2)))
+        return ApproximateLoss(bounds.user, self.epsilon + float(np.log(2)), distinct=True)
 
     def _noisy(self, before: Support, group_size: int) -> Support:
         return Support(-np.inf, np.inf, before.step)

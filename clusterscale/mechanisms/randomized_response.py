@@ -57,7 +57,7 @@ class RandomizedResponse(AdditiveNoise):
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component for each answer."""
-        return ApproximateLoss(bounds.user, 0.0, 1 - self.p)
+        return ApproximateLoss(bounds.user, 0.0, 1 - self.p, distinct=True)
 
     def cell_change(self, group_size: int) -> CellChange:
         """Return the change where all others are in the cell: one more yes is sure, not likely."""

@@ -298,10 +298,67 @@ def test_a_third_party_that_only_states_a_guarantee_is_bounded_by_it():
     assert (whole.tight, whole.reason) == (False, "its guarantee: it is")
     assert ceiling(Stated(), 5).auc == 1, "more than the guarantee covers"
     twice = ceiling(Stated(), 4, neighbours="replace").auc
-    assert twice == pytest.approx(area(*geometric_roc(1.0, 2)), abs=1e-9)
+    assert twice == pytest.approx(area(*geometric_roc(2.0, 1)), abs=1e-9)
     event = ceiling(Stated(unit="event", sensitivity=1.0), 4).auc
-    assert event == pytest.approx(area(*geometric_roc(1.0, 4)), abs=1e-9)
+    assert event == pytest.approx(area(*geometric_roc(4.0, 1)), abs=1e-9)
     assert ceiling(Stated(unit="event", sensitivity=0.5), 1).auc == 1
+
+
+class Total(Mechanism):
+    """Publishes the total with Laplace noise in one cell: ε for an event; the noise is shared."""
+
+    name: Literal["total"] = "total"
+    epsilon: float
+
+    @property
+    def guarantee(self):
+        return Guarantee("event", self.epsilon, 0.0, "add_remove", "noise on the total", 1.0)
+
+    def release(self, counts, *, group_size, rng):
+        values = np.zeros(counts.shape)
+        totals = counts.sum(axis=(-2, -1))
+        values[..., 0, 0] = totals + rng.laplace(0.0, 1 / self.epsilon, totals.shape)
+        return values
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "stated"), [(0.3, 10, 0.888), (0.3, 30, 0.994), (0.1, 20, 0.816)]
+)
+def test_group_privacy_bounds_a_shared_total(epsilon, n, stated):
+    """The total moves by n: the best accuracy is 1 − exp(−nε/2)/2, and nothing below is stated."""
+    truth = 1 - np.exp(-n * epsilon / 2) / 2
+    assert truth == pytest.approx(stated, abs=5e-4)
+    best = ceiling(Total(epsilon=epsilon), n)
+    assert truth <= best.accuracy <= scipy.special.expit(n * epsilon) + 1e-9
+    others = ((certify.Visits(n), 0.5), (certify.Visits(2 * n), 0.5))
+    game = against(Total(epsilon=epsilon), certify.Visits(n), others, group_size=50)
+    moved = np.array([2 * n, 3 * n]) * epsilon  # if the other moves the total the other way
+    assert game.accuracy >= (1 - np.exp(-moved / 2) / 2).mean()
+
+
+def test_replacing_a_user_is_two_changes():
+    """Laplace noise of scale 1 on a sum that one user moves by 1: replaced, it moves by 2."""
+
+    class User(Total):
+        name: Literal["total"] = "total"
+
+        @property
+        def guarantee(self):
+            return Guarantee("user", self.epsilon, 0.0, "add_remove", "a bounded sum")
+
+    user = ceiling(User(epsilon=1.0), 5, neighbours="replace").accuracy
+    assert 1 - np.exp(-1) / 2 <= user <= scipy.special.expit(2.0) + 1e-9
+    releases = certify.Visits(5, releases=2)
+    assert ceiling(User(epsilon=1.0), releases).accuracy >= 1 - np.exp(-1) / 2
+
+
+def test_units_that_a_person_changes_are_never_more_than_counts():
+    visits = certify.Visits(6, 2, 4, days=3, day=4, releases=2)
+    units = {unit: visits.units(unit) for unit in ("event", "user_day", "user", "roi_series")}
+    assert units == {"event": 6, "user_day": 3, "user": 2, "roi_series": 2}
+    assert certify.Visits(2, days=9).units("user_day") == 2
+    assert certify.Visits(4).units("user_day") == 4
+    assert (visits.bounds.user_day, certify.Visits(4).bounds.user_day) == (4, 4)
 
 
 def test_noise_of_third_parties_is_used_if_it_is_whole_numbers():
