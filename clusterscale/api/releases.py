@@ -61,6 +61,7 @@ def gate(
     results: str | Path | Run,
     policy: Policy | str | Path | None = None,
     mechanism: str | None = None,
+    group_size: int | None = None,
 ) -> Gate:
     """Evaluate a run against a policy before anything is released.
 
@@ -73,6 +74,9 @@ def gate(
         one. None: the verdict *exposed* fails, and an inconclusive run warns.
     mechanism
         Label or id of the mechanism to evaluate; needed if the run has several besides raw counts.
+    group_size
+        Number of people that the release counts, unless the policy states it. A run passes only if
+        its groups have that size.
 
     Returns
     -------
@@ -95,11 +99,16 @@ def gate(
     """
     run = gather(results) if isinstance(results, str | Path) else results
     name = run.name or "the run"
-    return evaluate_run(run, name, policy=policy, mechanism=mechanism)
+    return evaluate_run(run, name, policy=policy, mechanism=mechanism, group_size=group_size)
 
 
 def evaluate_run(
-    run: Run, name: str, *, policy: Policy | str | Path | None, mechanism: str | None
+    run: Run,
+    name: str,
+    *,
+    policy: Policy | str | Path | None,
+    mechanism: str | None,
+    group_size: int | None,
 ) -> Gate:
     """Return the verdict on a run; ``name`` is used in errors.
 
@@ -111,9 +120,11 @@ def evaluate_run(
         Policy,
         evaluate_ceilings,
         evaluate_policy,
+        evaluate_scope,
         exposures_of,
         json_safe,
         measure,
+        of_size,
         verdict_of,
     )
 
@@ -121,10 +132,13 @@ def evaluate_run(
     if run.audit is None:
         raise InputError(f"{name}: there is no audit to evaluate")
     label = _pick(run.audit, mechanism)
+    run = of_size(run, group_size or rules.group_size)
+    assert run.audit is not None
     exposures = exposures_of(run.audit, run.screen, label)
     metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
     reasons = [
         *evaluate_policy(rules, metrics, IntervalEstimate()),
+        *evaluate_scope(rules, run.audit, label, {"`group_size`": group_size}),
         *evaluate_ceilings(rules, run, label),
     ]
     return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))

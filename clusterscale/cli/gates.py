@@ -23,6 +23,12 @@ def gate(
     mechanism: Annotated[
         str | None, typer.Option(help="Label or id of the mechanism to evaluate.")
     ] = None,
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Number of people that the release counts, or set it in the policy."
+        ),
+    ] = None,
     to_json: Annotated[
         str | None, typer.Option("--json", help="File to write the verdict to.")
     ] = None,
@@ -30,14 +36,15 @@ def gate(
     """Evaluate a run against a policy before anything is released.
 
     Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, the verdict exposed fails, and
-    an inconclusive run warns. A run that cannot be evaluated is an error, never a pass.
+    an inconclusive run warns, as does a run whose groups do not have the size of the release. A run
+    that cannot be evaluated is an error, never a pass.
     """
     from clusterscale.redaction import clean
     from clusterscale.storage import put
 
     outcome: dict[str, object] = {"verdict": "error"}
     try:
-        outcome = _evaluate(results, policy, mechanism)
+        outcome = _evaluate(results, policy, mechanism, group_size)
     except ClusterscaleError as error:
         outcome["error"] = clean(str(error))
         raise
@@ -47,11 +54,15 @@ def gate(
     raise typer.Exit(EXIT_CODES[str(outcome["verdict"])])
 
 
-def _evaluate(results: str, policy: Path | None, mechanism: str | None) -> dict[str, object]:
+def _evaluate(
+    results: str, policy: Path | None, mechanism: str | None, group_size: int | None
+) -> dict[str, object]:
     """Print the verdict on a run, and return it with its reasons."""
     from clusterscale.api.releases import evaluate_run
     from clusterscale.cli.reports import gather
 
-    found = evaluate_run(gather(results), results, policy=policy, mechanism=mechanism)
+    found = evaluate_run(
+        gather(results), results, policy=policy, mechanism=mechanism, group_size=group_size
+    )
     show_reasons(found.mechanism, found.verdict, found.reasons)
     return {"verdict": found.verdict, "mechanism": found.mechanism, "reasons": found.reasons}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -102,5 +103,7 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
     }
     if about["verdict"]:
         rows["gate"] = about["verdict"]
+        reasons = json.loads(about["reasons"])
+        rows["audited"] = next((why["text"] for why in reasons if why["check"] == "scope"), "–")
     show_pairs(out, f"published: release {about['number']} of series {about['series']}", rows)
     say_command("check it", "check", where)

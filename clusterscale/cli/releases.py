@@ -168,14 +168,15 @@ def _show_outcome(outcome: Outcome) -> None:
 
 
 def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
-    """Print a verdict, and the checks that do not pass."""
+    """Print a verdict with what was audited, and the checks that do not pass."""
     style = VERDICT_STYLES[verdict]
     out.print(f"[{style}]{verdict}[/]  {escape(name)}", highlight=False, soft_wrap=True)
     for reason in reasons:
-        if reason["level"] != "pass":
+        if reason["level"] != "pass" or reason["check"] == "scope":
             check, text = escape(str(reason["check"])), escape(str(reason["text"]))
+            level = "" if reason["level"] == "pass" else f"{reason['level']}: "
             out.print(
-                f"      {reason['level']}: {check}: {text}",
+                f"      {level}{check}: {text}",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -32,6 +32,7 @@ from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
 from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.reaudit.run import Outcome, audit_new
+from clusterscale.reaudit.scope import evaluate_scope, of_size
 from clusterscale.tables import ReleaseMetadata
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "audit_new",
     "evaluate_ceilings",
     "evaluate_policy",
+    "evaluate_scope",
     "expand",
     "exposures_of",
     "find_releases",
@@ -65,6 +67,7 @@ __all__ = [
     "junit",
     "junit_of_tables",
     "measure",
+    "of_size",
     "summary",
     "verdict_of",
     "worst_of",

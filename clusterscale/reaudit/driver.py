@@ -33,6 +33,7 @@ from clusterscale.reaudit.release_analysis import ReleaseAnalysis, TasksFailedEr
 from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.resolved_release import ResolvedRelease
+from clusterscale.reaudit.scope import evaluate_scope
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
 from clusterscale.study.execution import MEMORY, Executor
@@ -207,6 +208,7 @@ class Reaudit:
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons = [
             *evaluate_policy(policy, metrics, record.published, record.part),
+            *evaluate_scope(policy, results, label, release.sizes),
             *evaluate_ceilings(policy, run, label),
             *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
             *evaluate_change(policy, change.drift),

@@ -96,7 +96,7 @@ def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
     Returns
     -------
     str
-        A suite per release, with a case per reason; warnings are skipped cases.
+        A suite per release, with a case per reason and its text; warnings are skipped cases.
     """
     report = JUnitXml("clusterscale")
     for row in verdicts:
@@ -139,7 +139,9 @@ def _suite(name: str, kind: str, cases: Sequence[Mapping[str, Any]]) -> TestSuit
         case = TestCase(one["check"], classname=_xml(kind))
         if one["level"] == "fail":
             case.result = [Failure(_xml(one["text"]))]
-        elif one["level"] != "pass":
+        elif one["level"] == "pass":
+            case.system_out = _xml(one["text"])
+        else:
             case.result = [Skipped(_xml(f"{one['level']}: {one['text']}"))]
         suite.add_testcase(case)
     return suite

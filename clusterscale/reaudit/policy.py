@@ -11,6 +11,7 @@ from clusterscale.audit import AuditTemplate
 from clusterscale.audit.findings import ExposureVerdict
 from clusterscale.consistency import CHECKS
 from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Even, Level, Probability, hash_of
+from clusterscale.tables.metadata import Size
 from clusterscale.utility import UTILITIES
 from clusterscale.validation_messages import choices
 
@@ -137,9 +138,10 @@ class Policy(ConfigModel):
     good, upper limits if small values are. ``change``: change of the mean privacy loss since the
     last releases; ``newly_exposed``: newly exposed users as a share of those compared. ``promise``:
     the level of a broken guarantee, with an observed ε above the declared one. ``float_noise``: the
-    level of continuous noise that is published unrounded. ``consistency``: the level of a release
-    that contradicts itself, its declared mechanism or earlier releases; also by name of the check.
-    ``last``: the number of releases of a series that a new one is compared with.
+    level of continuous noise that is published unrounded. ``group_size``: the number of people that
+    the release counts; an audit of groups of another size is inconclusive. ``consistency``: the
+    level of a release that contradicts itself, its declared mechanism or earlier releases; also by
+    name of the check. ``last``: the number of releases of a series that a new one is compared with.
 
     Attributes
     ----------
@@ -167,6 +169,8 @@ class Policy(ConfigModel):
         Level of a broken guarantee.
     float_noise
         Level of unrounded noise.
+    group_size
+        Number of people that the release counts, e.g. ``900``.
     consistency
         Level of inconsistent values, for all checks or by check.
     last
@@ -185,6 +189,7 @@ class Policy(ConfigModel):
     newly_exposed: Bound | None = None
     promise: Level = "fail"
     float_noise: Level = "warn"
+    group_size: Size | None = None
     consistency: Level | Mapping[str, Level] = "fail"
     last: Annotated[int, Strict(), Field(ge=1, le=100)] = 4
 

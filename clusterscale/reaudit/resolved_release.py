@@ -42,6 +42,8 @@ class ResolvedRelease(ConfigModel):
         As in a :class:`~clusterscale.reaudit.ReleaseEntry`.
     content
         Hash of all values, totals and known members.
+    stated_size
+        The group size by the release's own attributes, if the catalogue sets another one.
     """
 
     name: Name
@@ -58,6 +60,7 @@ class ResolvedRelease(ConfigModel):
     cube: Address | None = None
     members: Address | None = None
     content: str
+    stated_size: Size | None = None
 
     @property
     def span(self) -> tuple[int, int]:
@@ -67,9 +70,15 @@ class ResolvedRelease(ConfigModel):
     def identity(self) -> dict[str, Any]:
         """Return the fields that decide results of the audit, as plain values."""
         names = {"name", "series", "counts", "variable", "cube", "members"}
-        if self.population is None:  # as releases had none at first
-            names.add("population")
+        # as releases had none of these at first
+        names |= {name for name in ("population", "stated_size") if getattr(self, name) is None}
         return self.model_dump(mode="json", exclude=names)
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """How many people it counts, by who says so."""
+        who = "the catalogue" if self.stated_size else "the release"
+        return {who: self.group_size, "the release": self.stated_size or self.group_size}
 
     def n_people(self, n_users: int) -> int:
         """Return the number of people among whom the group is, for a cube of ``n_users``."""
@@ -164,6 +173,8 @@ def resolve_release(
         fields["epochs"] = n_epochs
     fields |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     fields |= {"cube": entry.cube}
+    if raw.metadata.group_size not in (None, fields["group_size"]):
+        fields["stated_size"] = raw.metadata.group_size
     try:
         release = ResolvedRelease.model_validate(
             fields | {"first": first, "content": _hash(content, members)}

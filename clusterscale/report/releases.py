@@ -68,6 +68,11 @@ class ReleaseRow:
         """Reasons with level fail or warn."""
         return [reason for reason in self.reasons if reason.level in ("fail", "warn")]
 
+    @property
+    def scope(self) -> str:
+        """What was audited; a dash if that is not known."""
+        return next((reason.text for reason in self.reasons if reason.check == "scope"), "–")
+
 
 @dataclass(frozen=True, slots=True)
 class Series:

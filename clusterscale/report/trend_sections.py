@@ -195,6 +195,7 @@ def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]
         *([LongColumn("Series", [release.series for release in releases])] if several else []),
         LongColumn("Verdict", verdicts, looks=looks),
         LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
+        LongColumn("Audited", [release.scope for release in releases], wide=True),
         LongColumn("Period", [release.period for release in releases]),
         _column(releases, "Group size", "group_size", 0),
         LongColumn("Mechanism", [release.mechanism for release in releases]),

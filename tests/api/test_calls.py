@@ -98,9 +98,16 @@ def test_gate_and_report_of_a_folder(run):
     assert verdict.mechanism.startswith("laplace")
     assert {reason["check"] for reason in verdict.reasons} >= {"exposure"}
     assert f"<strong>{verdict.verdict}: laplace" in verdict._repr_html_()
+    assert "groups of 3; period all; 2 targets" in verdict._repr_html_()
     assert cs.report([folder], folder / "one.html") == str(folder / "one.html")
     with pytest.raises(InputError, match="`output` is missing"):
         cs.report([folder])
+
+
+@pytest.mark.parametrize(("size", "level"), [(None, "warn"), (3, "pass"), (4, "warn")])
+def test_a_gate_is_for_the_audited_size_only(run, size, level):
+    reasons = {one["check"]: one for one in cs.gate(run[0], group_size=size).reasons}
+    assert reasons["group_size"]["level"] == level
 
 
 def test_the_accessor_has_findings_tables_and_figures(run):

@@ -78,6 +78,7 @@ def test_junit_is_read_back():
         case = cases[f"check-{level}"]
         assert [type(each) for each in case.result] == ([kind] if kind else [])
         assert case.classname == "daily"
+        assert (case.system_out is None) == (level != "pass"), "a pass says what it is about"
     assert (suites[1].tests, suites[1].failures, suites[1].skipped) == (4, 1, 2)
     (case,) = suites[3]
     (error,) = case.result

@@ -160,6 +160,7 @@ def test_what_is_said_first_wins(paris):
     assert resolved(paris, release)[0].first == 3
     listed, _ = resolved(paris, release, start="2024-07-01T05:00", series="b", group_size=6)
     assert (listed.first, listed.series, listed.group_size) == (5, "b", 6)
+    assert listed.sizes == {"the catalogue": 6, "the release": 5}
     listed, _ = resolved(paris, written(start="2024-07-01T05:00", **said), first=1)
     assert listed.first == 1
     assert resolved(paris, written(epochs=epochs, **said))[0].first == 7
