@@ -23,6 +23,10 @@ _KEYS = re.compile(
     r"|connectionstring"
 )
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^\s@]*@")
+_ENCODED_PASSWORD = re.compile(
+    r"(?P<start>(?::|%(?:25)*3A)(?:/|%(?:25)*2F){2})[^/\s@]*?%(?:25)*3A[^\s@]*?(?P<at>%(?:25)*40)",
+    re.IGNORECASE,
+)
 # For these protocols, what stands before @ can only be a key or a token; elsewhere it is a name.
 _TOKEN = re.compile(r"(?<![^\s'\"(:])(?P<scheme>https?|s3a?|gs|gcs)://[^/\s@?#]+@", re.IGNORECASE)
 _PAIR = re.compile(
@@ -67,8 +71,9 @@ def clean(text: str) -> str:
     'ftp://[hidden]@host/cube is not there'
     """
     for secret in _known():
-        text = text.replace(secret, _HIDDEN)
+        text = re.sub("".join(map(_as_in_url, secret)), _HIDDEN, text)
     text = _PASSWORD.sub(f"{_HIDDEN}@", text)
+    text = _ENCODED_PASSWORD.sub(rf"\g<start>{_HIDDEN}\g<at>", text)
     text = _TOKEN.sub(rf"\g<scheme>://{_HIDDEN}@", text)
     text = _PAIR.sub(rf"\g<key>\g<equals>{_HIDDEN}", text)
     return _ACCESS_KEY.sub(_HIDDEN, text)
@@ -93,6 +98,15 @@ def _refuse(scheme: str, what: str) -> str:
 
 def _names_secret(key: str) -> bool:
     return bool(_KEYS.search(re.sub(r"[^a-z]", "", key.lower())))
+
+
+def _as_in_url(letter: str) -> str:
+    """Return a pattern of a letter, also percent-encoded, once or more often."""
+    plain = r"(?: |\+)" if letter == " " else re.escape(letter)
+    encoded = "".join(
+        f"%(?:25)*(?i:{byte:02X})" for byte in letter.encode(errors="surrogateescape")
+    )
+    return f"(?:{plain}|{encoded})"
 
 
 def _known() -> list[str]:

@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import numpy as np
 import pytest
@@ -83,6 +84,25 @@ def test_a_token_before_the_host_is_refused_and_hidden(protocol):
     assert "AB0c" not in str(caught.value)
     assert clean(f"{url} is there") == f"{protocol}://[hidden]@host/cube is there"
     assert check_url(f"{protocol}://host/ann@home/cube")
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        quote,
+        quote_plus,
+        lambda text: quote(text, safe=""),
+        lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text)),
+        lambda text: quote(quote(text, safe=""), safe=""),
+        lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    ],
+)
+def test_secrets_are_hidden_percent_encoded_too(encode, monkeypatch):
+    secret = "Sing0 canary/secret+värde=="
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    assert clean(f"GET https://host/{encode(secret)} failed") == "GET https://host/[hidden] failed"
+    url = encode("ftp://ann:Geh3im@host/cube")
+    assert "Geh3im" not in clean(f"redirected to {url}")
 
 
 @pytest.mark.parametrize("url", WITHOUT)

@@ -119,6 +119,12 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]
     with open_parquet(piece.file) as parquet:
         schema = parquet.schema_arrow
         _check_columns(schema.names, columns, piece.file.name)
+        for name in columns:
+            if pa.types.is_nested(schema.field(name).type):
+                raise SourceError(
+                    f"column {name} of {piece.file.name} is {schema.field(name).type}: a value "
+                    "should be one number, text or time; write a row for each"
+                )
         text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
     # Names repeat: with dictionaries each is decoded once.
     with open_parquet(piece.file, read_dictionary=text) as parquet:

@@ -11,7 +11,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
-from clusterscale.errors import ConfigError, DamagedError, MissingError
+from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
 from clusterscale.phrases import privacy_unit
 from clusterscale.publish.counting import CountJournal, divide, fold_part, write_members
 from clusterscale.publish.gate import Gate
@@ -40,6 +40,7 @@ from clusterscale.study import (
     require_memory,
 )
 from clusterscale.tables import read_table
+from clusterscale.tables.beside import refuse_formulas
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -91,6 +92,11 @@ class PublishAnalysis(Analysis):
                 f"publish.mechanism: {plan.mechanism.label} publishes sums of weights, which the "
                 "cube does not have: ingest it with a table of weights, or expand by a number"
             )
+        if plan.format == "csv":
+            try:
+                refuse_formulas(cube.regions.names)
+            except InputError as error:
+                raise ConfigError(f"publish.format: csv: {error}") from None
         n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
         if plan.among is not None and plan.among < n_users:
             raise ConfigError(
@@ -148,7 +154,8 @@ class PublishAnalysis(Analysis):
         if storage.exists(f"{job.uri}/{RECEIPT}"):
             return
         raise_refusal(job.uri)
-        series = Series(self.publish, job.cube.calendar.timezone)
+        run_uri = job.uri.rpartition("/")[0]
+        series = Series(self.publish, job.cube.calendar.timezone, run_uri)
         run = name_of_run(job.uri)
         if series.find(run) is None:
             series.check(describe_entry(self.publish, job.cube, series, run))

@@ -113,7 +113,7 @@ class Publication:
 
     def _make_once(self, lease: Lease, executor: Executor, tell: Tell) -> None:
         plan, job, cube = self.plan, self.job, self.job.cube
-        series = Series(plan, cube.calendar.timezone)
+        series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
         series.begin()
         series.complete()
         entry, verdict = series.find(self.run), None

@@ -29,9 +29,9 @@ from clusterscale.publish.publishable import (
     exceeds_sensitivity,
     steps_of,
 )
-from clusterscale.publish.series import Series, content_digest
+from clusterscale.publish.series import Series
 from clusterscale.publish.source import OperatingSystemSource, secret_numbers
-from clusterscale.tables import LedgerEntry, RawRelease, ReleaseMetadata, choose_format, read_table
+from clusterscale.tables import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 
 __all__ = ["describe_entry", "draw", "files_of", "make_release", "staged_release"]
 
@@ -118,7 +118,7 @@ def make_release(
         **fields,
     )
     release = RawRelease(values, rois, epochs, metadata=metadata)
-    entry = entry.model_copy(update={"content": content_digest(release)}).sealed()
+    entry = entry.model_copy(update={"content": release.digest}).sealed()
     # Built anew, so that the entry is among the fields that are set, and written.
     about = {name: getattr(metadata, name) for name in metadata.model_fields_set}
     return replace(release, metadata=ReleaseMetadata(**about, ledger=entry))
@@ -157,8 +157,8 @@ def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
     uri = f"{folder}/{name}{ENDINGS[form]}"
     try:
         choose_format(uri).write(uri, release)
-        entry = release.metadata.ledger
-        if entry is None or content_digest(read_table(uri)) != entry.content:
+        kept = choose_format(uri).read(uri)
+        if not kept.is_as_published or kept.metadata.ledger != release.metadata.ledger:
             raise InputError(
                 f"publish.format: {form} does not keep such a release: choose zarr or netcdf"
             )

@@ -2,17 +2,16 @@
 
 A release and its entry are one store, which the metadata of the release contain, so one exclusive
 write commits both; its number is in its name, so only one of several publishers can take it. Copies
-of entries in ``ledger/`` are written afterwards: they notice if a release is removed later.
+of entries in ``ledger/`` are written afterwards: they show if a release is removed later. The
+newest release is also recorded outside the folder of the series: beside it, and in the folder of
+the run. If all of that is removed too, nothing shows that it was published.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
-
-import numpy as np
 
 from clusterscale import storage
 from clusterscale.contracts import hash_of
@@ -22,33 +21,20 @@ from clusterscale.errors import (
     DamagedError,
     ExistsError,
     RefusedError,
+    StoreError,
 )
 from clusterscale.phrases import privacy_unit
 from clusterscale.publish.accounting import spent_by
 from clusterscale.publish.plan import ENDINGS, PublishPlan
-from clusterscale.storage.folders import put_new_folder
+from clusterscale.storage.files import refuse_broken_link
+from clusterscale.storage.folders import put_new_files, put_new_folder
 from clusterscale.storage.manifest import from_sealed, to_sealed
-from clusterscale.tables import LedgerEntry, RawRelease, read_table
+from clusterscale.tables import RULES, LedgerEntry, entry_address, read_table
 
-__all__ = ["Series", "content_digest"]
+__all__ = ["Series"]
 
-_RULES, _COPIES, _ROOT, _BESIDE = "series.json", "ledger", "zarr.json", "-metadata.json"
+_ROOT, _BESIDE, _NEWEST = "zarr.json", "-metadata.json", ".newest.json"
 _TOLERANCE = 1e-9  # of a sum of floating-point numbers, relative
-
-
-def content_digest(release: RawRelease) -> str:
-    """Return the digest of a release: its values, places, epochs, and metadata but the entry."""
-    digest = blake2b(digest_size=16)
-    values = np.where(np.isnan(release.values), np.nan, release.values) + 0.0
-    digest.update(repr(values.shape).encode())
-    digest.update(values.astype("<f8").tobytes())
-    times: Any = release.epochs
-    if times is not None and times.dtype.kind == "M":
-        times = times.astype("datetime64[s]").astype(np.int64)
-    about = [release.rois, None if times is None else times.tolist()]
-    metadata = release.metadata.model_dump(mode="json", exclude={"ledger"})
-    digest.update(hash_of([about, metadata]).encode())
-    return digest.hexdigest()
 
 
 class Series:
@@ -60,6 +46,8 @@ class Series:
         The release to be added: its series, budget, format and folder.
     timezone
         Time zone of the cube.
+    run
+        Output folder of the run that publishes; its record of the newest release is also kept.
 
     Attributes
     ----------
@@ -73,11 +61,14 @@ class Series:
     ConfigError
         If the series was begun with another budget, format or time zone.
     DamagedError
-        If an entry or a release is missing, or is not what was written.
+        If an entry or a release is missing, or is not what was written; or a record outside the
+        folder names a newer release.
     """
 
-    def __init__(self, plan: PublishPlan, timezone: str) -> None:
+    def __init__(self, plan: PublishPlan, timezone: str, run: str | None = None) -> None:
         self.plan, self.uri = plan, storage.absolute(plan.folder)
+        name = f"{plan.series}{_NEWEST}"
+        self._records = [f"{self.uri}{_NEWEST}", *([f"{run}/{name}"] if run else [])]
         budget = None if plan.budget is None else plan.budget.model_dump(mode="json")
         self._rules: dict[str, Any] = {
             "series": plan.series,
@@ -89,15 +80,17 @@ class Series:
         self.begun = self._compare_rules()
         self.entries: list[LedgerEntry] = []
         names = set(storage.list_names(self.uri))
-        copies = set(storage.list_names(f"{self.uri}/{_COPIES}"))
+        copies = storage.list_names(entry_address(self.uri, 0).rpartition("/")[0])
         numbers = [
             int(found[1]) for name in copies if (found := re.fullmatch(r"(\d+)\.json", name))
         ]
         numbers += [n for name in names if (n := self._number_of(name)) and self._is_committed(n)]
         for number in range(1, max(numbers, default=0) + 1):
-            self.entries.append(self._read(number, f"{number:08d}.json" in copies))
+            self.entries.append(self._read(number))
         if self.entries and not self.begun:
-            raise DamagedError(f"{self.uri}/{_RULES} is missing, which says what may be spent")
+            raise DamagedError(f"{self.uri}/{RULES} is missing, which says what may be spent")
+        for record in self._records:
+            self._compare_newest(record)
 
     def address(self, number: int) -> str:
         """Return the address of the release with a number."""
@@ -120,10 +113,11 @@ class Series:
         Raises
         ------
         ExistsError
-            If there is a release with the name of its period.
+            If there is a release with the name of its period, or its address is a link to nothing.
         RefusedError
             If the budget would be exceeded.
         """
+        refuse_broken_link(self.address(entry.number))
         same = [one for one in self.entries if one.period == entry.period]
         if same:
             raise ExistsError(
@@ -152,13 +146,13 @@ class Series:
     def begin(self) -> None:
         """Write the rules of a new series, once; and remove what an interrupted run has left."""
         if not self.begun:
-            storage.put_new(f"{self.uri}/{_RULES}", to_sealed(self._rules))
+            storage.put_new(f"{self.uri}/{RULES}", to_sealed(self._rules))
             self.begun = self._compare_rules()
         for name in storage.list_names(self.uri):
             number = self._number_of(name)
             leftover = number is not None and not self._is_committed(number)
             if leftover or re.fullmatch(r"\..+\.partial", name):
-                storage.remove(f"{self.uri}/{name}")
+                self._remove_leftover(f"{self.uri}/{name}", number)
 
     def commit(self, files: Mapping[str, bytes], entry: LedgerEntry) -> str:
         """Store a release and its entry at once, and return its address.
@@ -177,16 +171,15 @@ class Series:
         """
         uri = self.address(entry.number)
         if "" in files:
-            for path in files.keys() - {""}:
-                storage.put(f"{uri}{path}", files[path])
-            stored = storage.put_new(uri, files[""])
+            addressed = {f"{uri}{path}": content for path, content in files.items()}
+            stored = put_new_files(addressed, last=uri)
         else:
             inside = {path.lstrip("/"): content for path, content in files.items()}
             stored = put_new_folder(uri, inside, last=_ROOT)
         if not stored:
-            raise ExistsError(f"{uri}: another process has published it; repeat the command")
+            raise ExistsError(f"{uri}: another process publishes it; repeat the command")
         self.entries.append(entry)
-        self._copy(entry)
+        self.complete()
         return uri
 
     def find(self, run: str) -> LedgerEntry | None:
@@ -194,13 +187,40 @@ class Series:
         return next((entry for entry in self.entries if entry.run == run), None)
 
     def complete(self) -> None:
-        """Write copies of entries that were not written because a run was interrupted."""
+        """Write the copies of entries, and the records of the newest release."""
         for entry in self.entries:
-            self._copy(entry)
+            uri = entry_address(self.uri, entry.number)
+            storage.put_new(uri, entry.model_dump_json(indent=1).encode())
+        for record in self._records if self.entries else []:
+            newest = self.entries[-1]
+            kept = {"folder": self.uri, "number": newest.number, "seal": newest.seal}
+            kept["first"] = self.entries[0].seal
+            storage.put(record, to_sealed(kept))
 
-    def _copy(self, entry: LedgerEntry) -> None:
-        uri = f"{self.uri}/{_COPIES}/{entry.number:08d}.json"
-        storage.put_new(uri, entry.model_dump_json(indent=1).encode())
+    def _compare_newest(self, record: str) -> None:
+        """Check that the series has the release that a record outside its folder names."""
+        try:
+            kept = from_sealed(storage.read(record))
+        except FileNotFoundError:
+            return
+        except ValueError as error:
+            raise DamagedError(f"{record} is damaged: {error}") from None
+        number, beside = int(kept["number"]), record == self._records[0]
+        moved = self.entries and self.entries[0].seal == kept["first"]
+        if not beside and not moved and kept["folder"] != self.uri:
+            return  # a series of the same name in another folder
+        if number > len(self.entries) or self.entries[number - 1].seal != kept["seal"]:
+            raise DamagedError(
+                f"{record} records that {self.name(number)} was published, but {self.uri} does "
+                "not have it: put this release and its entry back; what it has spent stays spent"
+            )
+
+    def _remove_leftover(self, uri: str, number: int | None) -> None:
+        """Remove what an interrupted run has left, unless that run goes on and commits it."""
+        content = storage.read(uri) if uri.endswith(_BESIDE) else None
+        storage.remove(uri)
+        if content is not None and number is not None and self._is_committed(number):
+            storage.put_new(uri, content)
 
     def _number_of(self, name: str) -> int | None:
         """Return the number in the name of a release, or of a file beside it."""
@@ -211,36 +231,29 @@ class Series:
         uri = self.address(number)
         return storage.exists(f"{uri}/{_ROOT}" if self.plan.format == "zarr" else uri)
 
-    def _read(self, number: int, is_copied: bool) -> LedgerEntry:
-        """Return an entry, checked against the one before."""
+    def _read(self, number: int) -> LedgerEntry:
+        """Return an entry, checked against its release, its copy and the entry before."""
         uri = self.address(number)
         if not self._is_committed(number):
             raise DamagedError(
                 f"{uri} is missing: put it back; what it has spent of the budget stays spent"
             )
-        where = f"{self.uri}/{_COPIES}/{number:08d}.json" if is_copied else uri
         try:
-            if is_copied:
-                entry: LedgerEntry | None = LedgerEntry.model_validate_json(storage.read(where))
-            else:
-                release = read_table(uri)
-                entry = release.metadata.ledger
-                if entry is not None and entry.content != content_digest(release):
-                    raise ValueError("its values or metadata were changed")
-        except DamagedError:
+            entry = read_table(uri).metadata.ledger
+        except (DamagedError, StoreError):
             raise
-        except (ValueError, ClusterscaleError) as error:
-            raise DamagedError(f"{where} is not an entry of the ledger: {error}") from None
+        except ClusterscaleError as error:
+            raise DamagedError(f"{uri} is not a release of a series: {error}") from None
         previous = self.entries[-1].seal if self.entries else ""
-        if entry is None or not entry.is_sealed or entry.number != number:
-            raise DamagedError(f"{where} is not the entry of release {number} that was written")
+        if entry is None or entry.number != number:
+            raise DamagedError(f"{uri} is not release {number} that was written")
         if entry.previous != previous or entry.rules != self.rules:
-            raise DamagedError(f"{where} does not follow the entry before it, or the series' rules")
+            raise DamagedError(f"{uri} does not follow the entry before it, or the series' rules")
         return entry
 
     def _compare_rules(self) -> bool:
         """Return whether the series has begun, after its rules were compared with the plan."""
-        uri = f"{self.uri}/{_RULES}"
+        uri = f"{self.uri}/{RULES}"
         try:
             kept = from_sealed(storage.read(uri))
         except FileNotFoundError:

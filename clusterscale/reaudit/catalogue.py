@@ -19,6 +19,7 @@ from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.population import write_without_people
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, resolve_release
 from clusterscale.tables import ENDINGS, URI_FIELDS, read_table
+from clusterscale.tables.beside import beside
 
 __all__ = ["Catalogue", "Problem", "expand", "find_releases"]
 
@@ -183,7 +184,10 @@ class Catalogue:
     def _scan_one(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
         """Return the key of a release in the cache, the release, and the hash of its inputs."""
         fields = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
-        key = hash_of([*fields, self._cube, [*_file_marks(entry.counts)]])
+        marks = [*_file_marks(entry.counts)]
+        if storage.exists(beside(entry.counts)):
+            marks += _file_marks(beside(entry.counts))
+        key = hash_of([*fields, self._cube, marks])
         cached = self._cache.get(key)
         if isinstance(cached, dict):
             try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import fsspec
 
-from clusterscale.errors import FormatError, MissingError, StoreError
+from clusterscale.errors import ExistsError, FormatError, MissingError, StoreError
 from clusterscale.storage.address import (
     LARGEST,
     check_address,
@@ -23,7 +23,7 @@ from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write
 
 __all__ = ["exists", "list_names", "open_file", "put", "put_new", "read", "read_file", "remove"]
-__all__ += ["size"]
+__all__ += ["refuse_broken_link", "size"]
 
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
@@ -244,6 +244,8 @@ def put_new(uri: str, content: bytes) -> bool:
 
     Raises
     ------
+    ExistsError
+        If the address is a symbolic link to nothing.
     StoreError
         If it cannot be written, or the store cannot create files exclusively.
     """
@@ -258,8 +260,15 @@ def put_new(uri: str, content: bytes) -> bool:
             else:
                 retry(uri, _put_locally, local_path(uri), content, new=True)
         except FileExistsError:
+            refuse_broken_link(uri)
             return False
     return True
+
+
+def refuse_broken_link(uri: str) -> None:
+    """Raise :class:`ExistsError` if a local address is a symbolic link to nothing."""
+    if not is_remote(uri) and (path := local_path(uri)).is_symlink() and not path.exists():
+        raise ExistsError(f"{uri} is a symbolic link to nothing: remove the link")
 
 
 def _put_aside(filesystem: Any, path: str, content: bytes) -> None:

@@ -12,10 +12,10 @@ from clusterscale.errors import StoreError
 from clusterscale.storage.address import check_address, local_path
 from clusterscale.storage.chunk_store import flush
 from clusterscale.storage.connection import is_remote
-from clusterscale.storage.files import put, put_new
+from clusterscale.storage.files import put, put_new, read, refuse_broken_link
 from clusterscale.storage.retries import to_write
 
-__all__ = ["put_new_folder"]
+__all__ = ["put_new_files", "put_new_folder"]
 
 
 def put_new_folder(uri: str, files: Mapping[str, bytes], *, last: str) -> bool:
@@ -48,9 +48,46 @@ def put_new_folder(uri: str, files: Mapping[str, bytes], *, last: str) -> bool:
     if not is_remote(uri):
         with to_write(uri):
             return _put_locally(local_path(uri), files)
-    for path in sorted(files.keys() - {last}):
-        put(f"{uri}/{path}", files[path])
-    return put_new(f"{uri}/{last}", files[last])
+    inside = {f"{uri}/{path}": content for path, content in files.items()}
+    return put_new_files(inside, last=f"{uri}/{last}")
+
+
+def put_new_files(files: Mapping[str, bytes], *, last: str) -> bool:
+    """Store files that belong together, ``last`` at the end, if none of them is there yet.
+
+    Each is created exclusively. Another process may have taken the first ones for what an
+    interrupted run has left, and have removed them; so they are checked after ``last`` is stored.
+
+    Parameters
+    ----------
+    files
+        Content of each file, by its address.
+    last
+        The address of the one without which the others are not read.
+
+    Returns
+    -------
+    bool
+        Whether they were stored.
+
+    Raises
+    ------
+    ExistsError
+        If an address is a symbolic link to nothing.
+    StoreError
+        If they cannot be written, or the store cannot create files exclusively.
+    """
+    others = sorted(files.keys() - {last})
+    if not all(put_new(uri, files[uri]) for uri in [*others, last]):
+        return False
+    for uri in others:
+        try:
+            intact = read(uri) == files[uri]
+        except FileNotFoundError:
+            intact = False
+        if not intact:
+            put(uri, files[uri])
+    return True
 
 
 def _put_locally(target: Path, files: Mapping[str, bytes]) -> bool:
@@ -65,6 +102,7 @@ def _put_locally(target: Path, files: Mapping[str, bytes]) -> bool:
                 os.fsync(stream.fileno())
         for folder in {(aside / path).parent for path in files}:
             flush(folder)
+        refuse_broken_link(str(target))
         if target.exists():  # a rename replaces an empty folder
             return False
         try:

@@ -23,12 +23,13 @@ from clusterscale.tables.content import (
     RawRelease,
     TableFormat,
 )
-from clusterscale.tables.ledger_entry import LedgerEntry
+from clusterscale.tables.ledger_entry import RULES, LedgerEntry, entry_address
 from clusterscale.tables.metadata import URI_FIELDS, DeclaredMechanism, ReleaseMetadata
 from clusterscale.tables.reading import ENDINGS, choose_format, read_table
 
 __all__ = [
     "ENDINGS",
+    "RULES",
     "TABLE_FORMATS",
     "URI_FIELDS",
     "DeclaredMechanism",
@@ -39,6 +40,7 @@ __all__ = [
     "TableFormat",
     "choose_format",
     "create",
+    "entry_address",
     "read_table",
 ]
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterscale import storage
-from clusterscale.errors import FormatError
+from clusterscale.errors import FormatError, InputError
 from clusterscale.ingest.sources import File
 from clusterscale.ingest.tables import is_parquet, open_parquet
 from clusterscale.tables.metadata import ReleaseMetadata, read_metadata
+from clusterscale.validation_messages import quote
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["beside", "describe", "read_beside", "write_beside"]
+__all__ = ["beside", "describe", "read_beside", "refuse_formulas", "write_beside"]
 
 _NOTES = "clusterscale"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run what begins so
 
 
 def beside(uri: str) -> str:
@@ -99,12 +101,31 @@ def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> No
 
 
 def to_csv(table: pd.DataFrame) -> str:
-    """Return a table as CSV; whole numbers without a decimal point, others in full."""
+    """Return a table as CSV; whole numbers without a decimal point, others in full.
+
+    Raises
+    ------
+    InputError
+        If a text begins like a formula: a spreadsheet would run it.
+    """
+    refuse_formulas(map(str, table.columns))
     shown = table.copy()
     for name in shown.columns:
         if shown[name].dtype.kind == "f":
             shown[name] = [_number(value) for value in shown[name].tolist()]
+        elif shown[name].dtype.kind not in "iub":
+            refuse_formulas(map(str, shown[name].unique()))
     return str(shown.to_csv(index=False, lineterminator="\n"))
+
+
+def refuse_formulas(texts: Iterable[str]) -> None:
+    """Raise :class:`InputError` if a text of a CSV file begins like a formula of a spreadsheet."""
+    for text in texts:
+        if text.startswith(_FORMULA):
+            raise InputError(
+                f"{quote(text)} begins with {text[0]!r}, so a spreadsheet would run it as a "
+                "formula: choose another format than CSV, such as parquet, or rename it"
+            )
 
 
 def _number(value: float) -> str:

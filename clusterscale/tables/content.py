@@ -5,16 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import ConfigModel, Values
+from clusterscale.contracts import ConfigModel, Values, hash_of
 from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 from clusterscale.tables.metadata import ReleaseMetadata
 
 __all__ = ["TABLE_FORMATS", "PublishedTotals", "RawRelease", "TableFormat"]
+
+_FIRST_FIELDS = {"group_size", "population", "mechanism", "first", "start", "epochs"}
+_FIRST_FIELDS |= {"observed", "null_roi", "series"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +60,37 @@ class RawRelease:
     totals: PublishedTotals = field(default_factory=PublishedTotals)
     metadata: ReleaseMetadata = field(default_factory=ReleaseMetadata)
     uris: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Digest of its values, places, epochs, and metadata but the ledger entry."""
+        return self._digest(self.metadata.canonical)
+
+    @property
+    def is_as_published(self) -> bool:
+        """Whether values and metadata are those that its ledger entry has the digest of."""
+        entry = self.metadata.ledger
+        if entry is None or not entry.is_sealed:
+            return False
+        if entry.content == self.digest:
+            return True
+        # Until 0.4, the digest was of all fields that there were, also those with a default.
+        first = ReleaseMetadata().model_dump(mode="json", include=_FIRST_FIELDS)
+        stored = self.metadata.model_dump(mode="json", exclude_unset=True)
+        return entry.content == self._digest(first | stored)
+
+    def _digest(self, metadata: Mapping[str, Any]) -> str:
+        digest = blake2b(digest_size=16)
+        values = np.where(np.isnan(self.values), np.nan, self.values) + 0.0
+        digest.update(repr(values.shape).encode())
+        digest.update(values.astype("<f8").tobytes())
+        times: Any = self.epochs
+        if times is not None and times.dtype.kind == "M":
+            times = times.astype("datetime64[s]").astype(np.int64)
+        about = [self.rois, None if times is None else times.tolist()]
+        others = {key: value for key, value in metadata.items() if key != "ledger"}
+        digest.update(hash_of([about, others]).encode())
+        return digest.hexdigest()
 
 
 class TableFormat(ConfigModel):

@@ -8,17 +8,26 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Count, Positive, hash_of
 
-__all__ = ["LedgerEntry"]
+__all__ = ["RULES", "LedgerEntry", "entry_address"]
+
+RULES = "series.json"
+"""Name of the file with the rules of a series, in its folder."""
 
 Delta = Annotated[float, Strict(), Field(ge=0, lt=1)]
 Seconds = Annotated[int, Strict()]
 
 
+def entry_address(folder: str, number: int) -> str:
+    """Return the address of the copy of an entry, in the folder of its series."""
+    return f"{folder}/ledger/{number:08d}.json"
+
+
 class LedgerEntry(ConfigModel):
     """What one release of a series is, and what it spends of the privacy budget of the series.
 
-    Entries are chained: each has the seal of the one before, so none can be changed, removed or
-    moved without notice.
+    Entries are chained: each has the seal of the one before, so one that is changed or moved, or
+    removed while a later one exists, is noticed. That the newest is removed is noticed by the
+    records outside the folder of the series, as long as one of them exists.
 
     Attributes
     ----------

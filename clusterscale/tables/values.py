@@ -30,7 +30,10 @@ HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "re
 
 _BELOW = r"^<\s*=?\s*\d+$"
 _DAY = r"^(\d{4}-\d{2}-\d{2})$"
+_ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
 _EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
+_LARGEST = 1 << 53
+_LATEST = 4_102_444_800  # 2100-01-01
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,12 @@ class Clock:
         if (seconds != np.floor(seconds)).any():
             row = int(np.argmax(seconds != np.floor(seconds)))
             raise SourceError(f"{spot.name(row, name)}: the time is not in whole seconds")
+        if seconds.max(initial=_EARLIEST) > _LATEST:
+            row = int(np.argmax(seconds))
+            raise SourceError(
+                f"{spot.name(row, name)}: the time is after 2100; if it is not in seconds since "
+                "1970, set `time_format`, or `slots: true` for the number of an epoch"
+            )
         if seconds.min(initial=_EARLIEST) < _EARLIEST:
             row = int(np.argmin(seconds))
             raise SourceError(
@@ -221,7 +230,7 @@ class Clock:
     def _whole(self, name: str, raw: Any, *, spot: Spot) -> Ints:
         numbers = decode.numbers(name, raw, where=spot.file)
         wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
-        wrong |= ~(numbers.values >= 0)
+        wrong |= ~((numbers.values >= 0) & (numbers.values < _LARGEST))
         if wrong.any():
             row = int(np.argmax(wrong))
             raise SourceError(
@@ -231,22 +240,29 @@ class Clock:
 
     def _local(self, name: str, raw: Any, hours: Any, spot: Spot) -> Ints:
         """Return the UTC seconds of dates with hours, or of times in a format."""
-        if self.timezone is None:
+        has_zone = self.format is not None and "%z" in self.format.replace("%%", "")
+        if self.timezone is None and not has_zone:
             raise SourceError(
                 f"column {name} of {spot.file} contains times without a zone: set `timezone`"
             )
         texts = text_of(raw).to_pandas()
-        stamps = pd.to_datetime(texts, format=self.format or "ISO8601", errors="coerce")
+        if self.format is None:  # a date, which has no zone of its own
+            texts = texts.mask(texts.str.contains(_ZONE, na=False))
+        stamps = pd.to_datetime(
+            texts, format=self.format or "ISO8601", errors="coerce", utc=has_zone
+        )
         wrong = stamps.isna().to_numpy()
         if wrong.any():
             row = int(np.argmax(wrong))
             how = f"in the format {self.format}" if self.format else "an ISO date"
-            raise SourceError(f"{spot.name(row, name)}: {quote(texts[row])} is not {how}")
+            shown = quote(str(text_of(raw)[row].as_py()))
+            raise SourceError(f"{spot.name(row, name)}: {shown} is not {how}")
         if hours is not None:
             stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot=spot), unit="h")
-        zoned = stamps.dt.tz_localize(
-            self.timezone, ambiguous=np.ones(len(stamps), np.bool_), nonexistent="NaT"
-        )
+        first = np.ones(len(stamps), np.bool_)
+        zoned = stamps if has_zone else (
+            stamps.dt.tz_localize(self.timezone, ambiguous=first, nonexistent="NaT")
+        )  # fmt: skip
         if zoned.isna().any():
             row = int(np.argmax(zoned.isna().to_numpy()))
             raise SourceError(

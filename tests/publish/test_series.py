@@ -2,13 +2,19 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
+import zarr
 from oracles.publications import plan, publish
 
+from clusterscale import storage
+from clusterscale.api import check_tables
 from clusterscale.errors import ConfigError, DamagedError, ExistsError, RefusedError
 from clusterscale.publish.series import Series
-from clusterscale.tables import read_table
+from clusterscale.reaudit import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.storage import folders
+from clusterscale.tables import choose_format, create, read_table
 
 FORMATS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv"}
 
@@ -85,12 +91,22 @@ def swap(folder):
     copies(folder)[1].write_bytes(one)
 
 
+def remove_newest(folder):
+    shutil.rmtree(folder / "releases/places/places-0002.zarr")
+    copies(folder)[1].unlink()
+
+
 DAMAGE = {
     "an entry with less ε": lambda at: change(copies(at)[0], epsilon=0.1),
     "an entry that is no JSON": lambda at: copies(at)[0].write_bytes(b"{"),
     "entries in another order": swap,
     "a release that was removed": lambda at: shutil.rmtree(at / "releases/places/places-0001.zarr"),
     "the last release removed": lambda at: shutil.rmtree(at / "releases/places/places-0002.zarr"),
+    "the last release and its entry removed": lambda at: remove_newest(at),
+    "the series removed": lambda at: shutil.rmtree(at / "releases/places"),
+    "the record of the last release changed": lambda at: change(
+        at / "releases/places.newest.json", number=1
+    ),
     "the rules removed": lambda at: (at / "releases/places/series.json").unlink(),
     "the rules changed": lambda at: change(at / "releases/places/series.json", format="csv"),
 }
@@ -103,6 +119,199 @@ def test_damage_is_noticed(name, two):
         open_series(two)
 
 
+def test_a_run_that_recorded_a_later_release_misses_it(two, cube):
+    remove_newest(two)
+    (two / "releases/places.newest.json").unlink()
+    assert open_series(two).spent() == 1.0, "nothing else shows that it was published"
+    with pytest.raises(DamagedError, match="records that places-0002 was published"):
+        publish(cube, plan(two, week=3), two / "run-2", force=True)
+    assert not (two / "releases/places/places-0002.zarr").exists()
+
+
+def test_a_run_may_publish_in_series_of_the_same_name_elsewhere(two, cube, tmp_path):
+    publish(cube, plan(tmp_path / "other"), two / "run-2", force=True)
+    assert [entry.number for entry in Series(plan(tmp_path / "other"), "UTC").entries] == [1]
+
+
+def rewrite(path, old, new):
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+
+
+def change_a_value(uri):
+    release = read_table(uri)
+    release.values[0, 0] += 1
+    choose_format(uri).write(uri, release)
+
+
+CHANGES = {
+    **{f"a value in {form}": (form, change_a_value) for form in FORMATS},
+    "a group size": (
+        "csv",
+        lambda uri: rewrite(Path(f"{uri}-metadata.json"), b'"group_size": 60', b'"group_size": 61'),
+    ),
+    "an epsilon": (
+        "csv",
+        lambda uri: rewrite(Path(f"{uri}-metadata.json"), b'"epsilon": 1.0', b'"epsilon": 0.5'),
+    ),
+    "no metadata": ("csv", lambda uri: Path(f"{uri}-metadata.json").unlink()),
+    "no entry": ("zarr", lambda uri: zarr.open_group(uri).attrs.put({"group_size": 60})),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_release_is_read_by_nothing(name, cube, tmp_path):
+    form, change_release = CHANGES[name]
+    publish(cube, plan(tmp_path, format=form), tmp_path / "run")
+    uri = str(tmp_path / f"releases/places/places-0001{FORMATS[form]}")
+    catalogue = (ReleaseEntry(counts=uri),), cube.uri, str(tmp_path / "cache.json")
+    (listed,) = Catalogue(*catalogue).scan()
+    assert isinstance(listed, ResolvedRelease)
+    change_release(uri)
+    with pytest.raises(DamagedError):
+        check_tables([uri])
+    (listed,) = Catalogue(*catalogue).scan()
+    assert isinstance(listed.error, DamagedError)
+    with pytest.raises(DamagedError):
+        publish(cube, plan(tmp_path, format=form, week=2), tmp_path / "run-2")
+
+
+def test_a_release_that_was_replaced_by_another_one_is_noticed(cube, tmp_path):
+    """All of its digests are right, but the copy of its entry is that of the first one."""
+    for name in ("one", "other"):
+        publish(cube, plan(tmp_path / name, format="csv"), tmp_path / name / "run")
+    one, other = (tmp_path / name / "releases/places" for name in ("one", "other"))
+    for name in ("places-0001.csv", "places-0001.csv-metadata.json"):
+        shutil.copy(other / name, one / name)
+    with pytest.raises(DamagedError, match="is not what was published"):
+        check_tables([str(one / "places-0001.csv")])
+
+
+def test_a_release_outside_the_folder_of_its_series_is_read(cube, tmp_path):
+    publish(cube, plan(tmp_path, format="csv"), tmp_path / "run")
+    for name in ("places-0001.csv", "places-0001.csv-metadata.json"):
+        shutil.copy(tmp_path / "releases/places" / name, tmp_path / name)
+    (found,) = check_tables([str(tmp_path / "places-0001.csv")])
+    assert found.verdict == "pass"
+    (tmp_path / "week-2024.csv").write_text("place,time,count\nA,2024-01-01T00:00Z,5\n")
+    (tmp_path / "series.json").write_text("{}")
+    read_table(str(tmp_path / "week-2024.csv"), create("long", step="1h"))
+
+
+@pytest.mark.parametrize("form", ["zarr", "csv"])
+def test_a_link_to_nothing_at_the_next_address_is_named(form, cube, tmp_path):
+    made = plan(tmp_path, format=form)
+    publish(cube, made, tmp_path / "run")
+    link = tmp_path / f"releases/places/places-0002{FORMATS[form]}"
+    link.symlink_to(tmp_path / "nothing")
+    with pytest.raises(ExistsError, match=r"places-0002.* is a symbolic link to nothing: remove"):
+        publish(cube, plan(tmp_path, format=form, week=2), tmp_path / "run-2")
+    link.unlink()
+    publish(cube, plan(tmp_path, format=form, week=2), tmp_path / "run-2")
+
+
+OLD_CSV = """place,time,count
+north,2010-03-01T00:00:00Z,7
+north,2010-03-01T01:00:00Z,
+south,2010-03-01T00:00:00Z,12
+south,2010-03-01T01:00:00Z,9
+"""
+OLD_METADATA = {
+    "group_size": 300,
+    "population": 5000,
+    "mechanism": {
+        "title": "",
+        "name": "chain",
+        "steps": [
+            {"title": "", "name": "cap_contributions", "per_day": 5},
+            {
+                "title": "",
+                "clip": False,
+                "integers": "none",
+                "name": "laplace",
+                "epsilon": 1.0,
+                "sensitivity": 5.0,
+                "unit": "user_day",
+                "discrete": True,
+            },
+            {"title": "", "name": "threshold", "k": 5, "shown": "hidden"},
+        ],
+    },
+    "start": "2010-03-01T00:00:00+00:00",
+    "epochs": 2,
+    "null_roi": False,
+    "series": "stations",
+    "ledger": {
+        "number": 1,
+        "period": "Monday",
+        "start": 1267401600,
+        "stop": 1267408800,
+        "first_day": 733832,
+        "last_day": 733832,
+        "unit": "user_day",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "hidden_below": 5,
+        "hidden_as": "hidden",
+        "content": "c5c42754341b6b0b644ffbebfad65b7a",
+        "run": "c1b83434ed16f91dce97926a1251aad5",
+        "rules": "92cea779a02e2ac6778682dd63ee4977",
+        "previous": "",
+        "seal": "4fabe5d9ed66b23b7545a08fdffe80dd",
+    },
+}
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_releases_of_version_0_4_have_the_digest_that_they_had(is_changed, tmp_path):
+    path = tmp_path / "stations-0001.csv"
+    path.write_text(OLD_CSV.replace("12", "13") if is_changed else OLD_CSV)
+    notes = {"notes": {"clusterscale": OLD_METADATA}}
+    Path(f"{path}-metadata.json").write_text(json.dumps(notes))
+    if is_changed:
+        with pytest.raises(DamagedError, match="is not what was published"):
+            read_table(str(path))
+    else:
+        assert read_table(str(path)).metadata.ledger.number == 1
+
+
+def test_a_release_and_its_metadata_are_of_one_publisher(tmp_path, monkeypatch):
+    """One is interrupted at each step, and another one takes its files for left over."""
+    release, notes = f"{tmp_path}/a.csv", f"{tmp_path}/a.csv-metadata.json"
+    original = folders.put_new
+    for step in range(3):
+        steps = iter(range(9))
+
+        def another(at=None):
+            storage.remove(notes) if not storage.exists(release) else None
+            return folders.put_new_files({notes: b"other", release: b"other"}, last=release)
+
+        def interrupted(uri, content, step=step, steps=steps):
+            if content == b"mine" and next(steps) == step:
+                another()
+            return original(uri, content)
+
+        monkeypatch.setattr(folders, "put_new", interrupted)
+        stored = folders.put_new_files({notes: b"mine", release: b"mine"}, last=release)
+        assert stored == (step == 2)
+        assert storage.read(release) == storage.read(notes) == (b"mine" if stored else b"other")
+        storage.remove(release)
+        storage.remove(notes)
+
+
+def test_metadata_of_a_publisher_that_went_on_are_put_back(cube, tmp_path, monkeypatch):
+    """A publisher was taken for interrupted, and commits while its metadata are removed."""
+    publish(cube, plan(tmp_path, format="csv"), tmp_path / "run")
+    series = Series(plan(tmp_path, format="csv", week=2), "UTC")
+    notes = tmp_path / "releases/places/places-0001.csv-metadata.json"
+    content, answers = notes.read_bytes(), iter([False, True])
+    monkeypatch.setattr(series, "_is_committed", lambda number: next(answers, True))
+    monkeypatch.setattr(storage, "list_names", lambda uri: [notes.name])
+    series.begin()
+    assert notes.read_bytes() == content
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_changed_release_without_a_copy_of_its_entry_is_noticed(form, cube, tmp_path):
     publish(cube, plan(tmp_path, format=form), tmp_path / "run")
@@ -113,8 +322,6 @@ def test_a_changed_release_without_a_copy_of_its_entry_is_noticed(form, cube, tm
     uri = series.address(1)
     release = read_table(uri)
     release.values[0, 0] += 1
-    from clusterscale.tables import choose_format
-
     choose_format(uri).write(uri, release)
     with pytest.raises(DamagedError, match="its values or metadata were changed"):
         Series(plan(tmp_path, format=form, week=2), "UTC")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clusterscale.errors import ClusterscaleError
+from clusterscale.errors import ClusterscaleError, SourceError
 from clusterscale.tables import create
 
 HEAD = "place,time,count\n"
@@ -76,6 +76,18 @@ LONG = [
     ),
     (HEAD + "a,0,3\na,1,4\n", {}, "column time: the time is 1970-01-01T00:00:00; if it is the"),
     (HEAD + "a,20260302,3\n", {}, "column time: the time is 1970-08-23T11:51:42; if it is the"),
+    (HEAD + "a,1772409600000,3\n", {}, "line 2, column time: the time is after 2100; if it is not"),
+    (HEAD + "a,1e300,3\n", {"slots": True}, "line 2, column time: the value is not a whole number"),
+    (
+        "place,time,hour,count\na,2026-03-02T00:00+01:00,8,3\n",
+        {"hour": "hour", "timezone": "UTC"},
+        "'2026-03-02T00:00+01:00' is not an ISO date",
+    ),
+    (
+        HEAD + "a,02/03/2026 08:00,3\n",
+        {"time_format": "%d/%m/%Y %H:%M %z"},
+        "'02/03/2026 08:00' is not in the format",
+    ),
     (HEAD + "a,-1,3\n", {"slots": True}, "line 2, column time: the value is not a whole number of"),
     (
         HEAD + "a,1.5,3\n",
@@ -121,7 +133,7 @@ LONG = [
     ),
     (HEAD + "a,2026-03-02T08:00Z,3\n", {}, "the table has one time: set `step`, as in 1h"),
     (
-        HEAD + "a,2026-03-02T08:00:00Z,3\na,2026-03-02T08:00:01Z,3\na,2240-01-01T00:00Z,3\n",
+        HEAD + "a,2026-03-02T08:00:00Z,3\na,2026-03-02T08:00:01Z,3\na,2095-01-01T00:00Z,3\n",
         {"absent": "zero"},
         "epochs of 1 s are more than 2,147,483,648 cells",
     ),
@@ -267,3 +279,28 @@ def test_trips_of_the_ministry_are_added_over_their_other_columns(tmp_path):
     assert found.rois == ("01001 → 01002", "01002 → 01001")
     assert found.values.tolist() == [[3.75, 4], [0, 3]]
     assert str(found.epochs[0]) == "2026-03-01T23:00:00"  # midnight in Madrid
+
+
+NESTED = pa.array([[1], [2]]), pa.array([{"a": 1}, {"a": 2}]), pa.array([[(1, 2)], []])
+
+
+@pytest.mark.parametrize("column", ["place", "time", "hour", "count", "status"])
+@pytest.mark.parametrize("values", NESTED, ids=lambda values: str(values.type))
+def test_lists_and_records_in_parquet_are_refused(column, values, tmp_path):
+    columns = {
+        "place": ["a", "b"],
+        "time": ["2026-03-02"] * 2,
+        "hour": [1, 1],
+        "count": [1, 2],
+        "status": ["A", "A"],
+    }
+    pq.write_table(pa.table({**columns, column: values}), tmp_path / "a.parquet")
+    form = create("long", hour="hour", status="status", timezone="UTC", step="1h")
+    with pytest.raises(SourceError, match=rf"column {column} of .*: a value should be one number"):
+        form.read(str(tmp_path / "a.parquet"))
+
+
+def test_times_in_a_format_with_a_zone(tmp_path):
+    (tmp_path / "a.csv").write_text(HEAD + "a,02/03/2026 01:00 +0200,3\na,02/03/2026 00:00 Z,4\n")
+    table = create("long", time_format="%d/%m/%Y %H:%M %z").read(str(tmp_path / "a.csv"))
+    assert table.epochs.astype(str).tolist() == ["2026-03-01T23:00:00", "2026-03-02T00:00:00"]
