@@ -6,47 +6,45 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-__all__ = ["ERROR_RATE", "Bracket", "bracket", "p_values"]
+from clusterscale.metrics import auc_lower_limit, auc_tail
+
+__all__ = ["ERROR_RATE", "Bracket", "bracket", "lower_limits"]
 
 Floats = NDArray[np.float64]
 
 ERROR_RATE = 1e-3
-"""Probability that any measured AUC is found above its ceiling if none is."""
-
-_SAME = 1e-6  # an AUC that exceeds its ceiling by less does not
+"""Largest probability that any lower limit of a comparison is above the true AUC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Measured and certified AUC of the people against whom one mechanism was attacked.
+    """Lower limits of true AUCs and ceilings, of the people against whom a mechanism was attacked.
+
+    The limits hold together: for all people, attacks and means, with an error of at most
+    :data:`ERROR_RATE`, for every law of scores.
 
     Attributes
     ----------
-    n_people, n_compared
-        Number of people, and of measured AUCs: one for each person and attack.
-    measured, certified
-        Of the person with the highest measured AUC: it, and the ceiling.
-    reached
-        Mean over people: the advantage of the best attack over guessing, as a share of that of the
-        ceiling; NaN where nobody can be exposed, or the intervals of measured AUCs are on average
-        wider than the advantage of the ceiling, so that the share would be chance.
-    n_above
-        Number of AUCs whose 95 % interval is above the ceiling. By chance alone, it is expected in
-        at most 2.5 % of them.
+    n_people, tries
+        Number of people, and the number of limits that their error is divided by.
+    low, certified
+        Of the person with the highest limit: it, at least ½, and the ceiling. If limits are above
+        ceilings, of the person for whom that is the least likely by chance.
+    mean_low, mean_certified
+        The same of means over people, by the attack with the highest limit; NaN if the challenges
+        of different people are not independent.
     smallest_p
-        Smallest probability that an AUC this far above its ceiling is chance, times the number of
-        AUCs compared.
+        Bound on the probability of AUCs this far above ceilings, corrected for all of them.
     """
 
     n_people: int
-    n_compared: int
-    measured: float
+    tries: int
+    low: float
     certified: float
-    reached: float
-    n_above: int
+    mean_low: float
+    mean_certified: float
     smallest_p: float
 
     @property
@@ -55,81 +53,74 @@ class Bracket:
         return self.smallest_p < ERROR_RATE
 
 
-def p_values(auc: NDArray[Any], low: NDArray[Any], ceiling: NDArray[Any]) -> Floats:
-    """Return the probability of AUCs this high if the true ones are at their ceilings.
-
-    Parameters
-    ----------
-    auc, low
-        Measured AUCs and the low ends of their 95 % intervals, of one shape; NaN: unknown.
-    ceiling
-        Their ceilings, of a shape that broadcasts to it.
-
-    Returns
-    -------
-    ndarray
-        float64, shape of ``auc``; 1 where an AUC is not above its ceiling, or unknown.
-
-    Notes
-    -----
-    The intervals are normal on the scale of AUCs or of their odds; the larger of both
-    probabilities is returned. If all n pairs are in order, the probability of that is at most
-    ceilingⁿ, where the interval ends at .025^(1/n).
-    """
-    auc, low, ceiling = np.broadcast_arrays(
-        *(np.asarray(one, np.float64) for one in (auc, low, ceiling))
-    )
-    result = np.ones(auc.shape)
-    above = (auc > ceiling + _SAME) & (ceiling < 1)
-    sure, rest = above & (auc >= 1), above & (auc < 1)
-    z = scipy.special.ndtri(0.975)
-    pairs = np.log(0.025) / np.log(np.clip(low[sure], 1e-9, 1 - 1e-9))
-    result[sure] = ceiling[sure] ** pairs
-    both = []
-    for scale in (lambda x: x, scipy.special.logit):
-        middle, bottom, top = (
-            scale(np.clip(one[rest], 1e-9, 1 - 1e-9)) for one in (auc, low, ceiling)
-        )
-        both.append(scipy.special.ndtr(-(middle - top) * z / np.maximum(middle - bottom, 1e-12)))
-    result[rest] = np.maximum(*both)
-    return result
+def lower_limits(auc: Floats, n_pairs: NDArray[Any], tries: int) -> Floats:
+    """Return lower limits of true AUCs that hold for ``tries`` of them; guessing has ½."""
+    return np.maximum(auc_lower_limit(auc, n_pairs, ERROR_RATE / tries), 0.5)
 
 
-def bracket(auc: Floats, low: Floats, ceiling: Floats) -> Bracket | None:
+def bracket(
+    auc: Floats,
+    n_pairs: NDArray[Any],
+    ceiling: Floats,
+    *,
+    has_own_challenges: bool = True,
+    looks: int = 1,
+) -> Bracket | None:
     """Compare the measured AUCs of some people with their ceilings.
 
     Parameters
     ----------
-    auc, low
-        Measured AUCs and the low ends of their 95 % intervals, float64, shape (person, attack);
-        NaN: not measured.
+    auc
+        Measured AUCs, float64, shape (person, attack); NaN: not measured.
+    n_pairs
+        Disjoint pairs of independent challenges, int, shape (person, attack).
     ceiling
         Ceilings, float64, shape (person,).
+    has_own_challenges
+        Whether challenges of different people are independent. Then their mean is compared, too:
+        a fault that is the same for everyone shows there first.
+    looks
+        Number of times at which an AUC may have been found precise enough.
 
     Returns
     -------
     Bracket or None
         None if nothing was measured.
     """
-    known = np.isfinite(auc) & np.isfinite(low) & np.isfinite(ceiling)[:, None]
+    known = np.isfinite(auc) & np.isfinite(ceiling)[:, None]
     if not known.any():
         return None
-    auc = np.where(known, auc, np.nan)
-    people = known.any(axis=1)
-    best = np.nanmax(auc[people], axis=1)
-    worst = int(np.argmax(best))
-    allowed = ceiling[people]
-    p = p_values(auc, low, ceiling[:, None])[known]
-    can = allowed > 0.5 + _SAME
-    shares = (np.maximum(best[can], 0.5) - 0.5) / (allowed[can] - 0.5)
-    half = float((auc - low)[known].mean())
-    is_resolved = can.any() and half < float((allowed[can] - 0.5).mean())
+    n_people = int(known.any(axis=1).sum())
+    is_pooled = has_own_challenges and n_people > 1
+    ways = looks * (2 if is_pooled else 1)
+    tries = ways * int(known.sum())
+    person, attack = np.nonzero(known)
+    measured, pairs, allowed = auc[known], n_pairs[known], ceiling[person]
+    p = auc_tail(measured, pairs, allowed) * tries
+    # of equal numbers of pairs, the highest AUC has the highest limit
+    order = np.lexsort((measured, pairs))
+    highest = order[np.append(np.flatnonzero(np.diff(pairs[order])), len(order) - 1)]
+    if (smallest := float(p.min())) < ERROR_RATE:
+        highest = np.array([p.argmin()])
+    limits = lower_limits(measured[highest], pairs[highest], tries)
+    shown = highest[limits.argmax()]
+    mean_low = mean_certified = np.nan
+    if is_pooled:
+        n = np.bincount(attack, pairs)
+        used = n > 0
+        n, sums = n[used], (np.bincount(attack, pairs * one)[used] for one in (measured, allowed))
+        area, mean_allowed = (total / n for total in sums)
+        p_means = auc_tail(area, n, mean_allowed) * ways * len(n)
+        means = lower_limits(area, n, ways * len(n))
+        at = int(p_means.argmin() if p_means.min() < ERROR_RATE else means.argmax())
+        mean_low, mean_certified = float(means[at]), float(mean_allowed[at])
+        smallest = min(smallest, float(p_means.min()))
     return Bracket(
-        n_people=int(people.sum()),
-        n_compared=int(known.sum()),
-        measured=float(best[worst]),
-        certified=float(allowed[worst]),
-        reached=float(shares.mean()) if is_resolved else float("nan"),
-        n_above=int((np.where(known, low, 0.0) > ceiling[:, None] + _SAME).sum()),
-        smallest_p=float(min(1.0, p.min() * p.size)),
+        n_people=n_people,
+        tries=tries,
+        low=float(limits.max()),
+        certified=float(allowed[shown]),
+        mean_low=mean_low,
+        mean_certified=mean_certified,
+        smallest_p=min(1.0, smallest),
     )

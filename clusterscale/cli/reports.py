@@ -110,7 +110,8 @@ def write_page(folder: str) -> None:
 
 
 def _show_brackets(run: Run) -> bool:
-    """Print measured and certified AUCs, a row per mechanism; return whether one is exceeded."""
+    """Print lower limits and ceilings, a row per mechanism; return whether one is exceeded."""
+    from clusterscale.certify.comparison import ERROR_RATE
     from clusterscale.report.brackets import read_brackets
     from clusterscale.report.certificates import show_ceiling
 
@@ -119,23 +120,23 @@ def _show_brackets(run: Run) -> bool:
     key, table = Key(), new_table()
     table.add_column("mechanism", no_wrap=True)
     table.add_column("by", no_wrap=True)
-    add_numbers(table, "measured", "certified", "reached", "above")
+    add_numbers(table, "at least", "certified", "mean at least", "mean certified")
+    table.add_column("")
     worst: dict[tuple[str, str], Bracket] = {}
     for case in cases:
         at = case.mechanism, case.kind
-        rank = case.bracket.is_violated, case.bracket.measured
-        if at not in worst or rank > (worst[at].is_violated, worst[at].measured):
+        rank = case.bracket.is_violated, case.bracket.low
+        if at not in worst or rank > (worst[at].is_violated, worst[at].low):
             worst[at] = case.bracket
     for (mechanism, kind), one in worst.items():
-        reached = f"{one.reached:.0%}" if one.reached == one.reached else "–"
-        above = f"{one.n_above:,} of {one.n_compared:,}"
-        verdict = " [bold red]exceeded[/]" if one.is_violated else ""
-        numbers = (f"{one.measured:.3f}", show_ceiling(one.certified), reached, above + verdict)
-        table.add_row(key.short(mechanism), kind, *numbers)
+        verdict = "[bold red]exceeded[/]" if one.is_violated else ""
+        means = one.mean_low, one.mean_certified
+        numbers = map(show_ceiling, (one.low, one.certified, *means))
+        table.add_row(key.short(mechanism), kind, *numbers, verdict)
     out.print(table)
     out.print(
-        "[dim]AUC of the most exposed: measured ≤ true ≤ certified, which no adversary exceeds; "
-        "mean share of it that attacks reached; intervals above it[/]",
+        f"[dim]AUC of the most exposed, and mean: lower limits (error at most {ERROR_RATE:g} for "
+        "all of a row) ≤ true ≤ certified, which no adversary exceeds[/]",
         highlight=False,
     )
     key.show(out)

@@ -22,6 +22,7 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 'consistent'
 """
 
+from clusterscale.metrics.auc_tails import auc_lower_limit, auc_tail
 from clusterscale.metrics.controls import is_testable, off_cells, weak_cells
 from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import (
@@ -54,7 +55,9 @@ __all__ = [
     "auc",
     "auc_ceiling",
     "auc_interval",
+    "auc_lower_limit",
     "auc_p_values",
+    "auc_tail",
     "calibrated_counts",
     "claim_verdict",
     "compare_exposure",

@@ -7,6 +7,7 @@ from math import nan
 
 import numpy as np
 
+from clusterscale.certify.comparison import ERROR_RATE
 from clusterscale.contracts import Level, Reason
 from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.policy import Policy
@@ -42,18 +43,18 @@ def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reas
         text = "measured exposure is not compared with ceilings: there are no certificates"
         yield Reason("ceiling", "unknown", nan, nan, text)
     else:
-        one = max(cases, key=lambda case: (case.is_violated, case.measured))
+        one = max(cases, key=lambda case: (case.is_violated, case.low))
         level: Level = "fail" if one.is_violated else "pass"
         text = (
-            f"the highest measured AUC is {one.measured:.3f}, and no adversary exceeds "
-            f"{show_ceiling(one.certified)} against the same person"
+            f"attacks reach an AUC of at least {one.low:.3f} against one person (an error of at "
+            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)}"
         )
         if one.is_violated:
             text = (
-                "attacks did better than any adversary can if the mechanism does what it states: "
-                f"{one.n_above:,} of {one.n_compared:,} intervals are above the ceiling"
+                "attacks did better than any adversary can if the mechanism does what it states; "
+                f"by chance this has a probability of at most {one.smallest_p:.1g}"
             )
-        yield Reason("ceiling", level, one.measured, one.certified, text)
+        yield Reason("ceiling", level, one.low, one.certified, text)
     if policy.certified_auc is not None:
         worst = _worst(run, mechanism)
         text = (

@@ -1,4 +1,4 @@
-"""What attacks measured and what is certified for the same people: measured ≤ true ≤ certified."""
+"""What attacks show and what is certified for the same people: lower limit ≤ true ≤ certified."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.certify.comparison import ERROR_RATE, Bracket, bracket
+from clusterscale.audit.settings import Precision, interim_looks
+from clusterscale.certify.comparison import ERROR_RATE, Bracket, bracket, lower_limits
 from clusterscale.report import figures
 from clusterscale.report.certificates import show_ceiling
 from clusterscale.report.run import Run
@@ -21,8 +22,8 @@ from clusterscale.report.section import (
     breakable,
     fill,
     folded,
+    json_attribute,
     number,
-    percent,
     plural,
 )
 
@@ -33,11 +34,11 @@ _MOST_PEOPLE = 200  # in a figure
 
 @dataclass(frozen=True, slots=True)
 class BracketCase:
-    """Measured AUCs of an audit or a screen against their ceilings, by mechanism.
+    """Lower limits of an audit or a screen against ceilings, by mechanism.
 
-    ``kind``: ``audit`` or ``screen``; ``measured`` and ``ceilings``: the AUC of the best attack on
-    a person, and the highest of any adversary, float64, shape (person,), in the order of ceilings.
-    Of many people they are evenly spaced ones, and the most exposed.
+    ``kind``: ``audit`` or ``screen``; ``lows`` and ``ceilings``: the lower limit of the true AUC of
+    the best attack on a person, and the highest of any adversary, float64, shape (person,), in the
+    order of ceilings. Of many people they are evenly spaced ones, and those with high limits.
     """
 
     kind: str
@@ -45,14 +46,15 @@ class BracketCase:
     group_size: int
     mechanism: str
     bracket: Bracket
-    measured: figures.Floats
+    lows: figures.Floats
     ceilings: figures.Floats
 
 
 def read_brackets(run: Run) -> list[BracketCase]:
     """Return the brackets of a run's audit and screen; none without certificates of its releases.
 
-    The ceilings are those of the game, in which another user takes the target's place.
+    The ceilings are those of the game, in which another user takes the target's place. Adversaries
+    who train on the challenge groups are left out: they recognise groups, not only the target.
     """
     if run.certify is None:
         return []
@@ -61,6 +63,8 @@ def read_brackets(run: Run) -> list[BracketCase]:
     for kind, measured, person in (("audit", run.audit, "target"), ("screen", run.screen, "user")):
         if measured is None:
             continue
+        is_audit = kind == "audit"
+        looks = _count_looks(measured) if is_audit else 1
         dims = ("period", "group_size", "mechanism")
         for at in product(*(measured[dim].values for dim in dims)):
             case = dict(zip(dims, at, strict=True))
@@ -68,23 +72,39 @@ def read_brackets(run: Run) -> list[BracketCase]:
                 continue
             own = measured.sel(case)
             allowed = ceilings.sel(case).values[own[person].values].astype(np.float64)
-            auc, low = (_by_person(own[name], person) for name in ("auc", "auc_low"))
-            if (compared := bracket(auc, low, allowed)) is not None:
+            measures = own["auc"], own["n_challenges" if is_audit else "n_groups"] // 2
+            if is_audit:
+                measures = measures[0].where(own["epsilon_lower"].notnull()), measures[1]
+            auc, pairs = (_by_person(one, person) for one in xr.broadcast(*measures))
+            compared = bracket(auc, pairs, allowed, has_own_challenges=is_audit, looks=looks)
+            if compared is not None:
                 where = kind, str(at[0]), int(at[1]), str(at[2])
-                found.append(BracketCase(*where, compared, *_some_people(auc, allowed)))
+                some = _some_people(auc, pairs, allowed, compared.tries)
+                found.append(BracketCase(*where, compared, *some))
     return found
 
 
+def _count_looks(audit: xr.Dataset) -> int:
+    """Return how often at most an audit looked whether an AUC was precise enough."""
+    fields = json_attribute(audit, "plan").get("precision")
+    return len(interim_looks(2, Precision.model_validate(fields))) if fields else 1
+
+
 def _some_people(
-    auc: figures.Floats, ceilings: figures.Floats
+    auc: figures.Floats, pairs: figures.Floats, ceilings: figures.Floats, tries: int
 ) -> tuple[figures.Floats, figures.Floats]:
-    """Return the highest AUC of people, in the order of ceilings, and their ceilings."""
+    """Return the highest lower limits of people, in the order of ceilings, and their ceilings."""
     known = np.isfinite(auc).any(axis=1) & np.isfinite(ceilings)
-    best, ceilings = np.nanmax(auc[known], axis=1), ceilings[known]
+    best, auc, pairs, ceilings = (
+        np.nanmax(auc[known], axis=1),
+        auc[known],
+        pairs[known],
+        ceilings[known],
+    )
     order = np.lexsort((best, ceilings))
     at = np.linspace(0, len(order) - 1, min(len(order), _MOST_PEOPLE)).astype(int)
     chosen = order[np.union1d(at, int(np.argmax(best[order])))]
-    return best[chosen], ceilings[chosen]
+    return np.nanmax(lower_limits(auc[chosen], pairs[chosen], tries), axis=1), ceilings[chosen]
 
 
 def _by_person(
@@ -98,10 +118,12 @@ def _by_person(
 _BRACKET_COLUMNS = (
     Column("Mechanism", number=False, header=True, wide=True),
     Column("By", number=False),
-    Column("Measured", hint="AUC of the best attack, of the most exposed person"),
+    Column(
+        "At least", hint="Lower limit of the AUC of the best attack, for the most exposed person"
+    ),
     Column("Certified", hint="Highest AUC of any adversary, for the same person"),
-    Column("Reached", hint="Mean share of the certified advantage over guessing"),
-    Column("Above", hint="Intervals above the ceiling, of all measured AUCs"),
+    Column("Mean at least", hint="Lower limit of the mean AUC over people, by the best attack"),
+    Column("Mean certified", hint="Mean over the same people"),
     Column("Verdict", number=False),
 )
 
@@ -115,13 +137,14 @@ def bracket_section(run: Run) -> Section | None:
     return Section(
         "brackets",
         "Measured and certified",
-        "The true exposure of a person is between what attacks measured and what is certified for "
-        "the same game: the person is inside, or another user drawn at random, whom the adversary "
-        f"knows. A measured AUC above the ceiling, by more than chance ({ERROR_RATE:g} for all of "
-        "a row), shows a fault: a mechanism that adds less noise than it states, or an error of "
-        "this software.",
+        "The true exposure of a person is between what attacks show and what is certified for the "
+        "same game: the person is inside, or another user drawn at random, whom the adversary "
+        "knows. The best of many measured AUCs is high by chance; lower limits allow for that. "
+        f"All limits of a row are right with a probability of {1 - ERROR_RATE:.1%}, for every law "
+        "of scores. A limit above its ceiling shows a fault: a mechanism that adds less noise than "
+        "it states, or an error of this software.",
         fill("brackets.html.j2", n_violated=n_violated)
-        + Table("Measured ≤ true ≤ certified", _BRACKET_COLUMNS, [("", rows)]).html
+        + Table("Lower limit ≤ true AUC ≤ certified", _BRACKET_COLUMNS, [("", rows)]).html
         + _figures(cases),
     )
 
@@ -131,7 +154,7 @@ def _figures(cases: Sequence[BracketCase]) -> Markup:
     shown = [case for case in cases if case.ceilings.min() < 1]
     if not shown:
         return Markup()
-    legend = figures.marks(("measured", "certified"), line="guessing")
+    legend = figures.marks(("at least", "certified"), line="guessing")
     return legend + folded([_people(i, case, shown) for i, case in enumerate(shown, 1)])
 
 
@@ -139,13 +162,13 @@ def _people(position: int, case: BracketCase, cases: Sequence[BracketCase]) -> t
     """Return the label and the figure of the people of a case."""
     several = len({(one.kind, one.period, one.group_size) for one in cases}) > 1
     label = f"{case.mechanism} · {_where(case)}" if several else case.mechanism
-    gap, n_all = float(np.median(case.ceilings - case.measured)), case.bracket.n_people
-    some = "" if len(case.measured) == n_all else f", of {n_all:,}"
+    gap, n_all = float(np.median(case.ceilings - case.lows)), case.bracket.n_people
+    some = "" if len(case.lows) == n_all else f", of {n_all:,}"
     drawn = figures.plot(
-        figures.brackets(case.measured, case.ceilings),
+        figures.brackets(case.lows, case.ceilings),
         slug=f"bracket-{position}",
-        title=f"Measured and certified AUC of {plural(len(case.measured), 'user')}{some}",
-        description=f"A line for each person, from the measured to the certified AUC; the median "
+        title=f"Lower limit and ceiling of the AUC of {plural(len(case.lows), 'user')}{some}",
+        description=f"A line for each person, from the lower limit to the ceiling; the median "
         f"difference is {number(gap)}.",
     )
     return label, drawn
@@ -157,16 +180,14 @@ def _where(case: BracketCase) -> str:
 
 def _bracket_row(case: BracketCase) -> list[str | Markup]:
     one = case.bracket
-    verdict = "within" if one.measured <= one.certified else "within chance"
-    if one.is_violated:
-        verdict = "ceiling exceeded"
     return [
         breakable(case.mechanism),
         _where(case),
-        number(one.measured),
+        number(one.low),
         show_ceiling(one.certified),
-        percent(one.reached) if np.isfinite(one.reached) else "–",
-        f"{one.n_above:,} of {one.n_compared:,}",
-        fill("measured.html.j2", verdict=verdict, broken=one.is_violated,
+        number(one.mean_low),
+        show_ceiling(one.mean_certified),
+        fill("measured.html.j2", verdict="ceiling exceeded" if one.is_violated else "within",
+             broken=one.is_violated,
              seen=f"{one.n_people:,} {'person' if one.n_people == 1 else 'people'}"),
     ]  # fmt: skip

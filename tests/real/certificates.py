@@ -2,16 +2,14 @@
 
 ``python tests/real/certificates.py CUBE [--group-size 100] [--targets 24] [--epochs 168]``
 
-For every mechanism: the AUCs of all audited people against their ceilings, how many intervals are
-above, and which share of the certified advantage the best attack reaches. Two mechanisms are
+For every mechanism: lower limits of the AUCs of all audited people, and of their mean, against the
+ceilings. Two mechanisms are
 broken: they state Laplace noise of a scale, and draw half and a quarter of it.
 """
 
 import argparse
 import tempfile
 from typing import Literal
-
-import numpy as np
 
 import clusterscale as cs
 from clusterscale.audit import AuditPlan
@@ -108,23 +106,19 @@ def main():
         cs.audit(plan, cube, folder, executor, progress=False)
         run, _ = open_run(folder)
         print(f"{cube.n_users:,} users, groups of {options.group_size}, {options.epochs} epochs")
-        print("| mechanism | measured | certified | reached | above | smallest p | exceeded |")
+        print("| mechanism | at least | certified | mean | certified | smallest p | exceeded |")
         print("|---|---|---|---|---|---|---|")
         cases = read_brackets(run)
         for case in cases:
             one = case.bracket
-            reached = f"{one.reached:.0%}" if np.isfinite(one.reached) else "–"
             print(
-                f"| {case.mechanism} | {one.measured:.3f} | {one.certified:.3f} | "
-                f"{reached} | {one.n_above} of {one.n_compared} | {one.smallest_p:.2g} | "
+                f"| {case.mechanism} | {one.low:.3f} | {one.certified:.3f} | "
+                f"{one.mean_low:.3f} | {one.mean_certified:.3f} | {one.smallest_p:.2g} | "
                 f"{'yes' if one.is_violated else 'no'} |"
             )
         sound = [case for case in cases if "quiet" not in case.mechanism]
-        n_above = sum(case.bracket.n_above for case in sound)
-        n_compared = sum(case.bracket.n_compared for case in sound)
-        print(f"sound mechanisms: {n_above} of {n_compared} intervals above, ", end="")
-        print(f"{sum(case.bracket.is_violated for case in sound)} of {len(sound)} exceeded")
-        assert np.isfinite(n_compared)
+        print(f"sound mechanisms: {sum(case.bracket.is_violated for case in sound)} of ", end="")
+        print(f"{len(sound)} exceeded")
 
 
 if __name__ == "__main__":

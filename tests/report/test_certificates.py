@@ -38,7 +38,7 @@ def folder(shared_plan_fields, cube, tmp_path_factory):
             "priors": [{"name": "known_subset", "alpha": 0.5, "training": 10, "challenges": 400}],
             "mechanisms": [{"name": "laplace", **stated}, FaintLaplace(**stated)],
             "attacks": [{"name": "likelihood"}],
-            "screen": {"groups": 60, "attacks": [{"name": "likelihood"}]},
+            "screen": {"groups": 200, "attacks": [{"name": "likelihood"}]},
             "verdict": {"trials": 20},
             "utility": {"groups": 2},
         }
@@ -60,8 +60,9 @@ def test_a_mechanism_with_less_noise_than_it_states_exceeds_its_ceiling(folder):
     assert found["audit", True].is_violated
     assert found["screen", True].is_violated
     sound = found["audit", False]
-    assert (sound.n_people, sound.n_compared) == (4, 4)
-    assert 0.5 < sound.measured < sound.certified < 1
+    assert (sound.n_people, sound.tries) == (4, 8), "four people, and their mean"
+    assert 0.5 < sound.mean_low < sound.mean_certified < 1
+    assert sound.low < sound.certified < 1
 
 
 def test_of_many_people_the_most_exposed_is_drawn(monkeypatch, folder):
@@ -69,9 +70,9 @@ def test_of_many_people_the_most_exposed_is_drawn(monkeypatch, folder):
     every = read_brackets(run)
     monkeypatch.setattr("clusterscale.report.brackets._MOST_PEOPLE", 2)
     for case, fewer in zip(every, read_brackets(run), strict=True):
-        assert len(case.measured) == case.bracket.n_people
-        assert 2 <= len(fewer.measured) <= 3
-        assert fewer.measured.max() == case.bracket.measured
+        assert len(case.lows) == case.bracket.n_people
+        assert 2 <= len(fewer.lows) <= 3
+        assert fewer.lows.max() == pytest.approx(max(case.lows))
         assert (np.diff(case.ceilings) >= 0).all()
 
 
@@ -79,7 +80,7 @@ def test_the_page_says_so(folder):
     run, _ = open_run(folder)
     page = render(run)
     assert "Ceiling exceeded." in page
-    assert "Measured ≤ true ≤ certified" in page
+    assert "Lower limit ≤ true AUC ≤ certified" in page
     assert "Highest AUC of any adversary on" in page
     assert "independent noise of a known distribution" in page
 
@@ -97,7 +98,7 @@ def test_without_certificates_there_is_no_comparison(folder):
     run, _ = open_run(folder)
     alone = type(run)(audit=run.audit, screen=run.screen)
     assert read_brackets(alone) == []
-    assert "Measured ≤ true" not in render(alone)
+    assert "Lower limit ≤ true" not in render(alone)
 
 
 def test_certificates_alone_make_a_page(folder):

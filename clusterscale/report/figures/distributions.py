@@ -117,15 +117,16 @@ def boxes(
     return drawn
 
 
-def brackets(measured: Floats, ceilings: Floats) -> Any:
-    """Draw a line from the measured AUC of each person to the ceiling, in that order.
+def brackets(lows: Floats, ceilings: Floats) -> Any:
+    """Draw a line from the lower limit of the AUC of each person to the ceiling, in that order.
 
     Parameters
     ----------
-    measured, ceilings
-        AUC of the best attack, and the highest of any adversary, float64, shape (person,).
+    lows, ceilings
+        Lower limit of the AUC of the best attack, and the highest of any adversary, float64, shape
+        (person,).
     """
-    low, high = (np.round(values, 4).tolist() for values in (measured, ceilings))
+    low, high = (np.round(values, 4).tolist() for values in (lows, ceilings))
     at = list(range(1, len(low) + 1))
     drawn = panel(
         height=240,
@@ -141,7 +142,7 @@ def brackets(measured: Floats, ceilings: Floats) -> Any:
     drawn.add_layout(mark)
     source = {"x": at, "low": low, "high": high, "hue": [NEUTRAL] * len(at)}
     drawn.segment("x", "low", "x", "high", source=source, line_color="hue", line_width=1)
-    tips = [("measured", "@low{0.000}"), ("certified", "@high{0.000}")]
+    tips = [("at least", "@low{0.000}"), ("certified", "@high{0.000}")]
     for index, name in enumerate(("low", "high")):
         hue, shape = style_of(index)
         look = {"marker": shape, "line_color": hue, "fill_color": hue, "fill_alpha": 0.4}
