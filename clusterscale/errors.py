@@ -19,7 +19,8 @@ caller would expect, so ``except ValueError`` keeps working::
     │   ├── WorkerLostError                one item repeatedly killed its workers
     │   └── StalledError                   no item finished for too long
     ├── StudyError (RuntimeError)          tasks failed whose results the next ones need
-    └── PackageError (ImportError)         an optional package is missing; names the extra
+    ├── PackageError (ImportError)         an optional package is missing; names the extra
+    └── PluginError (TypeError)            a class of another package breaks its contract
 """
 
 TEMPORARY = 75
@@ -93,3 +94,11 @@ class StudyError(ClusterscaleError, RuntimeError):
 
 class PackageError(ClusterscaleError, ImportError):
     """An optional package is missing; the message names the extra that installs it."""
+
+
+class PluginError(ClusterscaleError, TypeError):
+    """A class of another package breaks its contract; the message names class and method."""
+
+
+class SignalExit(SystemExit):
+    """A signal ends the process; no other ``SystemExit`` may pass through foreign code."""

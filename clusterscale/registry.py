@@ -14,7 +14,13 @@ from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
-from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNameError
+from clusterscale.errors import (
+    ConfigError,
+    InputError,
+    PackageError,
+    SignalExit,
+    UnknownNameError,
+)
 from clusterscale.validation_messages import choices, explain, forget_schemas
 
 __all__ = ["Registry", "register"]
@@ -186,7 +192,9 @@ class Registry(Generic[T]):
     def _load(self, point: EntryPoint) -> None:
         try:
             self.add(point.load())
-        except Exception as error:
+        except (Exception, SystemExit, GeneratorExit) as error:
+            if isinstance(error, SignalExit):
+                raise
             owner = f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
             reason = (
                 str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"

@@ -19,6 +19,7 @@ from clusterscale.api.arrays import (
     read_traces,
 )
 from clusterscale.contracts import Examples, Knowledge, TargetKnowledge, Traces
+from clusterscale.contracts.protocols import score_groups
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream
 
@@ -98,7 +99,8 @@ def attack(
     )
     rng = stream(seed, "attack", chosen.id)
     trained = chosen.fit(Knowledge(examples, whereabouts), rng=rng)
-    scores = trained.score(read_releases(challenge, group_size, declared, "challenge"))
+    asked = read_releases(challenge, group_size, declared, "challenge")
+    scores = score_groups(chosen, trained, asked)
     threshold = float(trained.threshold)
     return xr.Dataset(
         {"score": ("group", scores), "says_inside": ("group", scores >= threshold)},

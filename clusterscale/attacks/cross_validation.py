@@ -10,6 +10,7 @@ from pydantic import Field, Strict
 from clusterscale.attacks.base import ATTACKS, BaseAttack
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
 from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowledge
+from clusterscale.contracts.protocols import score_groups
 from clusterscale.errors import InputError
 
 __all__ = ["CrossValidated"]
@@ -74,7 +75,9 @@ class CrossValidated(BaseAttack):
             part = Knowledge(knowledge.training.take(learn), knowledge.whereabouts)
             held_out = knowledge.training.take(check)
             for i, candidate in enumerate(self.candidates):
-                fold_scores = candidate.fit(part, rng=rng).score(held_out.release)
+                fold_scores = score_groups(
+                    candidate, candidate.fit(part, rng=rng), held_out.release
+                )
                 scores[i] += roc_auc_score(held_out.labels, np.nan_to_num(fold_scores))
         return self.candidates[int(np.argmax(scores))]
 

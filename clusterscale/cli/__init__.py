@@ -27,6 +27,7 @@ from clusterscale.cli import (
 )
 from clusterscale.cli.console import err
 from clusterscale.cli.failures import describe_failure, find_exit_code, shows_traceback
+from clusterscale.errors import SignalExit
 
 __all__ = ["app", "main"]
 
@@ -55,6 +56,10 @@ for verb in (
 app.command(help=records.HELP)(records.ingest)
 
 
+def _end(number: int, _: object) -> None:
+    raise SignalExit(128 + number)
+
+
 def main() -> None:
     """Run the command line.
 
@@ -64,7 +69,7 @@ def main() -> None:
     publish.
     """
     # As an exception, so that files that are being written are removed.
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except Exception as error:

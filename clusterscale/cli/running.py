@@ -31,6 +31,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import show_pairs
+from clusterscale.errors import SignalExit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -228,7 +229,7 @@ class _Leave:
 
     def __call__(self, number: int, _: object) -> None:
         if self._raised is None:
-            self._raised = SystemExit(128 + number)
+            self._raised = SignalExit(128 + number)
             for ending in _ENDING:
                 signal.signal(ending, signal.SIG_IGN)
             raise self._raised

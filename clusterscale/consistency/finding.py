@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
 from clusterscale.consistency.table import PublishedTable
 from clusterscale.contracts import ConfigModel
+from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.seeds import stream
 
 __all__ = ["Check", "CheckResult", "Level", "agree", "check_table"]
@@ -62,10 +63,19 @@ class CheckResult:
         return cls(check, level, float(n_faults), 0.0, n_cells, text)
 
 
+def _result_fault(returned: object, *_: object, **__: object) -> str:
+    if wrong := returns(CheckResult)(returned):
+        return wrong
+    level = returned.level  # type: ignore[attr-defined]
+    known = get_args(Level)
+    return "" if level in known else f"has level {level!r}: choose from {', '.join(known)}"
+
+
 class Check(ConfigModel):
     """Check of a published table, alone or with tables published earlier or together with it."""
 
     _registry: ClassVar[str] = "clusterscale.consistency:CHECKS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {"check": _result_fault}
     if TYPE_CHECKING:
         name: str  # a literal, with itself as its default: the key in the registry
 

@@ -25,6 +25,7 @@ from clusterscale.contracts.descriptions import (
     read_descriptions,
     signature_of,
 )
+from clusterscale.contracts.foreign import Fault, guard, is_foreign
 from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
@@ -116,6 +117,9 @@ class ConfigModel(BaseModel, metaclass=ModelType):
     _label_last: ClassVar[tuple[str, ...]] = ()
     """Fields that the label states after all others."""
 
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {}
+    """Methods that another package may define, and what checks their values."""
+
     def __init__(self, /, **fields: Any) -> None:
         """Check the fields.
 
@@ -144,6 +148,8 @@ class ConfigModel(BaseModel, metaclass=ModelType):
         cls.__signature__ = signature_of(cls.model_fields)
         if text:
             cls.__doc__ = f"{text}\n\n{list_settings(cls.__signature__, cls._descriptions)}"
+        if is_foreign(cls):
+            guard(cls, cls._boundary)
 
     @classmethod
     def __get_pydantic_json_schema__(

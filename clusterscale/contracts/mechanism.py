@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from numbers import Real
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    get_args,
+    get_type_hints,
+    runtime_checkable,
+)
 
 import numpy as np
 
 from clusterscale.contracts.bounds import Bounds, CellCoordinates
 from clusterscale.contracts.component import Named, NamedModel
+from clusterscale.contracts.foreign import Fault, array_fault, returns
 from clusterscale.contracts.release import NO_NOISE, CellChange, CellLaw, Noise, Release, Support
 from clusterscale.contracts.traces import Counts, Traces, Values
 from clusterscale.errors import ConfigError
@@ -90,6 +101,63 @@ class PrivacyLoss(Protocol):
         """The smallest δ at which all parts together have a finite ε; 0 if any will do."""
 
 
+def _guarantee_fault(returned: Any, mechanism: Mechanism) -> str:
+    """Return what is wrong with the guarantee and the noise scope of a mechanism."""
+    if wrong := returns(Guarantee)(returned):
+        return wrong
+    units, sides = (get_args(_HINTS[name]) for name in ("unit", "neighbours"))
+    scopes, scope = get_args(NoiseScope), getattr(mechanism, "noise_scope", None)
+    for name, value, known in (
+        ("unit", returned.unit, units),
+        ("neighbours", returned.neighbours, sides),
+        ("noise_scope", scope, scopes),
+    ):
+        if value not in known:
+            return f"has {name} {value!r}: choose from {', '.join(known)}"
+    for name, high in (("epsilon", np.inf), ("delta", 1.0)):
+        value = getattr(returned, name)
+        if not (isinstance(value, Real) and 0 <= float(value) <= high):
+            return f"has {name} {value!r}: it must be a number from 0 to {high}"
+    if (returned.unit == "none") != (returned.epsilon == np.inf):
+        return (
+            f"has ε {returned.epsilon} for the unit {returned.unit}: ε is infinite if there is no "
+            "guarantee, which is the unit none, and only then"
+        )
+    if not isinstance(returned.sensitivity, Real) or returned.sensitivity < 0:
+        return f"has sensitivity {returned.sensitivity!r}: it must be 0 or more visits, or NaN"
+    clause = isinstance(returned.reason, str) and returned.reason
+    return "" if clause else f"has reason {returned.reason!r}: it must be a clause"
+
+
+_HINTS = get_type_hints(Guarantee)
+
+
+def _values_fault(returned: Any, mechanism: Mechanism, counts: Any, *_: Any, **options: Any) -> str:
+    return array_fault(returned, np.float64, np.shape(counts), finite=True)
+
+
+_MAYBE = type(None)
+_BOUNDARY: Mapping[str, Fault | None] = {
+    "guarantee": _guarantee_fault,
+    "bind": returns(NamedModel, what="a mechanism"),
+    "at_weight": returns(NamedModel, what="a mechanism"),
+    "release": _values_fault,
+    "noise": returns(Noise, _MAYBE),
+    "law": returns(_MAYBE, has=("revised", "likelihood", "moments"), what="a CellLaw or None"),
+    "cell_change": returns(CellChange, _MAYBE),
+    "support": returns(Support),
+    "in_visits": _values_fault,
+    "trace_steps": returns(tuple),
+    "apply": returns(tuple, what="traces and the coordinates of their cells"),
+    "limit": returns(Bounds),
+    "expand": returns(np.ndarray),
+    "required_sensitivity": returns(Real),
+    "user_privacy_loss": returns(
+        _MAYBE, has=("total", "accountant", "least_delta"), what="a PrivacyLoss or None"
+    ),
+}
+
+
 class Mechanism(NamedModel):
     """Turns counts into published values: a subclass defines ``guarantee`` and ``release``.
 
@@ -98,6 +166,7 @@ class Mechanism(NamedModel):
     """
 
     _registry: ClassVar[str] = "clusterscale.mechanisms:MECHANISMS"
+    _boundary = _BOUNDARY
 
     noise_scope: ClassVar[NoiseScope] = "release"
     """Scope of the published values that can change when one count changes."""

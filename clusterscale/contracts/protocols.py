@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from numbers import Integral, Real
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from clusterscale.contracts.bounds import CellCoordinates
 from clusterscale.contracts.component import NamedModel
-from clusterscale.contracts.game import Game
-from clusterscale.contracts.knowledge import Knowledge
+from clusterscale.contracts.foreign import Fault, array_fault, call_foreign, is_foreign, returns
+from clusterscale.contracts.game import Adversary, Game
+from clusterscale.contracts.knowledge import Examples, Knowledge
+from clusterscale.contracts.mechanism import Mechanism
 from clusterscale.contracts.release import Release
 from clusterscale.contracts.traces import Scores, Traces
 
-__all__ = ["Attack", "Distinguisher", "GroupRequest", "Prior"]
+__all__ = ["Attack", "Distinguisher", "GroupRequest", "Prior", "score_groups", "study_release"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +58,27 @@ class GroupRequest:
     mean_weight: float = np.nan
 
 
+def _game_fault(returned: Any, *_: Any, **__: Any) -> str:
+    """Return what is wrong with a game: its groups must be counted, labelled and in blocks."""
+    if wrong := returns(Game)(returned):
+        return wrong
+    for name in ("challenge", "absent"):
+        sample = getattr(returned, name)
+        if sample is None and name == "absent":
+            continue
+        shape = getattr(getattr(sample, "counts", None), "shape", ())
+        if len(shape) != 3:
+            return f"has {name} counts of shape {shape}, but should have (group, roi, epoch)"
+        for what, dtype, wanted in (
+            ("counts", np.int32, shape),
+            ("labels", np.bool_, shape[:1]),
+            ("blocks", np.int64, shape[:1]),
+        ):
+            if wrong := array_fault(getattr(sample, what), dtype, wanted, finite=True):
+                return f"has {name} groups whose {what} are wrong: {wrong}"
+    return "" if hasattr(returned.adversary, "study") else "has an adversary without study"
+
+
 class Prior(NamedModel):
     """An adversary's knowledge before the release.
 
@@ -65,6 +89,11 @@ class Prior(NamedModel):
     """
 
     _registry: ClassVar[str] = "clusterscale.priors:PRIORS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {
+        **{name: returns(Integral) for name in ("n_challenges", "n_groups", "n_rows")},
+        "set_up": _game_fault,
+        "studies": returns(tuple, what="two numbers"),
+    }
 
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = False
@@ -117,6 +146,55 @@ class Distinguisher(Protocol):
         """Return one score per group, shape (group,); higher = more likely inside."""
 
 
+def _distinguisher_fault(returned: Any, *_: Any, **__: Any) -> str:
+    if not hasattr(returned, "score") or not hasattr(returned, "threshold"):
+        return returns(has=("score", "threshold"), what="a Distinguisher")(returned)
+    threshold = returned.threshold
+    known = isinstance(threshold, Real) and np.isfinite(float(threshold))
+    return "" if known else f"has threshold {threshold!r}: it must be a finite number"
+
+
+def score_groups(attack: NamedModel, trained: Distinguisher, release: Release) -> Scores:
+    """Return the scores of groups by a distinguisher that ``attack`` has trained, (group,).
+
+    Raises
+    ------
+    PluginError
+        If it writes to the release, or does not return float64 of that shape without NaN.
+    """
+
+    def fault(returned: Any, *_: Any) -> str:
+        return array_fault(returned, np.float64, (len(release.values),), finite=False)
+
+    owner: object = attack if is_foreign(type(attack)) else trained
+    scores: Scores = call_foreign(owner, "score", trained.score, release, fault=fault)
+    return scores
+
+
+def study_release(
+    adversary: Adversary, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
+) -> Knowledge:
+    """Return what an adversary derives from a release of its own, see :meth:`Adversary.study`.
+
+    Raises
+    ------
+    PluginError
+        If it writes to the release, or returns something else than labelled groups.
+    """
+
+    def fault(returned: Any, *_: Any, **__: Any) -> str:
+        if wrong := returns(Knowledge)(returned) or returns(Examples)(returned.training):
+            return wrong
+        n_groups, n_labels = len(returned.training.release.values), len(returned.training.labels)
+        return "" if n_groups == n_labels else f"has {n_labels} labels for {n_groups} groups"
+
+    release.values.flags.writeable = False  # it is a copy, and a view of it would have a base
+    known: Knowledge = call_foreign(
+        adversary, "study", adversary.study, release, mechanism, rng=rng, fault=fault
+    )
+    return known
+
+
 class Attack(NamedModel):
     """Learns to distinguish releases with the target from those without.
 
@@ -125,6 +203,7 @@ class Attack(NamedModel):
     """
 
     _registry: ClassVar[str] = "clusterscale.attacks:ATTACKS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {"fit": _distinguisher_fault}
 
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = False

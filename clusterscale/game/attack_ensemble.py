@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
+from clusterscale.contracts.protocols import score_groups
 
 __all__ = [
     "AttackEnsemble",
@@ -94,13 +95,14 @@ class TrainOnce:
             started = perf_counter()
             if training is not None:
                 self._trained.append(attack.fit(training.knowledge, rng=training.rngs[i]))
-            scores = self._trained[i].score(release)
+            scores = score_groups(attack, self._trained[i], release)
             seconds = perf_counter() - started
             results.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
             if label_shuffled and training is not None and training.shuffled is not None:
                 # now, while both share cached features of the release
                 rng = training.shuffled_rngs[i]
-                shuffled.append(attack.fit(training.shuffled, rng=rng).score(release))
+                control = attack.fit(training.shuffled, rng=rng)
+                shuffled.append(score_groups(attack, control, release))
         scores, thresholds, times = (np.array(column) for column in zip(*results, strict=True))
         return ScoreTable(scores, thresholds, times, np.array(shuffled) if shuffled else None)
 

@@ -22,6 +22,7 @@ from clusterscale.contracts import (
     publish,
 )
 from clusterscale.contracts.game import Adversary
+from clusterscale.contracts.protocols import study_release
 from clusterscale.errors import InputError
 from clusterscale.game.attack_ensemble import (
     AttackEnsemble,
@@ -156,7 +157,7 @@ class AttackEvaluation:
 
         def make_input(release: Release, path: Path) -> TrainingInput:
             rng = self._stream("noise", "training", *path)
-            knowledge = adversary.study(release, self._bound, rng=rng)
+            knowledge = study_release(adversary, release, self._bound, rng=rng)
             rngs, label_shuffled = (
                 [self._stream(use, attack.id, *path) for attack in self._attacks]
                 for use in ("attack", "control")
@@ -275,7 +276,7 @@ def study(
     release = publish(counts, bound, group_size=game.group_size, rng=noise, sums=sums)
     row, number = _first_studied(game.adversary, seed, path)
     rng = stream(seed, "noise", *path, "training", *number)
-    return game.adversary.study(release.take(np.array([row])), bound, rng=rng)
+    return study_release(game.adversary, release.take(np.array([row])), bound, rng=rng)
 
 
 def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator
 
 from clusterscale.contracts import ConfigModel
+from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.ingest.decode import Ids, Numbers
 from clusterscale.ingest.sources import Piece
 
@@ -94,6 +95,10 @@ class Reader(ConfigModel):
     """A format of records: finds the pieces of a source and decodes them one by one."""
 
     _registry: ClassVar[str] = "clusterscale.ingest:READERS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {
+        "pieces": returns(list),
+        "read": returns(Records, has=("__next__",), what="records"),
+    }
     if TYPE_CHECKING:
         name: str  # a literal, with itself as its default: the key in the registry
 

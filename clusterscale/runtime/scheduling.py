@@ -215,11 +215,11 @@ def finish_reduction(packed: bytes, total: Any) -> Any:
 def _try(function: Any, item: Any) -> tuple[Any, BaseException | None, str]:
     try:
         return function(item), None, ""
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return None, _portable(error), format_exc()
 
 
-def _portable(error: Exception) -> Exception:
+def _portable(error: BaseException) -> BaseException:
     """Return ``error``, or a RuntimeError with its message if it cannot be pickled."""
     try:
         loads(dumps(error))

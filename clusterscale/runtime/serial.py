@@ -5,6 +5,7 @@ from functools import reduce
 from traceback import format_exc
 from typing import TypeVar
 
+from clusterscale.errors import SignalExit
 from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
 __all__ = ["SerialExecutor"]
@@ -67,5 +68,7 @@ class SerialExecutor:
 def _finish(item: T, work: Callable[[], R]) -> Finished[T, R]:
     try:
         return Finished(item, work())
-    except Exception as error:
+    except SignalExit:
+        raise
+    except (Exception, SystemExit) as error:
         return Finished(item, error=error, traceback=format_exc())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from clusterscale.contracts.foreign import call_foreign
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.storage import absolute
@@ -174,7 +175,7 @@ def run(
         The first error of a task, if the analysis does not keep errors in its results.
     """
     check_kinds(cube=(cube, TraceCube))
-    analysis.check(cube, memory)
+    call_foreign(analysis, "check", analysis.check, cube, memory)
     run_uri = absolute(str(output)).rstrip("/")
     digest = analysis.input_digest(cube, run_uri)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
@@ -187,6 +188,7 @@ def run(
             required, cube, run_uri, executor, memory=memory, force=force, on_progress=on_progress
         ).close()
     job = Study(cube, source, run_uri, uri, digest, memory, executor.n_workers)
-    for stage in analysis.stages(job):
+    for stage in call_foreign(analysis, "stages", analysis.stages, job):
         stage.run(executor, on_progress)
-    return analysis.open(run_uri)
+    results: xr.Dataset = call_foreign(analysis, "open", analysis.open, run_uri)
+    return results

@@ -37,7 +37,7 @@ class Package:
             return f"{self.name} is {found} there and {self.version} here: {remedy}"
         try:
             import_module(self.module)
-        except Exception as error:  # a third party's module may raise anything
+        except (Exception, SystemExit) as error:  # a third party's module may raise anything
             reason = f"module {self.module} cannot be imported there ({error})"
             return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
         return ""

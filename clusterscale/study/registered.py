@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from clusterscale.contracts import NamedModel
+from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.registry import Registry
 from clusterscale.study.analysis import Analysis
 
@@ -20,6 +22,7 @@ class AnalysisPlan(NamedModel):
     """
 
     _registry: ClassVar[str] = "clusterscale.study:ANALYSES"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {"analysis": returns(Analysis)}
 
     @abstractmethod
     def analysis(self) -> Analysis:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from clusterscale.errors import PluginError
 from clusterscale.study.execution import Executor, Finished, Reduction
 
 __all__ = ["Progress", "Stage", "Tell", "each", "prefixed"]
@@ -103,7 +104,7 @@ class Stage(Generic[T, R]):
         """
         n_done, n_failed, n_run, errors = self.n_done, 0, 0, list[BaseException]()
         tell(Progress(self.name, self.n_tasks, n_done))
-        for batch in map(_refuse_nothing, self._batches(executor)):
+        for batch in map(_settle, self._batches(executor)):
             well = [finished for finished in batch if finished.error is None]
             failed = [finished for finished in batch if finished.error is not None]
             self.keep(batch if self.keeps_errors else well)
@@ -126,14 +127,20 @@ class Stage(Generic[T, R]):
         return ([finished] for finished in executor.map_reductions(reductions))
 
 
-def _refuse_nothing(batch: Sequence[Finished[T, R]]) -> Sequence[Finished[T, R]]:
-    """Return a batch in which tasks without a value have failed."""
-    return [
-        replace(finished, error=RuntimeError("the task returned nothing"))
-        if finished.value is None and finished.error is None
-        else finished
-        for finished in batch
-    ]
+def _settle(batch: Sequence[Finished[T, R]]) -> list[Finished[T, R]]:
+    """Return a batch in which tasks have failed that return nothing or try to end the program."""
+    settled = []
+    for finished in batch:
+        error = finished.error
+        if finished.value is None and error is None:
+            error = RuntimeError("the task returned nothing")
+        elif isinstance(error, SystemExit):
+            error = PluginError(
+                f"a task tried to end the program (SystemExit: {error.code}): it must raise an "
+                "error instead"
+            )
+        settled.append(replace(finished, error=error))
+    return settled
 
 
 def each(keep: Callable[[T, R], None]) -> Callable[[Sequence[Finished[T, R]]], None]:

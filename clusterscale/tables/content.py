@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import ConfigModel, Values, hash_of
+from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 from clusterscale.tables.metadata import ReleaseMetadata
@@ -97,6 +98,7 @@ class TableFormat(ConfigModel):
     """A format of published tables: reads the table at an address, and writes one."""
 
     _registry: ClassVar[str] = "clusterscale.tables:TABLE_FORMATS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {"read": returns(RawRelease)}
     if TYPE_CHECKING:
         name: str  # a literal, with itself as its default: the key in the registry
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from clusterscale.contracts import Attack, Knowledge, Release, Values, publish
+from clusterscale.contracts import Attack, Knowledge, Release, Scores, Values, publish
+from clusterscale.contracts.foreign import read_only
+from clusterscale.contracts.protocols import score_groups
 from clusterscale.game import play
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run
@@ -66,10 +68,16 @@ def _play() -> tuple[Knowledge, Release]:
     return deepcopy((game.adversary.study(challenge, exact(), rng=stream(0, "noise")), challenge))
 
 
+def _score(attack: Attack, knowledge: Knowledge, challenge: Release) -> Scores:
+    """Return the scores of an attack after training; both releases are read-only."""
+    trained = attack.fit(read_only(knowledge), rng=stream(0, "attack"))
+    return score_groups(attack, trained, read_only(challenge))
+
+
 def gives_a_score_for_each_group(attack: Attack) -> None:
     """``score`` returns float64 of shape (group,), and never NaN."""
     knowledge, challenge = _play()
-    scores = attack.fit(knowledge, rng=stream(0, "attack")).score(challenge)
+    scores = _score(attack, knowledge, challenge)
     wanted = (len(challenge.values),)
     found = getattr(scores, "shape", type(scores).__name__)
     expect(found == wanted, f"scores have shape {found}, not {wanted}")
@@ -94,18 +102,16 @@ def repeats_with_its_generator(attack: Attack) -> None:
     All randomness comes from ``rng``.
     """
     knowledge, challenge = _play()
-    once, again = (
-        attack.fit(knowledge, rng=stream(0, "attack")).score(challenge) for _ in range(2)
-    )
+    once, again = (_score(attack, knowledge, challenge) for _ in range(2))
     expect(np.array_equal(once, again), "scores differ after training twice with the same rng")
 
 
 def leaves_its_input(attack: Attack) -> None:
-    """Training and scoring do not write to the releases."""
+    """Training and scoring do not write to the releases, which are read-only."""
     knowledge, challenge = _play()
     training = knowledge.training.release
     before = challenge.values.copy(), training.values.copy()
-    attack.fit(knowledge, rng=stream(0, "attack")).score(challenge)
+    _score(attack, knowledge, challenge)
     expect(np.array_equal(before[0], challenge.values), "score changes the release")
     expect(np.array_equal(before[1], training.values), "fit changes the training release")
 

@@ -14,6 +14,7 @@ from clusterscale.contracts import (
     Values,
     release_counts,
 )
+from clusterscale.contracts.foreign import read_only
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.mechanisms import user_level
@@ -61,7 +62,8 @@ def _release(mechanism: Mechanism, counts: Counts) -> Values:
     bound = mechanism.bind(bounds())
     bound.check(group_size=_SIZE, n_rois=_SHAPE[0], n_epochs=_SHAPE[1])
     sums = counts * np.float64(2.5)
-    return release_counts(bound, counts, sums, group_size=_SIZE, rng=stream(1, "noise"))
+    given, rng = (read_only(counts), read_only(sums)), stream(1, "noise")
+    return release_counts(bound, *given, group_size=_SIZE, rng=rng)
 
 
 def binds_once(mechanism: Mechanism) -> None:
@@ -96,7 +98,7 @@ def release_repeats_with_its_generator(mechanism: Mechanism) -> None:
 
 
 def release_leaves_counts(mechanism: Mechanism) -> None:
-    """Counts are neither changed nor returned: values are in an array of their own."""
+    """Counts, which are read-only, are not changed, and values are in an array of their own."""
     counts = _counts(*_SHAPE)
     before = counts.copy()
     values = _release(mechanism, counts)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from clusterscale.contracts import Examples, Game, GroupRequest, Knowledge, Prior, Release, publish
+from clusterscale.contracts.foreign import read_only
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import PoolError
 from clusterscale.seeds import stream
@@ -57,7 +58,7 @@ def _set_up(prior: Prior) -> Game:
         validate=True,
         rng=stream(2, "groups"),
     )
-    return prior.set_up(request)
+    return prior.set_up(read_only(request))
 
 
 def _study(game: Game) -> Knowledge:

@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 
 from clusterscale.contracts import Values
+from clusterscale.contracts.foreign import read_only
 from clusterscale.testing.checks import Check, expect, named, run
 from clusterscale.utility import Utility
 from clusterscale.utility.measure import MeasureKind
@@ -67,7 +68,7 @@ def is_a_number(measure: Utility) -> None:
 def repeats(measure: Utility) -> None:
     """The same arrays give the same value, and are not written to."""
     raw, released = _arrays()
-    once = measure.measure(raw, released)
+    once = measure.measure(read_only(raw), read_only(released))
     expect(once == measure.measure(*_arrays()), "two values for the same arrays differ")
     same = all(map(np.array_equal, (raw, released), _arrays()))
     expect(same, "measure changes its arguments")

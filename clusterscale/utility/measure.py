@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import NamedModel, Values
+from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.errors import InputError
 
 __all__ = ["FunctionUtility", "MeasureKind", "Utility", "busiest", "check_pair", "mean_known"]
@@ -28,6 +29,7 @@ class Utility(NamedModel):
     """
 
     _registry: ClassVar[str] = "clusterscale.utility:UTILITIES"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {"measure": returns(float)}
 
     ideal: ClassVar[float] = np.nan
     kind: ClassVar[MeasureKind] = ""

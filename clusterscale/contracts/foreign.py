@@ -1,0 +1,225 @@
+"""Calls of code of other packages: it cannot write to its arguments, and its values are checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import fields, is_dataclass
+from functools import cached_property, partial, wraps
+from types import FunctionType, GeneratorType
+from typing import Any
+
+import numpy as np
+
+from clusterscale.errors import ClusterscaleError, PluginError, SignalExit
+
+__all__ = ["Fault", "array_fault", "call_foreign", "guard", "is_foreign", "read_only", "returns"]
+
+Fault = Callable[..., str]
+"""Takes what a method returned and its arguments; returns what is wrong, ``""`` if nothing."""
+
+_READ_ONLY = re.compile("read-?only")
+
+
+def returns(*kinds: type[Any], has: tuple[str, ...] = (), what: str = "") -> Fault:
+    """Return a check that a value is of one of some types, or has all of some attributes.
+
+    ``what`` names it in messages, unless the names of the types do.
+    """
+    names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+    wanted = what or names
+
+    def fault(returned: Any, *args: Any, **options: Any) -> str:
+        if isinstance(returned, kinds) and not (isinstance(returned, bool) and bool not in kinds):
+            return ""
+        if has and all(hasattr(returned, name) for name in has):
+            return ""
+        return f"returned {_shorten(returned)}, but should return {wanted}"
+
+    return fault
+
+
+def array_fault(returned: Any, dtype: type[Any], shape: tuple[int, ...], *, finite: bool) -> str:
+    """Return what is wrong with an array, ``""`` if it has a type and a shape and no NaN.
+
+    ``finite``: whether it must not be infinite either.
+    """
+    should = f"but should return {np.dtype(dtype)} of shape {shape}"
+    if not isinstance(returned, np.ndarray):
+        return f"returned {_shorten(returned)}, {should}"
+    if returned.dtype != dtype or returned.shape != shape:
+        return f"returned {returned.dtype} of shape {returned.shape}, {should}"
+    bad = ~np.isfinite(returned) if finite else np.isnan(returned)
+    if bad.any():
+        kind = "NaN or infinite" if finite else "NaN"
+        return f"returned {int(bad.sum()):,} of {bad.size:,} values that are {kind}"
+    return ""
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:59]}…"
+    return f"{text} ({type(value).__name__})"
+
+
+def is_foreign(cls: type[Any]) -> bool:
+    """Return whether a class is defined outside of this package."""
+    return cls.__module__.partition(".")[0] not in ("clusterscale", "builtins")
+
+
+def read_only(value: Any) -> Any:
+    """Return ``value`` with read-only views of its arrays, without copying any.
+
+    Dataclasses of this package, tuples and lists that contain arrays are replaced by shallow
+    copies; anything else is returned as it is.
+    """
+    if isinstance(value, np.ndarray):
+        if value.flags.writeable:
+            value = value.view()
+            value.flags.writeable = False
+        return value
+    if type(value) in (tuple, list):
+        items = [read_only(item) for item in value]
+        same = all(item is before for item, before in zip(items, value, strict=True))
+        return value if same else type(value)(items)
+    if not is_dataclass(value) or isinstance(value, type) or is_foreign(type(value)):
+        return value
+    before = {field.name: getattr(value, field.name) for field in fields(value)}
+    after = {name: read_only(item) for name, item in before.items()}
+    changed = {name: item for name, item in after.items() if item is not before[name]}
+    value = copy(value) if changed else value
+    for name, item in changed.items():
+        object.__setattr__(value, name, item)
+    return value
+
+
+def call_foreign(
+    owner: object,
+    method: str,
+    function: Callable[..., Any],
+    *args: Any,
+    fault: Fault | None = None,
+    **options: Any,
+) -> Any:
+    """Call a method of an object; if another package defines its class, guard the call.
+
+    Parameters
+    ----------
+    owner, method
+        What errors name.
+    function
+        The bound method.
+    *args, **options
+        Its arguments; their arrays are made read-only.
+    fault
+        Checks what it returns.
+
+    Raises
+    ------
+    PluginError
+        If it writes to its arguments, ends the program, or returns something wrong.
+    """
+    cls = type(owner)
+    if not is_foreign(cls):
+        return function(*args, **options)
+    where = f"{cls.__module__}.{cls.__qualname__}.{method}"
+    args = tuple(read_only(value) for value in args)
+    options = {name: read_only(value) for name, value in options.items()}
+    try:
+        returned = function(*args, **options)
+        if isinstance(returned, GeneratorType):
+            return _iterate(where, returned, fault)
+        wrong = fault(returned, *args, **options) if fault else ""
+    except BaseException as error:
+        if (told := _explain(where, error)) is error:
+            raise
+        raise told from error
+    if wrong:
+        raise PluginError(f"{where} {wrong}")
+    return returned
+
+
+def _iterate(where: str, items: Iterator[Any], fault: Fault | None) -> Iterator[Any]:
+    """Yield the items of a generator of another package, each checked."""
+    while True:
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        except BaseException as error:
+            if (told := _explain(where, error)) is error:
+                raise
+            raise told from error
+        if fault and (wrong := fault(item)):
+            raise PluginError(f"{where} {wrong}")
+        yield item
+
+
+def _explain(where: str, error: BaseException) -> BaseException:
+    """Return the error to raise in place of one of another package, which may be the same."""
+    if isinstance(error, SystemExit | GeneratorExit) and not isinstance(error, SignalExit):
+        code = getattr(error, "code", None)
+        return PluginError(
+            f"{where} tries to end the program ({type(error).__name__}: {code}): it must raise an "
+            "error instead"
+        )
+    numeric = isinstance(error, ValueError | TypeError) or type(error).__module__[:6] == "numba."
+    if isinstance(error, ClusterscaleError) or not numeric or not _READ_ONLY.search(str(error)):
+        return error
+    return PluginError(
+        f"{where} writes to an array that it was given and that others use too "
+        f"({str(error).strip().splitlines()[0]}): copy before you change, as in "
+        "`counts = counts.copy()`"
+    )
+
+
+def guard(cls: type[Any], faults: Mapping[str, Fault | None]) -> None:
+    """Make the methods of a class of another package go through :func:`call_foreign`.
+
+    Parameters
+    ----------
+    cls
+        Its methods and properties with a name in ``faults``, also those it inherits from this
+        package, and those that override one of this package.
+    faults
+        What checks the value of each.
+    """
+    own = [base for base in cls.__mro__ if not is_foreign(base) and base is not object]
+    overridden = {name for name in vars(cls) if any(name in vars(base) for base in own)}
+    for name in sorted({*faults, *overridden}):
+        value = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if name.startswith("__"):
+            continue
+        if (guarded := _guarded(name, value, faults.get(name))) is not None:
+            setattr(cls, name, guarded)
+            if isinstance(guarded, cached_property):
+                guarded.__set_name__(cls, name)
+
+
+def _guarded(name: str, value: Any, fault: Fault | None) -> Any:
+    """Return a method or property in its guarded form; None if it is neither, or abstract."""
+    if getattr(value, "__isabstractmethod__", False):
+        return None
+    if isinstance(value, property) and value.fget is not None:
+        return property(_wrapper(name, value.fget, fault), doc=value.__doc__)
+    if isinstance(value, cached_property):
+        return cached_property(_wrapper(name, value.func, fault))
+    return _wrapper(name, value, fault) if isinstance(value, FunctionType) else None
+
+
+def _wrapper(name: str, function: Any, fault: Fault | None) -> Any:
+    if getattr(function, "_is_guarded", False):
+        return function
+
+    @wraps(function)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        check = fault and partial(_about, fault, self)
+        return call_foreign(self, name, partial(function, self), *args, fault=check, **options)
+
+    guarded._is_guarded = True  # type: ignore[attr-defined]
+    return guarded
+
+
+def _about(fault: Fault, owner: Any, returned: Any, *args: Any, **options: Any) -> str:
+    return fault(returned, owner, *args, **options)

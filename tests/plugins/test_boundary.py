@@ -1,0 +1,305 @@
+"""Classes of other packages cannot write to their arguments, and what they return is checked."""
+
+import pickle
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+from typing import Literal
+
+import numpy as np
+import pytest
+from acme_privacy.attack import Direction, MatchingCells
+from acme_privacy.measure import LargestError
+from acme_privacy.mechanism import UniformNoise
+
+import clusterscale as cs
+from clusterscale.audit import AuditPlan
+from clusterscale.consistency import Check, CheckResult, PublishedTable, check_table
+from clusterscale.contracts import GroupRequest, Guarantee, Support, release_counts
+from clusterscale.contracts.foreign import read_only
+from clusterscale.contracts.protocols import score_groups
+from clusterscale.errors import InputError, PackageError, PluginError, SignalExit
+from clusterscale.mechanisms import create
+from clusterscale.priors import PRIORS
+from clusterscale.registry import Registry
+from clusterscale.runtime import SerialExecutor
+from clusterscale.study import Progress, Stage
+from clusterscale.testing.population import coordinates, exact, games, traces
+
+KnownSubset = PRIORS["known_subset"]
+COUNTS = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+GAME = {"alpha": 0.5, "training": 20, "challenges": 20}
+
+
+def twin(base, **methods):
+    return type(base)("Twin", (base,), {"__doc__": "A twin.", "__module__": __name__} | methods)
+
+
+def returning(value):
+    return lambda self, *args, **options: value
+
+
+def release(mechanism, counts=COUNTS):
+    return mechanism.release(counts, group_size=9, rng=np.random.default_rng(1))
+
+
+def hide_small(self, counts, *, group_size, rng):
+    counts[counts < 6] = 0
+    return counts.astype(np.float64)
+
+
+Hides = twin(UniformNoise, release=hide_small)
+
+
+def request(**options):
+    rng = np.random.default_rng(1)
+    return GroupRequest(traces(), 4, group_size=6, frame=coordinates(), rng=rng, **options)
+
+
+def train(attack):
+    knowledge = games(1)[0].adversary.study(None, exact(), rng=np.random.default_rng(1))
+    return attack.fit(knowledge, rng=np.random.default_rng(1)), knowledge.training.release
+
+
+def empty(self, knowledge, *, rng):
+    knowledge.training.labels[:] = True
+
+
+def move(self, request):
+    request.traces.cells[0] += 1
+
+
+def add_noise(self, raw, released):
+    released += 1.0
+    return 0.0
+
+
+class Writes(Check):
+    """Changes the table that it checks."""
+
+    name: Literal["writes"] = "writes"
+    compares = False
+
+    def check(self, table, others, *, rng):
+        table.values[0, 0] = 3.0
+        return CheckResult.of_faults(self.name, 0, table.values.size, "nothing was found")
+
+
+def table():
+    return PublishedTable("t", COUNTS[0].astype(float), 99, create("exact"), 0, COUNTS[0])
+
+
+class Zeroes:
+    """Changes the release that it scores."""
+
+    threshold = 0.0
+
+    def score(self, release):
+        release.values[...] = 0
+        return release.values[:, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("named", "act"),
+    [
+        ("release", lambda: release(Hides())),
+        ("in_visits", lambda: twin(UniformNoise, in_visits=lambda s, v, c: v.fill(0))().in_visits(
+            COUNTS.astype(float), COUNTS)),
+        ("fit", lambda: train(twin(MatchingCells, fit=empty)())),
+        ("score", lambda: score_groups(MatchingCells(), Zeroes(), train(MatchingCells())[1])),
+        ("set_up", lambda: twin(KnownSubset, set_up=move)(**GAME).set_up(request())),
+        ("measure", lambda: twin(LargestError, measure=add_noise)().measure(
+            COUNTS[0].astype(float), COUNTS[0].astype(float))),
+        ("check", lambda: check_table(table(), [], [Writes()], seed=0)),
+    ],
+)  # fmt: skip
+def test_what_is_given_to_foreign_code_is_read_only(named, act):
+    with pytest.raises(PluginError, match=rf"{named} writes .*: copy before you change"):
+        act()
+
+
+def test_read_only_copies_no_array_and_leaves_the_argument():
+    given = request(past=[traces()])
+    seen = read_only(given)
+    assert type(seen) is type(given)
+    assert seen.rng is given.rng
+    for name in ("offsets", "cells"):
+        for one, other in ((seen.traces, given.traces), (seen.past[0], given.past[0])):
+            array = getattr(one, name)
+            assert np.shares_memory(array, getattr(other, name))
+            assert not array.flags.writeable
+            assert getattr(other, name).flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"release": returning(COUNTS)}, r"release returned int32 of shape .*float64 of shape"),
+        (
+            {"release": returning(COUNTS[0] * 1.0)},
+            r"release returned float64 of shape \(3, 4\), but should return",
+        ),
+        (
+            {"release": returning(COUNTS * np.nan)},
+            r"release returned 24 of 24 values that are NaN or infinite",
+        ),
+        ({"release": returning([1.0])}, r"release returned \[1.0\] \(list\), but should return"),
+        ({"noise": property(returning(2.0))}, r"noise returned 2.0 \(float\), but should .*Noise"),
+        ({"law": returning("laplace")}, r"law returned 'laplace' \(str\), but .* CellLaw or None"),
+        ({"support": returning((0, 1))}, r"support returned .*, but should return Support"),
+        ({"trace_steps": property(returning([]))}, r"trace_steps returned .* should return tuple"),
+        ({"bind": returning(None)}, r"bind returned None \(NoneType\), but should return a mech"),
+        ({"user_privacy_loss": returning(1.0)}, r"user_privacy_loss returned 1.0 .*PrivacyLoss"),
+    ],
+)
+def test_what_a_mechanism_returns_is_checked(methods, message):
+    mechanism, (name,) = twin(UniformNoise, **methods)(), methods
+    with pytest.raises(PluginError, match=rf"test_boundary\.Twin\.{message}"):
+        use(mechanism, name)
+
+
+def use(mechanism, name):
+    if name == "release":
+        release(mechanism)
+    elif callable(value := getattr(mechanism, name)):
+        value(*([Support(0.0, 1.0, 1.0), 9] if name == "support" else [9]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": "epsilon"}, "has unit 'epsilon': choose from event, user_day, user, roi_series"),
+        ({"neighbours": "both"}, "has neighbours 'both': choose from add_remove, replace"),
+        ({"epsilon": -1.0}, "has epsilon -1.0: it must be a number from 0 to inf"),
+        ({"epsilon": np.nan}, "has epsilon nan"),
+        ({"epsilon": "1"}, "has epsilon '1'"),
+        ({"epsilon": np.inf}, "has ε inf for the unit user: ε is infinite if there is no"),
+        ({"unit": "none"}, "has ε 1.0 for the unit none"),
+        ({"delta": 1.5}, "has delta 1.5: it must be a number from 0 to 1.0"),
+        ({"sensitivity": -2.0}, "has sensitivity -2.0: it must be 0 or more visits, or NaN"),
+        ({"reason": ""}, "has reason ''"),
+    ],
+)
+def test_a_guarantee_is_checked(changes, message):
+    stated = replace(Guarantee("user", 1.0, 0.0, "add_remove", "noise is added"), **changes)
+    mechanism = twin(UniformNoise, guarantee=property(returning(stated)))()
+    with pytest.raises(PluginError, match=rf"Twin\.guarantee {message}"):
+        _ = mechanism.guarantee
+
+
+def test_a_noise_scope_is_checked():
+    with pytest.raises(PluginError, match="has noise_scope 'all': choose from cell, series, rel"):
+        _ = twin(UniformNoise, noise_scope="all")().guarantee
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (
+            np.zeros(3),
+            r"score returned float64 of shape \(3,\), but should return float64 of shape \(60,\)",
+        ),
+        (np.full(60, np.nan), "score returned 60 of 60 values that are NaN"),
+        ([0.0] * 60, r"score returned \[.*\(list\), but should return float64"),
+    ],
+)
+def test_scores_are_checked(scores, message):
+    trained = SimpleNamespace(threshold=0.0, score=lambda release: scores)
+    with pytest.raises(PluginError, match=rf"MatchingCells\.{message}"):
+        score_groups(MatchingCells(), trained, train(MatchingCells())[1])
+
+
+@pytest.mark.parametrize("threshold", [np.nan, None, "0"])
+def test_a_threshold_is_checked(threshold):
+    attack = twin(MatchingCells, fit=lambda self, knowledge, *, rng: Direction(1.0, threshold))()
+    with pytest.raises(
+        PluginError, match=r"Twin\.fit has threshold .*: it must be a finite number"
+    ):
+        train(attack)
+
+
+def wrong_labels(self, request):
+    game = KnownSubset.set_up(self, request)
+    return replace(game, challenge=replace(game.challenge, labels=np.ones(20)))
+
+
+def test_the_game_of_a_prior_is_checked():
+    prior = twin(KnownSubset, set_up=wrong_labels)(**GAME)
+    with pytest.raises(PluginError, match=r"set_up has challenge groups whose labels are wrong"):
+        prior.set_up(request())
+
+
+def leave(self, *args, **options):
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    ("base", "act"),
+    [
+        ("release", lambda: release(twin(UniformNoise, release=leave)())),
+        ("guarantee", lambda: twin(UniformNoise, guarantee=property(leave))().guarantee),
+        ("fit", lambda: train(twin(MatchingCells, fit=leave)())),
+        ("measure", lambda: twin(LargestError, measure=leave)().measure(COUNTS, COUNTS)),
+    ],
+)
+def test_foreign_code_cannot_end_the_program(base, act):
+    with pytest.raises(PluginError, match=rf"{base} tries to end the program \(SystemExit: 0\)"):
+        act()
+
+
+def test_a_signal_ends_the_program_from_within_foreign_code():
+    def interrupted(self, *args, **options):
+        raise SignalExit(143)
+
+    with pytest.raises(SignalExit):
+        release(twin(UniformNoise, release=interrupted)())
+
+
+def test_a_task_that_tries_to_end_the_program_has_failed():
+    stage = Stage("measure", lambda task: leave(None), [1], lambda batch: None, 1)
+    seen: list[Progress] = []
+    with pytest.raises(PluginError, match=r"a task tried to end the program \(SystemExit: 0\)"):
+        stage.run(SerialExecutor(), seen.append)
+    assert seen[-1].n_failed == 1
+
+
+def test_an_import_that_ends_the_program_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("leaving", "leaving:Nothing", "clusterscale.mechanisms")
+    monkeypatch.setattr("clusterscale.registry.entry_points", lambda group: [point])
+    registry = Registry("mechanism", base=UniformNoise, plugins="group")
+    with pytest.raises(PackageError, match=r"leaving:Nothing .* cannot be loaded: SystemExit: 0"):
+        list(registry)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [hide_small, leave, returning(COUNTS)])
+def test_an_audit_of_a_release_that_fails_is_an_error_and_never_passes(
+    method, cube, plan_fields, tmp_path
+):
+    chosen = {"mechanisms": [create("exact"), twin(UniformNoise, release=method)()]}
+    with pytest.warns(RuntimeWarning, match="tasks of the audit failed"):
+        results = cs.audit(AuditPlan(**plan_fields | chosen), cube, tmp_path / "run")
+    assert (results.status == "failed").all()
+    assert all("test_boundary.Twin.release " in text for text in results.error.values.ravel())
+    with pytest.raises(InputError, match="no case has finished"):
+        cs.gate(tmp_path / "run", mechanism="uniform_noise")
+
+
+@pytest.mark.slow
+def test_an_audit_of_a_guarantee_of_no_kind_is_an_error(cube, plan_fields, tmp_path):
+    stated = property(returning(Guarantee("epsilon", 1.0, 0.0, "add_remove", "so")))
+    chosen = {"mechanisms": [create("exact"), twin(UniformNoise, guarantee=stated)()]}
+    plan = AuditPlan(**plan_fields | chosen)
+    with pytest.raises(PluginError, match=r"Twin\.guarantee has unit 'epsilon'"):
+        cs.audit(plan, cube, tmp_path / "run")
+
+
+def test_guarded_classes_survive_pickling():
+    mechanism = pickle.loads(pickle.dumps(UniformNoise(width=1.0)))
+    assert np.array_equal(release(mechanism), release(UniformNoise(width=1.0)))
+    assert (
+        release_counts(mechanism, COUNTS, None, group_size=9, rng=np.random.default_rng(1)).shape
+        == COUNTS.shape
+    )
