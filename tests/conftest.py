@@ -50,7 +50,8 @@ def write_cube(uri, dense, weights=None):
     calendar = Calendar.parse("2024-01-01T00:00", "1h", n_epochs, "UTC")
     grid = Grid.parse(f"50,0,51,1/1x{n_rois}")
     flat = dense.reshape(n_users, -1)
-    with new_cube(uri, grid.regions, calendar, provenance={"source": "test"}) as writer:
+    stated = {"provenance": {"source": "test"}, "public": ("places", "calendar")}
+    with new_cube(uri, grid.regions, calendar, **stated) as writer:
         writer.append([f"u{i:03d}" for i in range(n_users)], flat.sum(axis=1), np.nonzero(flat)[1])
         if weights is not None:
             writer.weigh(weights)

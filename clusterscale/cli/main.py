@@ -122,12 +122,16 @@ def pack(
     source: Annotated[str, argument("A dense Zarr cube: path or URL.")],
     cube: Annotated[str, argument("Where to write the cube.")],
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
+    public: Annotated[
+        list[str] | None,
+        typer.Option(help="places or calendar: this does not depend on any record; repeatable."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Turn a dense Zarr cube, trace(user, roi, epoch), into a cube of events."""
     from clusterscale.cube.dense import pack
 
-    show_cube(pack(source, cube, timezone=timezone, force=force))
+    show_cube(pack(source, cube, timezone=timezone, public=public or (), force=force))
 
 
 @app.command()

@@ -101,6 +101,10 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
         "guarantee": spends,
         "budget": budget,
     }
+    if about.get("elsewhere"):
+        what = "in one row" if plan.other_places == "one_row" else "dropped"
+        n_elsewhere = f"{about['elsewhere']:,} visits {what}"
+        rows["other places"] = f"{n_elsewhere}; this number depends on the data, keep it"
     if about["verdict"]:
         rows["gate"] = about["verdict"]
         reasons = json.loads(about["reasons"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import zarr
 from pydantic import BaseModel, Field, ValidationError
@@ -14,8 +14,9 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import DamagedError, FormatError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
-__all__ = ["FILES", "PSEUDONYMS", "ROW_NAME", "WEIGHT", "WEIGHTS", "canonical", "check_format"]
-__all__ += ["describe_origins", "describe_sizes", "digest"]
+__all__ = ["FILES", "PSEUDONYMS", "PUBLIC", "ROW_NAME", "WEIGHT", "WEIGHTS"]
+__all__ += ["canonical", "check_format", "describe_origins", "describe_sizes", "digest"]
+__all__ += ["public_parts"]
 
 PSEUDONYMS = "ids_are_pseudonyms"
 """Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
@@ -23,11 +24,17 @@ PSEUDONYMS = "ids_are_pseudonyms"
 FILES = "files"
 """Attribute with the digest of every file of the store, by its path in it."""
 
+PUBLIC = "public"
+"""Attribute with the parts of a cube that were stated, and not taken from its records."""
+
 WEIGHTS, WEIGHT = "weights", "user_weight"
 """Attribute with the mean and the ends of the users' weights, and the array of them, if any."""
 
 ROW_NAME = re.compile(r"row (0|[1-9][0-9]{0,17})", re.ASCII)
 """What names a user by row; a stored id of this form names nobody."""
+
+
+_LOCATORS = {"grid", "points", "h3", "geohash", "inspire"}
 
 
 class _Calendar(BaseModel, strict=True):
@@ -54,6 +61,7 @@ class _Attributes(BaseModel, strict=True):
     provenance: dict[str, Any]
     files: dict[str, str]
     weights: _Weights | None = None
+    public: list[Literal["places", "calendar"]] | None = None
 
 
 def digest(attributes: dict[str, Any]) -> str:
@@ -97,6 +105,21 @@ def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
     return attributes
 
 
+def public_parts(attributes: dict[str, Any]) -> frozenset[str]:
+    """Return the parts of a cube that were stated, and not taken from its records.
+
+    Cubes of earlier versions do not record them. Their provenance may tell: an ingest always states
+    the calendar, and places unless they are the names in the records.
+    """
+    about = attributes["provenance"]
+    if PUBLIC in attributes:
+        return frozenset(attributes[PUBLIC])
+    if "preset" in about:
+        return frozenset({"places", "calendar"})
+    places = about.get("regions", {}).get("kind") in _LOCATORS
+    return frozenset({"calendar"} if "reader" in about else ()) | ({"places"} if places else set())
+
+
 def describe_sizes(attributes: dict[str, Any]) -> dict[str, str]:
     """Return the numbers of users, ROIs, epochs and events, and the time span."""
     calendar = Calendar.from_attributes(attributes["calendar"])
@@ -105,9 +128,10 @@ def describe_sizes(attributes: dict[str, Any]) -> dict[str, str]:
         weighed = "  (weights {smallest:,.3g} to {largest:,.3g}, mean {mean:,.3g})".format(
             **weights
         )
+    places = "" if "places" in public_parts(attributes) else "  (taken from the records)"
     return {
         "users": f"{attributes['n_users']:,}{weighed}",
-        "ROIs": f"{attributes['n_rois']:,}",
+        "ROIs": f"{attributes['n_rois']:,}{places}",
         "epochs": f"{calendar.n_epochs:,}  ({calendar.describe()})",
         "events": f"{attributes['n_events']:,}",
     }

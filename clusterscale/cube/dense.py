@@ -20,7 +20,7 @@ epoch           datetime64 in UTC, evenly spaced        hours from 1970-01-01T00
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ def pack(
     uri: str | Path,
     *,
     timezone: str = "UTC",
+    public: Collection[str] = (),
     force: bool = False,
 ) -> TraceCube:
     """Write the dense cube ``source`` as an event cube at ``uri``.
@@ -73,6 +74,10 @@ def pack(
     timezone
         IANA name of the time zone of the cube. The times of ``source`` are UTC in any case, as
         datetime64 is.
+    public
+        What of ``source`` is public, and does not depend on any record: ``places``, ``calendar``,
+        or both. A release with a guarantee needs a public calendar, and places that are public or
+        listed.
     force
         Replace the store that is at ``uri``.
 
@@ -107,7 +112,9 @@ def pack(
     users = _names(dataset, "user", trace.sizes["user"])
     calendar = _calendar(dataset, trace.sizes["epoch"], timezone)
     regions = _regions(dataset, trace)
-    with new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer:
+    with new_cube(
+        uri, regions, calendar, provenance=provenance, public=public, force=force
+    ) as writer:
         for first, sizes, cells in _blocks(trace):
             writer.append(users[first : first + len(sizes)], sizes, cells)
         if (weights := _weights(dataset)) is not None:

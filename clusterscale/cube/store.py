@@ -37,6 +37,7 @@ from clusterscale.cube.attributes import (
     check_format,
     describe_origins,
     describe_sizes,
+    public_parts,
 )
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
@@ -141,6 +142,11 @@ class TraceCube:
     def calendar(self) -> Calendar:
         """The epochs."""
         return Calendar.from_attributes(self.attributes["calendar"])
+
+    @property
+    def public(self) -> frozenset[str]:
+        """What was stated, and not taken from the records: ``places``, ``calendar``, or both."""
+        return public_parts(self.attributes)
 
     @cached_property
     def regions(self) -> Regions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +16,15 @@ from clusterscale import storage
 from clusterscale.contracts import Ints, Weights, check_weights
 from clusterscale.cube import arrays
 from clusterscale.cube.arrays import CHUNK
-from clusterscale.cube.attributes import FILES, PSEUDONYMS, WEIGHT, WEIGHTS, canonical, digest
+from clusterscale.cube.attributes import (
+    FILES,
+    PSEUDONYMS,
+    PUBLIC,
+    WEIGHT,
+    WEIGHTS,
+    canonical,
+    digest,
+)
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
@@ -131,7 +139,13 @@ class CubeWriter:
         step = 2.0 ** (np.ceil(np.log2(max(weights.sum(), np.finfo(float).tiny))) - 52)
         self._weights = np.maximum(np.rint(weights / step), 1.0) * step
 
-    def seal(self, provenance: dict[str, Any], *, pseudonyms: bool = False) -> None:
+    def seal(
+        self,
+        provenance: dict[str, Any],
+        *,
+        pseudonyms: bool = False,
+        public: Collection[str] = (),
+    ) -> None:
         """Write the remaining data and then the attributes, required for opening."""
         for column in (self._events, self._offsets, self._users):
             column.flush()
@@ -158,6 +172,7 @@ class CubeWriter:
             "fingerprint": self._fingerprint.result(regions, self._calendar, weights),
             "provenance": provenance,
             PSEUDONYMS: pseudonyms,
+            PUBLIC: sorted(public),
             **({} if weights is None else {WEIGHTS: _summarise(weights)}),
             FILES: {key: store.digests[key] for key in sorted(store.digests) if key != "zarr.json"},
         }
@@ -178,6 +193,7 @@ def new_cube(
     *,
     provenance: dict[str, Any],
     pseudonyms: bool = False,
+    public: Collection[str] = (),
     force: bool = False,
 ) -> Iterator[CubeWriter]:
     """Write a cube that appears at ``uri`` complete or not at all.
@@ -192,6 +208,8 @@ def new_cube(
         JSON-serialisable; it is stored in the attributes, and may be filled in the block.
     pseudonyms
         Whether the user ids are keyed hashes or synthetic, so that results may show them.
+    public
+        What was stated, and does not depend on any record: ``places``, ``calendar``, or both.
     force
         Replace what is stored at ``uri``.
 
@@ -204,11 +222,15 @@ def new_cube(
     ------
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
+    InputError
+        If ``public`` has another part.
     """
+    if others := sorted({*public} - {"places", "calendar"}):
+        raise InputError(f"public: {others[0]} is neither places nor calendar")
     with staged(str(uri), force=force) as staging:
         writer = CubeWriter(staging, regions, calendar)
         yield writer
-        writer.seal(provenance, pseudonyms=pseudonyms)
+        writer.seal(provenance, pseudonyms=pseudonyms, public=public)
 
 
 class _GrowingArray:

@@ -179,6 +179,7 @@ def _write_cube(
         options.calendar,
         provenance=provenance,
         pseudonyms=options.pseudonymise is not None,
+        public=("calendar",) if options.locator is None else ("calendar", "places"),
         force=force,
     )
     with cube as writer, beside(uri) as scratch:

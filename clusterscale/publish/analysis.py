@@ -27,6 +27,7 @@ from clusterscale.publish.publication import (
     raise_refusal,
 )
 from clusterscale.publish.release import describe_entry
+from clusterscale.publish.rows import require_public, row_names, rows_are_public
 from clusterscale.publish.series import Series
 from clusterscale.publish.source import OperatingSystemSource, require_opendp
 from clusterscale.storage.manifest import from_sealed
@@ -92,9 +93,10 @@ class PublishAnalysis(Analysis):
                 f"publish.mechanism: {plan.mechanism.label} publishes sums of weights, which the "
                 "cube does not have: ingest it with a table of weights, or expand by a number"
             )
+        require_public(plan, cube)
         if plan.format == "csv":
             try:
-                refuse_formulas(cube.regions.names)
+                refuse_formulas(row_names(plan, cube))
             except InputError as error:
                 raise ConfigError(f"publish.format: csv: {error}") from None
         n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
@@ -102,18 +104,25 @@ class PublishAnalysis(Analysis):
             raise ConfigError(
                 f"publish.among: {plan.among:,} people, but {n_users:,} users are counted"
             )
-        shape = {"n_rois": cube.n_rois + plan.null_roi, "n_epochs": plan.period.epochs}
+        if plan.group_size is not None and abs(plan.group_size - n_users) > max(1, n_users / 10):
+            raise ConfigError(
+                f"publish.group_size: {plan.group_size:,} people, but {n_users:,} users are "
+                "counted: state their number, or a round one that is closer"
+            )
+        n_rois = len(row_names(plan, cube)) + plan.null_roi
+        shape = {"n_rois": n_rois, "n_epochs": plan.period.epochs}
         try:
             plan.mechanism.check(group_size=n_users, **shape)
         except ConfigError as error:
             raise ConfigError(f"publish.mechanism: {error}") from None
 
     def input_digest(self, cube: TraceCube, run_uri: str) -> str:
-        """Return a digest of the list of users, so that another list is another run."""
-        if self.publish.everyone:
-            return ""
-        rows = read_population(self.publish.population, cube)
-        return hash_of([len(rows), hash_of(rows.tolist())])
+        """Return a digest of the lists of users and places, so that others are another run."""
+        plan, digest = self.publish, ""
+        if not plan.everyone:
+            rows = read_population(plan.population, cube)
+            digest = hash_of([len(rows), hash_of(rows.tolist())])
+        return digest if plan.places is None else hash_of([digest, row_names(plan, cube)])
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return who is counted, the guarantee, the budget, and the predicted cost."""
@@ -122,7 +131,7 @@ class PublishAnalysis(Analysis):
         entry = describe_entry(plan, cube, series, "")
         series.check(entry)
         n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
-        n_cells = (cube.n_rois + plan.null_roi) * plan.period.epochs
+        n_cells = (len(row_names(plan, cube)) + plan.null_roi) * plan.period.epochs
         work = cube.n_events * _READ + n_cells * _NOISE
         n_blocks = -(-cube.n_users // block_size(cube))
         cost = StudyCost(
@@ -142,6 +151,7 @@ class PublishAnalysis(Analysis):
         return {
             "users": f"{n_users:,}",
             "values": f"{n_cells:,}",
+            "rows": "public" if rows_are_public(plan, cube) else "taken from the records",
             "published by": plan.mechanism.heading,
             "guarantee": spends,
             "budget": left,

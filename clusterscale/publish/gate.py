@@ -36,7 +36,7 @@ class Gate(ConfigModel):
 
 def evaluate(
     gate: Gate,
-    uri: str,
+    entry: ReleaseEntry,
     cube: TraceCube,
     output: str,
     executor: Executor,
@@ -50,8 +50,8 @@ def evaluate(
     ----------
     gate
         Audit and policy.
-    uri
-        Address of the release, which only this process needs to read.
+    entry
+        The release, whose address only this process needs to read.
     cube
         The traces.
     output
@@ -69,15 +69,21 @@ def evaluate(
         If it cannot be audited.
     """
     try:
-        return _evaluate(gate, uri, cube, output, executor, memory, tell)
+        return _evaluate(gate, entry, cube, output, executor, memory, tell)
     finally:
         storage.remove(output)  # it has values that may not be published, and traces
 
 
 def _evaluate(
-    gate: Gate, uri: str, cube: TraceCube, output: str, executor: Executor, memory: int, tell: Tell
+    gate: Gate,
+    entry: ReleaseEntry,
+    cube: TraceCube,
+    output: str,
+    executor: Executor,
+    memory: int,
+    tell: Tell,
 ) -> Verdict:
-    catalogue = Catalogue((ReleaseEntry(counts=uri),), cube.uri, f"{output}/catalogue.json")
+    catalogue = Catalogue((entry,), cube.uri, f"{output}/catalogue.json")
     work = Reaudit(gate.plan, catalogue, output)
     for problem in work.problems:
         raise problem.error

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.audit import Period
 from clusterscale.contracts import Address, ConfigModel, Count, Positive
-from clusterscale.publish.publishable import find_faults
+from clusterscale.mechanisms.coarsening import CoarsenSpace
+from clusterscale.publish.publishable import find_faults, steps_of
 from clusterscale.tables import DeclaredMechanism
+from clusterscale.tables.metadata import Size
 
 __all__ = ["ENDINGS", "EVERYONE", "Budget", "PublishPlan"]
 
@@ -63,8 +66,17 @@ class PublishPlan(ConfigModel):
         Who is counted: ``everyone``, or a Parquet or CSV file with a column ``user``, e.g.
         ``panel.csv``.
     among
-        Number of people among whom these are, for re-audits, e.g. ``20_000``; by default the users
-        of the cube, or twice as many if all of these are counted.
+        Number of people among whom these are, for re-audits, e.g. ``20_000``; without a guarantee
+        by default the users of the cube, or twice as many if all of these are counted.
+    group_size
+        Number of people who are counted, as it may be published, e.g. ``1_000``, exact to a tenth.
+        None: the exact number; with a guarantee it is not published, because it depends on data.
+    places
+        Parquet or CSV file with a column ``name``: the public list of all places, each of which is
+        a row, e.g. ``places.csv``. None: the places of the cube, which must be public for a
+        guarantee.
+    other_places
+        What happens to visits to places that are not listed: ``drop``, or ``one_row`` for all.
     null_roi
         Whether users without an event are counted in a last ROI.
     format
@@ -79,6 +91,9 @@ class PublishPlan(ConfigModel):
     budget: Budget | None = None
     population: Address = EVERYONE
     among: Count | None = None
+    group_size: Size | None = None
+    places: Address | None = None
+    other_places: Literal["drop", "one_row"] = "drop"
     null_roi: bool = False
     format: Literal["zarr", "netcdf", "parquet", "csv"] = "zarr"
     releases: Address
@@ -86,7 +101,7 @@ class PublishPlan(ConfigModel):
     @model_validator(mode="after")
     def _publishable(self) -> Self:
         faults = list(find_faults(self.mechanism, null_roi=self.null_roi))
-        faults += list(self._over_budget())
+        faults += [*self._over_budget(), *self._misplaced()]
         if faults:
             raise ValueError("\n".join(faults))
         return self
@@ -114,6 +129,17 @@ class PublishPlan(ConfigModel):
             ]
         return []
 
+    def _misplaced(self) -> Iterator[str]:
+        if self.places is None and self.other_places != "drop":
+            yield "other_places: is for a list of places, and `places` is missing"
+        if self.places and any(isinstance(step, CoarsenSpace) for step in steps_of(self.mechanism)):
+            yield (
+                "places: coarsen_space merges places before they are listed: write the cube with "
+                "public places, by clusterscale ingest --points FILE, instead of stating `places`"
+            )
+        if (self.among or self.group_size or 0) < (self.group_size or 0):
+            yield f"among: {self.among:,} people, but group_size is {self.group_size:,}"
+
     @property
     def span(self) -> tuple[int, int]:
         """First epoch and the one after the last."""
@@ -131,7 +157,9 @@ class PublishPlan(ConfigModel):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain values that may be shown to anyone."""
-        return self.model_dump(mode="json")
+        added = {"group_size", "places", "other_places"}  # without them, ids are as they were
+        unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
+        return self.model_dump(mode="json", exclude=unset)
 
     @property
     def digest(self) -> str:

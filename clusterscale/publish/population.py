@@ -12,7 +12,32 @@ from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.errors import FormatError, InputError
 
-__all__ = ["read_population"]
+__all__ = ["read_column", "read_population"]
+
+
+def read_column(uri: str, column: str) -> list[str]:
+    """Return a column of a Parquet or CSV file as text; other columns are not read.
+
+    Raises
+    ------
+    MissingError, StoreError
+        If there is no such file, or it cannot be read.
+    FormatError
+        If it is not such a table.
+    """
+    import pandas as pd
+
+    content = storage.read_file(uri)
+    try:
+        if content[:4] == b"PAR1":
+            table = pd.read_parquet(io.BytesIO(content))
+        else:  # as text: 007 is not 7
+            table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    except Exception as error:
+        raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
+    if column not in table.columns:  # the columns are not named: without a header they are a user
+        raise FormatError(f"{uri} must have a column {column}")
+    return list(map(str, table[column]))
 
 
 def read_population(uri: str, cube: TraceCube) -> Ints:
@@ -35,19 +60,7 @@ def read_population(uri: str, cube: TraceCube) -> Ints:
         If fewer than two users are listed, one is listed twice or is not in the cube. Messages
         name no users.
     """
-    import pandas as pd
-
-    content = storage.read_file(uri)
-    try:
-        if content[:4] == b"PAR1":
-            table = pd.read_parquet(io.BytesIO(content))
-        else:  # as text: 007 is not 7
-            table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    except Exception as error:
-        raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
-    if "user" not in table.columns:  # the columns are not named: without a header they are a user
-        raise FormatError(f"{uri} must have a column user")
-    rows = find_users(cube, table["user"].astype(str).tolist())
+    rows = find_users(cube, read_column(uri, "user"))
     if n_unknown := int((rows < 0).sum()):
         raise InputError(f"{uri}: {n_unknown:,} of {len(rows):,} users are not in the cube")
     if n_twice := len(rows) - len(np.unique(rows)):

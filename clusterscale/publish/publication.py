@@ -16,11 +16,13 @@ from clusterscale.publish.release import (
     describe_entry,
     draw,
     files_of,
+    gate_entry,
     make_release,
     staged_release,
 )
+from clusterscale.publish.rows import arrange
 from clusterscale.publish.series import Series
-from clusterscale.reaudit import Lease, LeaseHeldError, Verdict
+from clusterscale.reaudit import Lease, LeaseHeldError, ReleaseEntry, Verdict
 from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study import Progress, Stage, Study, Tell
 from clusterscale.study.execution import Executor
@@ -116,22 +118,23 @@ class Publication:
         series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
         series.begin()
         series.complete()
-        entry, verdict = series.find(self.run), None
+        entry, verdict, n_elsewhere = series.find(self.run), None, 0
         if entry is None:
             entry = describe_entry(plan, cube, series, self.run)
             series.check(entry)
             storage.remove(f"{job.uri}/{_GATE}")  # of other noise, which was not published
-            counted = self._counted()
+            counted, n_elsewhere = arrange(plan, cube, self._counted())
             release = make_release(plan, cube, counted, draw(plan, counted), entry)
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:
-                verdict = self._pass_gate(uri, executor, tell)
+                listed = gate_entry(plan, cube, counted, uri)
+                verdict = self._pass_gate(listed, executor, tell)
                 lease.check()
                 series.commit(files_of(uri), entry)
-        self._finish(series, entry.number, verdict)
+        self._finish(series, entry.number, verdict, n_elsewhere)
 
-    def _pass_gate(self, uri: str, executor: Executor, tell: Tell) -> Verdict | None:
+    def _pass_gate(self, listed: ReleaseEntry, executor: Executor, tell: Tell) -> Verdict | None:
         """Return the verdict of the gate, None without one.
 
         A refusal is final for this run: if it were asked until other noise passes, the noise that
@@ -142,7 +145,7 @@ class Publication:
         job, where = self.job, f"{self.job.uri}/{_REFUSED}"
         try:
             return evaluate(
-                self.gate, uri, job.cube, f"{job.uri}/{_GATE}", executor,
+                self.gate, listed, job.cube, f"{job.uri}/{_GATE}", executor,
                 memory=job.memory, tell=tell,
             )  # fmt: skip
         except RefusedError as error:
@@ -155,7 +158,9 @@ class Publication:
         for name in (COUNTS, MEMBERS):
             storage.remove(f"{self.job.uri}/{name}")
 
-    def _finish(self, series: Series, number: int, verdict: Verdict | None) -> None:
+    def _finish(
+        self, series: Series, number: int, verdict: Verdict | None, n_elsewhere: int
+    ) -> None:
         """Write the receipt, and remove the exact counts."""
         entry, budget = series.entries[number - 1], self.plan.budget
         uri = series.address(number)
@@ -172,6 +177,7 @@ class Publication:
             "verdict": verdict.verdict if verdict else "",
             "reasons": verdict.reasons if verdict else "[]",
             "bytes": storage.size(uri),
+            "elsewhere": n_elsewhere,
         }
         self._forget()
         storage.put(f"{self.job.uri}/{RECEIPT}", to_sealed(receipt))

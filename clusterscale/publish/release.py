@@ -29,11 +29,13 @@ from clusterscale.publish.publishable import (
     exceeds_sensitivity,
     steps_of,
 )
+from clusterscale.publish.rows import row_names, rows_are_public
 from clusterscale.publish.series import Series
 from clusterscale.publish.source import OperatingSystemSource, secret_numbers
+from clusterscale.reaudit import ReleaseEntry
 from clusterscale.tables import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 
-__all__ = ["describe_entry", "draw", "files_of", "make_release", "staged_release"]
+__all__ = ["describe_entry", "draw", "files_of", "gate_entry", "make_release", "staged_release"]
 
 
 def draw(plan: PublishPlan, counted: Counted) -> Values:
@@ -104,12 +106,13 @@ def make_release(
     mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
     rois, epochs = _cells(plan, cube, len(values))
     zone = ZoneInfo(cube.calendar.timezone)
-    n_counted = counted.n_users
-    among = plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
     fields: dict[str, Any] = {"observed": plan.period.observed} if plan.period.observed else {}
+    size, among = plan.group_size, plan.among
+    if entry.epsilon is None:  # only then numbers of people may follow from the data
+        size, among = size or counted.n_users, _among(plan, cube, size or counted.n_users)
+    fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
     metadata = ReleaseMetadata(
-        group_size=n_counted,
-        population=among,
+        rows="public" if rows_are_public(plan, cube) else "records",
         mechanism=mechanism,
         start=datetime.fromtimestamp(entry.start, zone).isoformat(),
         epochs=plan.period.epochs,
@@ -124,6 +127,18 @@ def make_release(
     return replace(release, metadata=ReleaseMetadata(**about, ledger=entry))
 
 
+def gate_entry(plan: PublishPlan, cube: TraceCube, counted: Counted, uri: str) -> ReleaseEntry:
+    """Return the release for a gate, with the true numbers of people, which it may not state."""
+    n_counted = counted.n_users
+    among = _among(plan, cube, n_counted)
+    return ReleaseEntry(counts=uri, group_size=n_counted, population=among)
+
+
+def _among(plan: PublishPlan, cube: TraceCube, n_counted: int) -> int:
+    """Return the number of people among whom those who are counted are."""
+    return plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
+
+
 def _cells(
     plan: PublishPlan, cube: TraceCube, n_rois: int
 ) -> tuple[tuple[str, ...], NDArray[np.datetime64]]:
@@ -135,7 +150,7 @@ def _cells(
     numbers = np.broadcast_to(np.arange(float(n_epochs)), (n_places, n_epochs))
     merged = expand(numbers, steps, empty.frames)[0]
     begins = np.unique(merged, return_index=True)[1]
-    names = cube.regions.names
+    names = row_names(plan, cube)
     if n_places != len(names):  # merged places have no names, and keep their order
         names = tuple(f"{i:0{len(str(n_places))}}" for i in range(n_places))
     names = (*names, NULL_ROI) if plan.null_roi else names

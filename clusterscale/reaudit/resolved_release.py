@@ -157,7 +157,8 @@ def resolve_release(
             raise ConfigError(
                 f"{where}: {key} is missing; set it in the catalogue or as an attribute"
             )
-    fields.pop("ledger", None)  # a record for readers, which decides nothing here
+    for key in ("ledger", "rows"):  # records for readers, which decide nothing here
+        fields.pop(key, None)
     first, start = fields.pop("first", None), fields.pop("start", None)
     if first is None:
         first = _find_first_epoch(start, raw, cube.calendar, where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, ValidationError, model_validator
@@ -40,7 +40,8 @@ class ReleaseMetadata(ConfigModel):
     ``epochs``: number of epochs of the cube, needed if the mechanism merges some. ``observed``:
     first epochs of past windows that adversaries have seen. ``null_roi``: whether users without an
     event are counted in a last ROI. ``series``: consecutive releases of one series are compared.
-    ``ledger``: what ``clusterscale publish`` has entered in the budget ledger of the series.
+    ``rows``: whether places and epochs are public, or those of the records, so that a single visit
+    may add one. ``ledger``: what ``clusterscale publish`` has entered in the budget ledger.
 
     Attributes
     ----------
@@ -62,6 +63,8 @@ class ReleaseMetadata(ConfigModel):
         Whether users without an event are counted in a last ROI, e.g. ``true``.
     series
         Name of the series of releases, e.g. ``stations``.
+    rows
+        What places and epochs follow from: ``public`` lists, or ``records``, e.g. ``public``.
     ledger
         Entry of the budget ledger, which ``clusterscale publish`` writes, e.g. ``{number: 1,
         period: week-01, start: 1267401600, stop: 1268006400, first_day: 733832, last_day: 733838,
@@ -77,6 +80,7 @@ class ReleaseMetadata(ConfigModel):
     observed: Annotated[tuple[First, ...], *OptionalUnique] = ()
     null_roi: bool | None = None
     series: str = ""
+    rows: Literal["public", "records"] | None = None
     ledger: LedgerEntry | None = None
 
     @model_validator(mode="after")

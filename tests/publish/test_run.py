@@ -35,7 +35,8 @@ def uri_of(folder, form="zarr", number=1):
 @pytest.mark.parametrize("form", FORMATS)
 def test_check_and_reaudit_read_it_without_a_word_added(form, cube, dense, tmp_path):
     steps = [LAPLACE, HIDING]
-    made = plan(tmp_path, mechanism={"name": "chain", "steps": steps}, format=form)
+    mechanism, people = {"name": "chain", "steps": steps}, {"group_size": 60, "among": 120}
+    made = plan(tmp_path, mechanism=mechanism, format=form, **people)
     publish(cube, made, tmp_path / "run")
     uri = uri_of(tmp_path, form)
     (found,) = check_tables([uri])

@@ -163,7 +163,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_release_is_read_by_nothing(name, cube, tmp_path):
     form, change_release = CHANGES[name]
-    publish(cube, plan(tmp_path, format=form), tmp_path / "run")
+    publish(cube, plan(tmp_path, format=form, group_size=60), tmp_path / "run")
     uri = str(tmp_path / f"releases/places/places-0001{FORMATS[form]}")
     catalogue = (ReleaseEntry(counts=uri),), cube.uri, str(tmp_path / "cache.json")
     (listed,) = Catalogue(*catalogue).scan()

@@ -265,7 +265,13 @@ def write_like(
     population = _POPULATIONS[preset](what)
     provenance: dict[str, Any] = {"source": "synthetic", "preset": preset, "seed": seed}
     with new_cube(
-        uri, population.regions, calendar, provenance=provenance, pseudonyms=True, force=force
+        uri,
+        population.regions,
+        calendar,
+        provenance=provenance,
+        pseudonyms=True,
+        public=("calendar", "places"),
+        force=force,
     ) as writer:
         for index, first in enumerate(range(0, n_users, population.block)):
             size = min(population.block, n_users - first)
