@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from clusterscale.advise.goal import UNITS, Finding, GuaranteeLimit, Limits, Verdict
 from clusterscale.advise.plan import Advice
 from clusterscale.certify import Certification, Visits, ceiling
+from clusterscale.certify.basis import without_sampling
 from clusterscale.certify.plan import Setting
 from clusterscale.certify.tasks import VisitsSummary, VisitsTask, count_visits
 from clusterscale.certify.visits import unpack, widest
@@ -124,17 +125,19 @@ def certify(task: CertifyTask) -> list[Certificate]:
     parts = (count_visits(VisitsTask(task.source, (task.setting,), *users)) for users in blocks)
     with threadpool_limits(limits=1):
         visited = reduce(VisitsSummary.plus, (VisitsSummary.of(part[0]) for part in parts))
-        chosen, most = _covering(visited, task)
+        chosen, most = _covering(visited, task, visited.limits(task.setting, cube))
         return [_certify(task, one, visited, chosen, most) for one in task.setting.mechanisms]
 
 
-def _covering(visited: VisitsSummary, task: CertifyTask) -> tuple[Visits, Visits]:
+def _covering(visited: VisitsSummary, task: CertifyTask, limits: Visits) -> tuple[Visits, Visits]:
     """Return visits that are nowhere fewer than those of all users but the share, and of all."""
     left = sorted(visited.added.elements())
     if not task.includes:  # users without an event change fewest counts
         left = left[sum(n for key, n in visited.replaced.items() if not unpack(key).cells) :]
     kept = left[: len(left) - int(task.share * len(left) + 1e-9)]
-    chosen, most = (widest([unpack(key) for key in dict.fromkeys(some)]) for some in (kept, left))
+    chosen, most = (
+        widest([unpack(key, limits) for key in dict.fromkeys(some)]) for some in (kept, left)
+    )
     return chosen, most
 
 
@@ -145,6 +148,8 @@ def _certify(
     released = mechanism.bind(bounds)
     stated, needed = released.guarantee, released.required_sensitivity(bounds)
     bound = mechanism.bind(visited.least_bounds)
+    if bounds.null_roi:
+        bound = without_sampling(bound)
 
     def highest(visits: Visits) -> float:
         return max(ceiling(bound, n_changed=visits, group_size=n).auc for n in task.group_sizes)

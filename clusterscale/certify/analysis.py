@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import storage
+from clusterscale.certify.basis import without_sampling
 from clusterscale.certify.lookup import CeilingJournal, LookupTask, VisitsJournal, look_up
 from clusterscale.certify.plan import Certification, Setting
 from clusterscale.certify.results import CertificateStore, open_certificates
@@ -108,7 +109,7 @@ class CertifyAnalysis(Analysis):
         )
         keep_visits, n_counted = each(visits.keep), len(visits.files)
         yield Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
-        work = _Ceilings(self.certification, settings, visits.total, f"{job.uri}/ceilings")
+        work = _Ceilings(self.certification, settings, visits.total, job)
         left, n_tasks = work.left(), len(work.tasks)
         keep = each(work.keep)
         yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
@@ -155,10 +156,10 @@ class _Ceilings:
         certification: Certification,
         settings: Sequence[Setting],
         visits: Sequence[VisitsSummary],
-        uri: str,
+        job: Study,
     ) -> None:
-        self._made, self._settings = certification, settings
-        self._journal = CeilingJournal(uri)
+        self._made, self._settings, self._cube = certification, settings, job.cube
+        self._journal = CeilingJournal(f"{job.uri}/ceilings")
         self._stated: dict[str, Ceilings] = {}
         self.files: dict[str, str] = {}
         for path in self._journal.paths():
@@ -171,10 +172,16 @@ class _Ceilings:
         ]
 
     def _of(self, index: int, setting: Setting, visited: VisitsSummary) -> Iterator[CeilingTask]:
-        substitutes = substitutes_of(visited.replaced)
+        keys = sorted(visited.added), sorted(visited.replaced)
+        limits = visited.limits(setting, self._cube)
+        substitutes = [
+            substitutes_of(visited.replaced, n, limits)
+            for n in self._made.n_candidates(self._cube.n_users)
+        ]
         for k, mechanism in enumerate(setting.mechanisms):
             bound = mechanism.bind(visited.least_bounds)
-            keys = sorted(visited.added), sorted(visited.replaced)
+            if self._made.null_roi:  # an event that is dropped can add an idle epoch
+                bound = without_sampling(bound)
             for part, first in enumerate(range(0, max(map(len, keys)), _KEYS)):
                 added, replaced = (tuple(way[first : first + _KEYS]) for way in keys)
                 yield CeilingTask(
@@ -183,7 +190,8 @@ class _Ceilings:
                     self._made.group_sizes,
                     added,
                     replaced,
-                    substitutes,
+                    limits,
+                    tuple(tuple(map(others.__getitem__, replaced)) for others in substitutes),
                     self._made.plan.false_positive_rates,
                 )
 

@@ -9,19 +9,27 @@ from typing import Protocol
 import numpy as np
 
 from clusterscale.certify.composition import Changes
-from clusterscale.certify.laws import loss_of_change, loss_of_noise, losses_of_counts
+from clusterscale.certify.laws import (
+    loss_of_change,
+    loss_of_noise,
+    losses_of_counts,
+    sample_loss,
+)
 from clusterscale.certify.loss import CellLoss, bounded_loss, mixed_loss
 from clusterscale.contracts import Bounds, Guarantee, Mechanism, NoiseScope
 from clusterscale.mechanisms.accounting import ApproximateLoss
+from clusterscale.mechanisms.base import Exact
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.law import FiniteDistribution, OutputDistribution
+from clusterscale.mechanisms.sampling import SampleTraces
 
-__all__ = ["Basis", "Substitutes", "Visits", "bases"]
+__all__ = ["Basis", "Substitutes", "Visits", "bases", "without_sampling"]
 
 _MOST_COUNTS = 1 << 17  # counts whose distributions are compared one by one
 _EXACT = "each changed count is published with independent noise of a known distribution"
 _POSTPROCESSED = "the noise on each changed count; what follows it can only lower the ceiling"
+_SAMPLED = "each changed count is counted with some probability only"
 _WORST = "each changed count is one of those that reveal most"
 
 
@@ -225,8 +233,10 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
 
 def _of_cells(mechanism: Mechanism, group_size: int) -> CountBasis | None:
     """Return the basis from the distribution of each published count; None if that is unknown."""
+    kept = _share_kept(mechanism)
     if _scope(mechanism) != "cell":
-        return None
+        sampled = sample_loss(None, kept)
+        return None if sampled is None else CountBasis(sampled, False, _SAMPLED)
     law, reason = mechanism.law(group_size), _POSTPROCESSED
     loss: CellLoss | None
     if (stated := mechanism.cell_change(group_size)) is not None:
@@ -238,10 +248,28 @@ def _of_cells(mechanism: Mechanism, group_size: int) -> CountBasis | None:
         noise = law.noise if isinstance(law, OutputDistribution) else mechanism.noise
         loss = None if noise is None else loss_of_noise(noise)
         tight = law is not None and not law.revised
-    if loss is None:
+    if (loss := sample_loss(loss, kept)) is None:
         return None
     tight = tight and mechanism.noise_scope == "cell"
     return CountBasis(loss, tight, _EXACT if tight else reason)
+
+
+def _share_kept(mechanism: Mechanism) -> float:
+    """Return the probability that the last trace steps of a mechanism keep a visit."""
+    kept = 1.0
+    for step in reversed(mechanism.trace_steps):
+        if not isinstance(step, SampleTraces):
+            break
+        kept *= 1 - step.remove
+    return kept
+
+
+def without_sampling(mechanism: Mechanism) -> Mechanism:
+    """Return the mechanism if all visits are kept: then an adversary does no worse."""
+    if isinstance(mechanism, Chain):
+        left = tuple(step for step in mechanism.steps if not isinstance(step, SampleTraces))
+        return Chain(steps=left) if left else Exact()
+    return Exact() if isinstance(mechanism, SampleTraces) else mechanism
 
 
 def _scope(mechanism: Mechanism) -> NoiseScope:

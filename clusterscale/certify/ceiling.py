@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.certify.basis import Substitutes, Visits, bases
+from clusterscale.certify.basis import Substitutes, Visits, bases, without_sampling
 from clusterscale.certify.composition import Changes, best_test
 from clusterscale.certify.visits import widest
 from clusterscale.contracts import Mechanism
@@ -116,9 +116,11 @@ def ceiling(
 ) -> Ceiling:
     """Return the best that any adversary can do to find out whether a person is in a release.
 
-    The adversary knows everything else. For independent noise, this is the test of the composed
-    privacy-loss distribution of all counts that the person changes by 1, which is exact; a function
-    of noisy values, and guarantees, give upper bounds, of which the lowest is taken.
+    The adversary knows everything else. The group size is held fixed, and is public: if another
+    size is published, that alone can show that somebody is inside. For independent noise, this is
+    the test of the composed privacy-loss distribution of all counts that the person changes by 1,
+    which is exact; a function of noisy values, and guarantees (by group privacy), give upper
+    bounds, of which the lowest is taken.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def ceiling(
     n_changed
         Number of counts that change by 1; or :class:`Visits`, for mechanisms whose noise is on
         the series of a ROI. If the person is replaced by another, the counts in which one of the
-        two is and the other is not.
+        two is and the other is not. Before trace steps that drop visits at random.
     group_size
         Members of a group.
     neighbours
@@ -186,7 +188,8 @@ def against(
     """Return the ceiling in the game: a person is inside, or somebody else drawn at random.
 
     The adversary knows the others, and who the other would be. A cell in which both were is counted
-    for both, so this is an upper bound.
+    for both, so this is an upper bound. Visits that trace steps drop at random are counted: in the
+    game they are drawn once, and the adversary knows which are kept.
 
     Parameters
     ----------
@@ -195,10 +198,13 @@ def against(
     visits
         What differs between the person's trace and that of somebody idle.
     substitutes
-        The same of the other, with its probability.
+        The same of the other, with its probability; empty if it is not known who that can be.
     group_size
         Members of a group.
     """
+    if not substitutes:
+        return _unbounded(mechanism)
+    mechanism = without_sampling(mechanism)
     every = widest([visits, *(one for one, _ in substitutes)])
     if not every.cells:
         return _of((), True, _NOTHING)

@@ -17,7 +17,7 @@ from clusterscale.contracts import NO_NOISE, CellChange, Noise
 from clusterscale.mechanisms.law import FiniteDistribution
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
 
-__all__ = ["loss_of_change", "loss_of_noise", "losses_of_counts"]
+__all__ = ["loss_of_change", "loss_of_noise", "losses_of_counts", "sample_loss"]
 
 _FAR = 1e-16  # probability of noise beyond which a loss is counted as infinite
 
@@ -60,19 +60,28 @@ def loss_of_change(change: CellChange) -> CellLoss | None:
         return PairLoss(((change.without, change.inside),))
     if change.noise is None:
         return None
-    if change.kept == 0:
+    return sample_loss(loss_of_noise(change.noise), change.kept)
+
+
+def sample_loss(loss: CellLoss | None, kept: float) -> CellLoss | None:
+    """Return the loss of a visit that is counted with probability ``kept``.
+
+    Parameters
+    ----------
+    loss
+        If it is counted; None: nothing bounds it, and then only that it may not be counted.
+    kept
+        From 0 to 1.
+    """
+    if kept == 1:
+        return loss
+    if kept == 0:
         return PairLoss((((1.0,), (1.0,)),))
-    whole = loss_of_noise(change.noise)
-    if change.kept == 1:
-        return whole
-    if whole is None:
-        if change.noise != NO_NOISE:
-            return None
-        return PairLoss((((1.0, 0.0), (1 - change.kept, change.kept)),))
-    if isinstance(whole, PairLoss):
-        mixed = tuple(_sample(pair, change.kept) for pair in whole.pairs)
-        return PairLoss(mixed)
-    return SampledLoss(whole, change.kept)
+    if loss is None:
+        return PairLoss((((1.0, 0.0), (1 - kept, kept)),))
+    if isinstance(loss, PairLoss):
+        return PairLoss(tuple(_sample(pair, kept) for pair in loss.pairs))
+    return SampledLoss(loss, kept)
 
 
 def _sample(pair: Pair, kept: float) -> Pair:

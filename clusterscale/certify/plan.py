@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 from pydantic import Field, Strict
 
 from clusterscale.certify.visits import needs_series
-from clusterscale.contracts import ConfigModel, Mechanism, NonEmptyUnique, TraceStep, hash_of
+from clusterscale.contracts import (
+    ConfigModel,
+    Mechanism,
+    NonEmptyUnique,
+    Prior,
+    TraceStep,
+    hash_of,
+)
 from clusterscale.cube.blocks import Span
 from clusterscale.mechanisms import group_by_trace_steps
 
@@ -17,6 +25,8 @@ __all__ = ["ALL_PERIODS", "Certification", "CertifyPlan", "Releases", "Setting"]
 
 ALL_PERIODS = "all periods"
 """Name of the releases of all periods together."""
+
+_MOST_REPEATED = 5  # distinct groups of a list, as a multiple of those drawn
 
 _Rate = Annotated[float, Strict(), Field(gt=0, lt=1)]
 
@@ -91,6 +101,14 @@ class Releases(Protocol):
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """How counts are published."""
 
+    @property
+    def priors(self) -> Sequence[Prior]:
+        """Priors of the adversaries, which draw the groups."""
+
+    @property
+    def groups(self) -> Sequence[Sequence[str]] | None:
+        """Lists of members from which groups are drawn; None: from all users."""
+
 
 @dataclass(frozen=True, slots=True)
 class Certification:
@@ -106,6 +124,10 @@ class Certification:
         Numbers of members, and the mechanisms.
     plan
         What is stated.
+    priors
+        Priors of the audit that is certified, which draw groups.
+    lists
+        Lengths of the lists of members from which groups are drawn; None: from all users.
     """
 
     seed: int
@@ -114,13 +136,40 @@ class Certification:
     group_sizes: tuple[int, ...]
     mechanisms: tuple[Mechanism, ...]
     plan: CertifyPlan
+    priors: tuple[Prior, ...] = ()
+    lists: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, audit: Releases, plan: CertifyPlan | None = None) -> Self:
         """Return the certificates of the releases of an audit; past windows are not released."""
         spans = tuple((period.name, period.spans[-1]) for period in audit.periods)
-        how = plan or CertifyPlan()
-        return cls(audit.seed, audit.null_roi, spans, audit.group_sizes, audit.mechanisms, how)
+        return cls(
+            audit.seed,
+            audit.null_roi,
+            spans,
+            audit.group_sizes,
+            audit.mechanisms,
+            plan or CertifyPlan(),
+            tuple(audit.priors),
+            None if audit.groups is None else tuple(map(len, audit.groups)),
+        )
+
+    def n_candidates(self, n_users: int) -> list[int]:
+        """Return from how many others the substitute of a user is drawn, by group size.
+
+        It is the smallest number for any prior and list; 0 if it is not known, because a list has
+        so few distinct groups that these are soon used up.
+        """
+        least = min((prior.n_candidates(n_users) for prior in self.priors), default=n_users - 1)
+        if self.lists is None:
+            return [least] * len(self.group_sizes)
+        many = _MOST_REPEATED * max((prior.n_groups for prior in self.priors), default=0)
+        found = []
+        for size in self.group_sizes:
+            lengths = [length for length in self.lists if length >= size]
+            few = any(comb(length - 1, size - 1) < many for length in lengths)
+            found.append(0 if few else min([least, *(length - 1 for length in lengths)]))
+        return found
 
     @property
     def releases(self) -> tuple[tuple[str, tuple[Span, ...]], ...]:
@@ -158,5 +207,7 @@ class Certification:
                 "group_sizes": self.group_sizes,
                 "mechanisms": [mechanism.id for mechanism in self.mechanisms],
                 "plan": self.plan.canonical,
+                "priors": [prior.id for prior in self.priors],
+                "lists": self.lists,
             }
         )

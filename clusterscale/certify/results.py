@@ -127,6 +127,7 @@ def _create(uri: str, certification: Certification, cube: TraceCube) -> None:
             "plan": json.dumps(certification.describe()),
             "plan_digest": certification.digest,
             "prior": certification.plan.prior,
+            "covers": "the number of people counted is held fixed and public",
             **describe_origin(cube, null_roi=certification.null_roi),
         },
     )

@@ -10,13 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.certify.basis import Substitutes
+from clusterscale.certify.basis import Substitutes, Visits
 from clusterscale.certify.ceiling import Ceiling, against, ceiling
 from clusterscale.certify.plan import Setting
-from clusterscale.certify.visits import needs_series, pack, unpack, visits_of
+from clusterscale.certify.visits import (
+    draws,
+    needs_series,
+    pack,
+    unpack,
+    visits_of,
+    visits_of_any_draw,
+)
 from clusterscale.contracts import Bounds, Ints, Mechanism
-from clusterscale.cube.blocks import Source, read_block
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Source, Window, read_block
 from clusterscale.cube.bounds import merge_bounds
+from clusterscale.mechanisms.capping import CapContributions
 
 __all__ = ["CeilingTask", "Ceilings", "SettingVisits", "VisitsSummary", "VisitsTask"]
 __all__ += ["compute_ceilings", "count_visits"]
@@ -54,12 +63,13 @@ class SettingVisits:
 
 def count_visits(task: VisitsTask) -> list[SettingVisits]:
     """Count the visits of the users of a block, for each setting."""
-    settings = task.settings
+    settings, users = task.settings, (task.start, task.stop)
     windows = list(dict.fromkeys((span, one.steps) for one in settings for span in one.spans))
-    blocks = dict(
-        zip(windows, read_block(task.source, windows, task.start, task.stop), strict=True)
-    )
-    visits = {window: visits_of(block.traces) for window, block in blocks.items()}
+    blocks = dict(zip(windows, read_block(task.source, windows, *users), strict=True))
+    visits = {
+        window: _of_any_draw(task, window) if draws(window[1]) else visits_of(block.traces)
+        for window, block in blocks.items()
+    }
     found = []
     for setting in settings:
         own = [(span, setting.steps) for span in setting.spans]
@@ -70,6 +80,15 @@ def count_visits(task: VisitsTask) -> list[SettingVisits]:
         bounds = tuple(blocks[window].bounds for window in own)
         found.append(SettingVisits(np.stack(ways), bounds))
     return found
+
+
+def _of_any_draw(task: VisitsTask, window: Window) -> tuple[Ints, Ints]:
+    span, steps = window
+    source = replace(task.source, null_roi=False)
+    (block,) = read_block(source, [(span, ())], task.start, task.stop)
+    traces = replace(block.traces, first=0, population=None, weights=None)
+    null_roi = task.source.null_roi
+    return visits_of_any_draw(traces, block.frames[0], steps, null_roi=null_roi)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +109,15 @@ class VisitsSummary:
         """Return the summary of these and other users."""
         bounds = tuple(map(merge_bounds, self.bounds, other.bounds))
         return VisitsSummary(self.added + other.added, self.replaced + other.replaced, bounds)
+
+    def limits(self, setting: Setting, cube: TraceCube) -> Visits:
+        """Return what visits of users in a setting have in common."""
+        days = cube.calendar.days()
+        n_days = sum(len(np.unique(days[first:stop])) for first, stop in setting.spans)
+        is_capped = any(isinstance(step, CapContributions) for step in setting.steps)
+        known = is_capped or not draws(setting.steps)  # else it is that of one draw
+        day = max(one.user_day for one in self.bounds) if known else None
+        return Visits(0, days=n_days, day=day, releases=len(setting.spans))
 
     @property
     def least_bounds(self) -> Bounds:
@@ -117,7 +145,8 @@ def _together(visits: Sequence[Ints]) -> Ints:
 class CeilingTask:
     """Ceilings of a bound mechanism for some visits and all group sizes.
 
-    ``name``: of the file of the results; ``added`` and ``replaced``: keys of visits.
+    ``name``: of the file of the results; ``added`` and ``replaced``: keys of visits; ``limits``:
+    what is not in keys; ``substitutes``: of each replaced key, by group size.
     """
 
     name: str
@@ -125,7 +154,8 @@ class CeilingTask:
     group_sizes: tuple[int, ...]
     added: tuple[int, ...]
     replaced: tuple[int, ...]
-    substitutes: Substitutes
+    limits: Visits
+    substitutes: tuple[tuple[Substitutes, ...], ...]
     rates: tuple[float, ...]
 
 
@@ -151,11 +181,14 @@ def compute_ceilings(task: CeilingTask) -> Ceilings:
     last: dict[int, Ceiling] = {}
 
     def add(key: int, size: int) -> Ceiling:
-        last[size] = ceiling(task.mechanism, n_changed=unpack(key), group_size=size)
+        visits = unpack(key, task.limits)
+        last[size] = ceiling(task.mechanism, n_changed=visits, group_size=size)
         return last[size]
 
     def replace_by(key: int, size: int) -> Ceiling:
-        return against(task.mechanism, unpack(key), task.substitutes, group_size=size)
+        visits = unpack(key, task.limits)
+        others = task.substitutes[task.group_sizes.index(size)][task.replaced.index(key)]
+        return against(task.mechanism, visits, others, group_size=size)
 
     with threadpool_limits(limits=1):
         added = _tabulate(task, task.added, add)

@@ -59,10 +59,10 @@ def show_screen(screened: xr.Dataset) -> None:
 def show_certificates(certificates: xr.Dataset) -> None:
     """Print the ceilings of users in aggregate, one table per period and group size."""
     from clusterscale.report.certificates import (
+        COVERS,
         NEIGHBOURS,
         read_ceilings,
         show_ceiling,
-        state_posterior,
     )
 
     certificates = with_labels(certificates)
@@ -74,20 +74,22 @@ def show_certificates(certificates: xr.Dataset) -> None:
         table.add_column("mechanism", no_wrap=True)
         table.add_column("user is", no_wrap=True)
         rate = f"TPR {case.rate:g}"
-        add_numbers(table, "median", "95 %", "worst", "accuracy", rate)
+        add_numbers(table, "median", "95 %", "worst", "accuracy", rate, "if found")
         for line in case.lines:
             numbers = (line.median, line.high, line.worst, line.accuracy, line.tpr)
             mark = "" if line.tight else "≤ "
-            cells = (f"{mark}{show_ceiling(number)}" for number in numbers)
+            cells = [f"{mark}{show_ceiling(number)}" for number in numbers]
+            cells.append(f"{mark}{line.posterior(case.prior, case.rate):.2f}")
             table.add_row(key.short(line.mechanism), NEIGHBOURS[line.neighbours], *cells)
         out.print(table)
         out.print(
             f"[dim]highest AUC of any adversary, who knows all but whether the user is inside: "
             f"over users; accuracy, and true positive rate at a false positive rate of "
-            f"{case.rate:g}, of the worst user; ≤: perhaps less[/]",
+            f"{case.rate:g}, of the worst user; if found: the probability that the worst user is "
+            f"inside, if found at that rate, where one in {1 / case.prior:,.0f} is inside; ≤: "
+            f"perhaps less. {COVERS}[/]",
             highlight=False,
         )
-        out.print(state_posterior(case), markup=False, highlight=False)
     key.show(out)
 
 

@@ -125,6 +125,14 @@ class Prior(NamedModel):
         """
         return 0, 0
 
+    def n_candidates(self, n_users: int) -> int:
+        """Return from how many other users the one in the place of a target is drawn, at least.
+
+        All of them are equally likely. Unless overridden, nothing is known, so it is 1: the one who
+        changes most.
+        """
+        return 1
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn.
 

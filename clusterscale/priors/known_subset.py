@@ -100,6 +100,10 @@ class KnownSubset(Prior):
         """Return round(alpha · users), at least 1, including the target."""
         return max(1, round(self.alpha * n_users))
 
+    def n_candidates(self, n_users: int) -> int:
+        """Return the number of users whose traces are not known."""
+        return n_users - self.n_known(n_users)
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
         n_known = self.n_known(n_users)

@@ -52,6 +52,10 @@ class _PastGroups(Prior):
         n_control = self.n_challenges // (1 if self._same else 2)
         return self._n_training * n_past + self.n_challenges + n_control * control
 
+    def n_candidates(self, n_users: int) -> int:
+        """Return the number of all other users."""
+        return n_users - 1
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
         check_pool(n_users, size=group_size, n_groups=self.beta, name=self.name)

@@ -54,6 +54,10 @@ class Perfect(Prior):
         """Return the number of groups, which are training groups and challenges, plus controls."""
         return self.groups * (1 + control)
 
+    def n_candidates(self, n_users: int) -> int:
+        """Return the number of all other users."""
+        return n_users - 1
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
         check_pool(n_users, size=group_size, n_groups=self.groups, name=self.name)

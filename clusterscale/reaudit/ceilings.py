@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import nan
+from typing import Literal
 
 import numpy as np
 
 from clusterscale.certify.comparison import ERROR_RATE
 from clusterscale.contracts import Level, Reason
+from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.policy import Policy
 from clusterscale.reaudit.policy_evaluation import apply_limit
@@ -18,8 +21,12 @@ from clusterscale.report.run import Run
 
 __all__ = ["evaluate_ceilings"]
 
+_HELD = "if the number of people counted is fixed"
 
-def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reason]:
+
+def evaluate_ceilings(
+    policy: Policy, run: Run, mechanism: str, part: KnownPart | None = None
+) -> Iterator[Reason]:
     """Yield the reasons that follow from the certificates of a run.
 
     Parameters
@@ -30,6 +37,8 @@ def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reas
         Audit, screen and certificates of one cube.
     mechanism
         Label of the mechanism.
+    part
+        What is known of the people, if some are simulated: certificates about these never pass.
 
     Yields
     ------
@@ -44,10 +53,13 @@ def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reas
         yield Reason("ceiling", "unknown", nan, nan, text)
     else:
         one = max(cases, key=lambda case: (case.is_violated, case.low))
-        level: Level = "fail" if one.is_violated else "pass"
+        simulated = part is not None and not part.n_known
+        level: Level | Literal["unknown"] = "unknown" if simulated else "pass"
+        level = "fail" if one.is_violated else level
+        person = "simulated person" if simulated else "person"
         text = (
-            f"attacks reach an AUC of at least {one.low:.3f} against one person (an error of at "
-            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)}"
+            f"attacks reach an AUC of at least {one.low:.3f} against one {person} (an error of at "
+            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)}, {_HELD}"
         )
         if one.is_violated:
             text = (
@@ -56,19 +68,26 @@ def evaluate_ceilings(policy: Policy, run: Run, mechanism: str) -> Iterator[Reas
             )
         yield Reason("ceiling", level, one.low, one.certified, text)
     if policy.certified_auc is not None:
-        worst = _worst(run, mechanism)
+        worst = _worst(run, mechanism, part)
         text = (
-            f"no adversary tells with an AUC above {show_ceiling(worst)} whether a user was added"
+            f"no adversary tells with an AUC above {show_ceiling(worst)} whether a user was added, "
+            f"{_HELD}"
         )
         estimate = IntervalEstimate.exact(worst)
-        yield apply_limit(
+        reason = apply_limit(
             "certified_auc", policy.certified_auc, estimate, text, ideal=0.5, one_sided=True
         )
+        if part is not None and reason.level == "pass":
+            text = f"{reason.text}; but it is not known how many counts other people change: {part}"
+            reason = replace(reason, level=policy.exposure.inconclusive, text=text)
+        yield reason
 
 
-def _worst(run: Run, mechanism: str) -> float:
-    """Return the largest ceiling of adding a user; NaN if there are no certificates."""
+def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
+    """Return the largest ceiling of adding a known user; NaN if there are no certificates."""
     if run.certify is None or mechanism not in run.certify["mechanism"].values:
         return nan
-    ceilings = run.certify["auc"].sel(neighbours="add_remove", mechanism=mechanism).values
+    known = slice(None) if part is None or not part.n_known else slice(part.n_known)
+    own = run.certify["auc"].isel(user=known)
+    ceilings = own.sel(neighbours="add_remove", mechanism=mechanism).values
     return float(ceilings.max()) if np.isfinite(ceilings).all() else nan

@@ -209,7 +209,7 @@ class Reaudit:
         reasons = [
             *evaluate_policy(policy, metrics, record.published, record.part),
             *evaluate_scope(policy, results, label, release.sizes),
-            *evaluate_ceilings(policy, run, label),
+            *evaluate_ceilings(policy, run, label, record.part),
             *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
             *evaluate_change(policy, change.drift),
         ]

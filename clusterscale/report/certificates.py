@@ -21,8 +21,14 @@ from clusterscale.report.section import (
     plural,
 )
 
-__all__ = ["NEIGHBOURS", "CeilingCase", "CeilingLine", "read_ceilings", "render_sections"]
+__all__ = ["COVERS", "NEIGHBOURS", "CeilingCase", "CeilingLine", "read_ceilings", "render_sections"]
 __all__ += ["show_ceiling", "state_posterior"]
+
+COVERS = (
+    "The number of people counted is held fixed and taken as public: what its change reveals is "
+    "not covered."
+)
+"""What ceilings do not cover."""
 
 NEIGHBOURS: Mapping[str, str] = {"add_remove": "added", "replace": "replaced"}
 """How two releases differ, in words."""
@@ -45,6 +51,14 @@ class CeilingLine:
     tpr: float
     tight: bool
     reason: str
+
+    def posterior(self, prior: float, rate: float) -> float:
+        """Return the largest probability that somebody found at a false positive rate is inside.
+
+        1 if nothing bounds the mechanism: then nobody need be found by mistake.
+        """
+        found = self.tpr * prior
+        return 1.0 if self.tpr >= 1 else found / (found + rate * (1 - prior))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +115,15 @@ def show_ceiling(value: float) -> str:
     return "> .999" if 0.9995 <= value < 1 else number(value)
 
 
-def state_posterior(case: CeilingCase) -> str:
-    """Return what the largest true positive rate means for somebody who is rarely inside."""
-    worst = max((line.tpr for line in case.lines if line.neighbours == "add_remove"), default=0.0)
-    found = worst * case.prior
-    share = found / (found + case.rate * (1 - case.prior))
+def state_posterior(line: CeilingLine, case: CeilingCase) -> str:
+    """Return what the true positive rate of a mechanism means for somebody who is rarely inside."""
+    share = line.posterior(case.prior, case.rate)
+    rarely = f"If one in {1 / case.prior:,.0f} is inside, the worst user,"
+    if share == 1:
+        return f"{rarely} if found, is surely inside: nothing bounds it."
     return (
-        f"If one in {1 / case.prior:,.0f} is inside, whoever is found at that rate is inside with "
-        f"a probability of at most {share:.2f}, under the mechanism that reveals most."
+        f"{rarely} if found at a false positive rate of {case.rate:g}, is inside with a "
+        f"probability of at most {share:.2f}."
     )
 
 
@@ -120,6 +135,7 @@ _COLUMNS = (
     Column("Worst", hint="Of the user who changes most counts"),
     Column("Accuracy", hint="Of the worst user, if inside and outside are equally likely"),
     Column("TPR", hint="Of the worst user, at the false positive rate of the caption"),
+    Column("Inside if found", hint="Probability for the worst user, if found at that rate"),
     Column("Reached", number=False, hint="Whether an adversary who knows all else does so well"),
     Column("Reason", number=False, wide=True),
 )
@@ -134,7 +150,7 @@ def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[Section]]:
         "Ceilings of any adversary",
         "An attack that fails proves nothing; a ceiling bounds all attacks. The adversary knows "
         "everything except whether the user is inside: the traces of all others, and where the "
-        "user would be. Statistics are over users who change a count.",
+        f"user would be. {COVERS} Statistics are over users who change a count.",
         folded(folds),
     )
     case = next((case for case in cases if case.lines), None)
@@ -142,7 +158,8 @@ def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[Section]]:
         "certify.html.j2",
         case=case,
         ends=_ends(case) if case else [],
-        posterior=state_posterior(case) if case else "",
+        posterior=state_posterior,
+        covers=COVERS,
         ceiling=show_ceiling,
     )
     return findings, [section]
@@ -167,6 +184,7 @@ def _table(case: CeilingCase) -> Markup:
             breakable(line.mechanism),
             NEIGHBOURS[line.neighbours],
             *map(show_ceiling, (line.median, line.high, line.worst, line.accuracy, line.tpr)),
+            f"{line.posterior(case.prior, case.rate):.2f}",
             "yes" if line.tight else "at most",
             line.reason,
         ]
@@ -174,6 +192,6 @@ def _table(case: CeilingCase) -> Markup:
     ]
     caption = (
         f"Highest AUC of any adversary on {plural(case.n_users, 'user')}; TPR at a false positive "
-        f"rate of {case.rate:g}"
+        f"rate of {case.rate:g}; one in {1 / case.prior:,.0f} is inside before the release is seen"
     )
     return Table(caption, _COLUMNS, [("", rows)]).html

@@ -1,6 +1,8 @@
 """Certificates of all users: against the ceiling of each user's own visits, and the spine."""
 
 import json
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,11 +12,23 @@ import clusterscale as cs
 from clusterscale import certify, open_certificates, study
 from clusterscale.audit import AuditPlan
 from clusterscale.certify import CERTIFICATES, Certification, CertifyAnalysis, CertifyPlan, Visits
-from clusterscale.certify.visits import pack, substitutes_of, unpack, visits_of, widest
+from clusterscale.certify.visits import (
+    pack,
+    substitutes_of,
+    unpack,
+    visits_of,
+    visits_of_any_draw,
+    widest,
+)
 from clusterscale.contracts import Traces
 from clusterscale.cube import blocks
 from clusterscale.cube.blocks import Source, read_block
+from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import ConfigError, DamagedError, InputError
+from clusterscale.mechanisms import create
+from clusterscale.mechanisms.capping import CapContributions
+from clusterscale.mechanisms.coarsening import CoarsenTime
+from clusterscale.mechanisms.sampling import SampleTraces
 from clusterscale.report.certificates import read_ceilings, show_ceiling, state_posterior
 from clusterscale.runtime import SerialExecutor
 
@@ -89,11 +103,12 @@ def test_each_user_has_the_ceiling_of_the_own_visits(
 
 
 def test_replacement_is_the_mean_over_everybody(plan_fields, cube, dense, tmp_path):
-    """The substitute is drawn from all; visits are rounded up to at most 32 numbers."""
-    plan = made(plan_fields, null_roi=False, mechanisms=[LAPLACE])
+    """The substitute is drawn from all others; visits are rounded up to at most 32 numbers."""
+    everyone = [{"name": "perfect", "groups": 8}]
+    plan = made(plan_fields, null_roi=False, mechanisms=[LAPLACE], priors=everyone)
     found = run(plan, cube, tmp_path).load()
     n = dense.sum(axis=(1, 2))
-    exactly = tuple((Visits(int(k)), 1 / 60) for k in n)
+    exactly = tuple((Visits(int(k)), 1 / 59) for k in np.delete(n, 3))
     best = certify.against(plan.mechanisms[0], Visits(int(n[3])), exactly, group_size=6)
     here = found.auc.isel(user=3, period=0, mechanism=0).sel(group_size=6, neighbours="replace")
     assert best.auc - 1e-9 <= here.item() <= best.auc + 0.01
@@ -182,7 +197,14 @@ def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
     assert [line.neighbours for line in lines] == ["add_remove", "replace"]
     assert lines[0].median <= lines[0].high <= lines[0].worst
     assert (lines[0].tight, lines[1].tight) == (True, False)
-    assert "one in 100 is inside" in state_posterior(cases[0])
+    case, (added, _) = cases[0], cases[0].lines
+    assert "one in 100 is inside" in state_posterior(added, case)
+    assert added.posterior(0.01, 0.001) == pytest.approx(
+        0.01 * added.tpr / (0.01 * added.tpr + 0.99e-3)
+    )
+    raw = replace(added, tpr=1.0)
+    assert raw.posterior(0.01, 0.001) == 1
+    assert "surely inside: nothing bounds it" in state_posterior(raw, case)
     assert (show_ceiling(0.9999), show_ceiling(1.0), show_ceiling(0.5)) == (
         "> .999",
         "1.000",
@@ -224,9 +246,102 @@ def test_keys_of_visits():
 def test_substitutes_are_rounded_up_to_few_numbers():
     keys = pack(np.array([[n, 1, n] for n in range(200)]), series=False)
     histogram = dict.fromkeys(keys.tolist(), 3)
-    found = substitutes_of(histogram)
+    by_key = substitutes_of(histogram, 599)
+    found = by_key[int(keys[0])]
+    assert all(one is found for one in by_key.values()), "of many, nobody is who has least"
     assert len(found) <= 32
     assert sum(share for _, share in found) == pytest.approx(1)
     assert found[-1][0] == Visits(199)
     mean = sum(one.cells * share for one, share in found)
     assert 99.5 <= mean <= 99.5 * 1.05
+    half = substitutes_of(histogram, 300)[int(keys[0])]
+    assert min(one.cells for one, _ in half) >= 100, "those with most visits"
+
+
+def test_substitutes_of_few_users_are_all_others():
+    visits = np.array([[3, 1, 3], [5, 4, 2], [5, 4, 2], [9, 2, 7], [0, 0, 0]])
+    keys = pack(visits, series=True).tolist()
+    found = substitutes_of(Counter(keys), 4, Visits(0, days=3, releases=2))
+    assert [one.cells for one, _ in found[keys[3]]] == [0, 3, 5, 5]
+    assert [one.cells for one, _ in found[keys[1]]] == [0, 3, 5, 9]
+    assert [one.rois for one, _ in found[keys[1]]] == [0, 1, 2, 4], "each number is ranked alone"
+    assert {(one.days, one.releases, share) for one, share in found[keys[0]]} == {(3, 2, 0.25)}
+    assert [one.cells for one, _ in substitutes_of(Counter(keys), 2)[keys[3]]] == [5, 5]
+    assert substitutes_of(Counter(keys), 0)[keys[3]] == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "stated"),
+    [
+        ({}, [59, 59]),
+        ({"priors": [{"name": "known_subset", "alpha": 0.5, "training": 8, "challenges": 8}]},
+         [30, 30]),
+        ({"groups": [[f"u{i:02}" for i in range(k)] for k in (20, 30)]}, [19, 19]),
+        ({"groups": [["u01", "u02", "u03", "u04"], [f"u{i:02}" for i in range(30)]]}, [0, 29]),
+    ],
+)  # fmt: skip
+def test_substitutes_are_from_the_pool_of_the_audit(plan_fields, fields, stated):
+    """Of a list of four, groups of three are soon used up: nothing is known."""
+    plan = AuditPlan(**{**plan_fields, "priors": [{"name": "perfect", "groups": 8}], **fields})
+    certification = Certification.of(plan)
+    assert certification.n_candidates(60) == stated
+    other = Certification.of(AuditPlan(**plan_fields))
+    assert certification.digest != other.digest, "another pool is another certificate"
+
+
+def test_nobody_known_to_be_drawn_bounds_nothing():
+    laplace = create("laplace", epsilon=0.3, unit="event")
+    assert certify.against(laplace, Visits(3), (), group_size=6).auc == 1
+
+
+def test_sampled_traces_are_certified_as_a_law(plan_fields, cube, dense, tmp_path):
+    """Each visit is kept with probability .4, whatever the seed; a replaced user loses none."""
+    sample = {"name": "sample_traces", "remove": 0.6}
+    chain = {"name": "chain", "steps": [sample, LAPLACE]}
+    plan = made(plan_fields, null_roi=False, mechanisms=[sample, chain, LAPLACE])
+    found = run(plan, cube, tmp_path).load()
+    n = dense.sum(axis=(1, 2))
+    added = found.accuracy.sel(neighbours="add_remove", group_size=6).isel(period=0)
+    assert added.values[:, 0] == pytest.approx(1 - 0.6**n / 2, abs=1e-6)
+    assert (found.n_changed.values[:, 0, 0] == n).all()
+    event = {"name": "chain", "steps": [{"name": "sample_events", "remove": 0.6}, LAPLACE]}
+    law = [certify.ceiling(create(**event), n_changed=int(k), group_size=6).accuracy for k in n]
+    assert added.values[:, 1] == pytest.approx(law, abs=1e-6)
+    replaced = found.auc.sel(neighbours="replace", group_size=6).isel(period=0)
+    assert replaced.values[:, 1] == pytest.approx(replaced.values[:, 2]), "the draw is known"
+
+
+@dataclass(frozen=True)
+class Forgets:
+    """A step of others: it keeps a random half of the cells."""
+
+    name: str = "forgets"
+    id: str = "forgets"
+
+    def apply(self, traces, frame, *, rng):
+        kept = rng.random(len(traces.cells)) < 0.5
+        offsets = np.concatenate([[0], np.cumsum(kept)])[traces.offsets]
+        return replace(traces, offsets=offsets, cells=traces.cells[kept]), frame
+
+
+@pytest.mark.parametrize("null_roi", [False, True])
+def test_visits_are_never_fewer_than_in_any_draw(cube, null_roi):
+    """Thirty draws of each list of steps, of 60 users."""
+    drop, cap = SampleTraces(remove=0.5), CapContributions(per_day=2)
+    merge = CoarsenTime(factor=5)
+    for steps in ((drop,), (cap,), (merge, cap), (cap, merge), (drop, cap), (cap, drop, merge),
+                  (merge, drop), (Forgets(),)):  # fmt: skip
+        traces, frame = cube.block(0, 60, (0, 48)), cube.frame((0, 48))
+        bound = visits_of_any_draw(traces, frame, steps, null_roi=null_roi)
+        most = np.zeros((2, 60, 3), np.int64)
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            drawn, where = traces, frame
+            for step in steps:
+                drawn, where = step.apply(drawn, where, rng=rng)
+            found = visits_of(with_null_roi(drawn) if null_roi else drawn)
+            most = np.maximum(most, found)
+        assert (np.array(bound) >= most).all()
+        if steps == (cap,) and not null_roi:
+            assert (bound[0][:, 0] == most[0, :, 0]).all(), "a cap keeps the same number"
+    assert (bound[0][:, 0] >= 48 * cube.n_rois).all(), "a step of others can leave anything"

@@ -11,7 +11,8 @@ import clusterscale as cs
 from clusterscale.audit import AuditPlan
 from clusterscale.cli import app, reports
 from clusterscale.mechanisms.laplace import Laplace
-from clusterscale.reaudit import Policy
+from clusterscale.reaudit import Policy, evaluate_ceilings
+from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.report import open_run, render
 from clusterscale.report.brackets import read_brackets
 from clusterscale.runtime import SerialExecutor
@@ -136,3 +137,19 @@ def test_a_policy_limits_the_certified_auc(folder):
     alone = judged(worst, type(run)(audit=run.audit, screen=run.screen))
     assert alone["certified_auc"]["level"] == "error", "what is not known never passes"
     assert alone["ceiling"]["level"] == "unknown"
+
+
+def test_certificates_about_simulated_people_never_pass(folder):
+    """Of 60 people 20 are known, or none: how much others change is not known."""
+    run, _ = open_run(folder)
+    sound = max(map(str, run.audit.mechanism.values))
+    worst = float(run.certify.auc.sel(mechanism=sound, neighbours="add_remove").max())
+    for n_known, ceiling in ((20, "pass"), (0, "unknown")):
+        part, policy = KnownPart(n_known, 60), Policy(certified_auc=worst + 0.01)
+        found = {one.check: one for one in evaluate_ceilings(policy, run, sound, part)}
+        assert found["ceiling"].level == ceiling
+        assert found["certified_auc"].level == "warn"
+        assert "it is not known how many counts other people change" in found["certified_auc"].text
+        tight = Policy(certified_auc=0.5)
+        found = {one.check: one for one in evaluate_ceilings(tight, run, sound, part)}
+        assert found["certified_auc"].level == "fail", "what is too high for known people fails"

@@ -155,6 +155,10 @@ class ZeroKnowledge(Prior):
         n_releases = self.n_rows(0, validate=validate, control=control)
         return (n_releases if self.refit == "per_release" else 1), n_groups
 
+    def n_candidates(self, n_users: int) -> int:
+        """Return the number of all other users."""
+        return n_users - 1
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
         pools = [("challenge", n_users, max(self.challenges, most))]
