@@ -1,6 +1,6 @@
 """Value types and Protocols shared by all parts of an audit."""
 
-from clusterscale.contracts.bounds import Bounds, CellCoordinates, check_days
+from clusterscale.contracts.bounds import Bounds, CellCoordinates, Stability, check_days
 from clusterscale.contracts.component import (
     Address,
     ConfigModel,
@@ -28,6 +28,7 @@ from clusterscale.contracts.mechanism import (
     TraceStep,
     publish,
     release_counts,
+    stability_of,
 )
 from clusterscale.contracts.protocols import Attack, Distinguisher, GroupRequest, Prior
 from clusterscale.contracts.release import (
@@ -69,6 +70,6 @@ __all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Int
 __all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
 __all__ += ["NoiseSource"]
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
-__all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
+__all__ += ["Scores", "Share", "Stability", "Support", "TargetKnowledge", "TraceStep", "Traces"]
 __all__ += ["NonEmptyUnique", "OptionalUnique", "check_days", "distinct", "hash_of", "names_of"]
-__all__ += ["Weights", "check_weights", "publish", "release_counts"]
+__all__ += ["Values", "Weights", "check_weights", "publish", "release_counts", "stability_of"]

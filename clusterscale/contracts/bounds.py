@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = ["Bounds", "CellCoordinates", "check_days"]
+__all__ = ["Bounds", "CellCoordinates", "Stability", "check_days"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,13 +69,14 @@ def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
 class Bounds:
     """Largest change that one unit of data makes to the counts of a period, over all users.
 
-    Changes are in visits, L1 norm: the counts lost when the unit is removed plus, with a null ROI,
-    the counts that the null ROI gains (an hour without its only event is idle).
+    A unit is one of the traces before any trace step. Changes are in visits, L1 norm: the counts
+    lost when the unit is removed, those gained by events that trace steps then let in and, with a
+    null ROI, those that the null ROI gains (an hour without its only event is idle).
 
     Attributes
     ----------
     event
-        One event: 1, or 2 with a null ROI.
+        One event: 1, or 2 with a null ROI, times the events that the trace steps change.
     user_day
         All events of one user on one local day.
     user
@@ -95,3 +96,44 @@ class Bounds:
     series: int
     rois: int
     null_roi: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """How many events of a user change after trace steps if a unit is removed before them.
+
+    Each step acts on the events of one user, and on nobody else's. If it is random, the numbers
+    hold for some joint draw of what it keeps with and without the unit. An event that is dropped
+    and another that is let in instead are two changes.
+
+    Attributes
+    ----------
+    event
+        Changes if one event is removed.
+    user_day
+        Changes if all events on one local day are removed; infinite if no step limits them.
+    confined
+        Whether removing a day only removes events in epochs that are on that day, and all of those
+        in epochs that are on no other day. If not, ``user_day`` must be finite.
+    """
+
+    event: int = 1
+    user_day: float = np.inf
+    confined: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.confined and not np.isfinite(self.user_day):
+            raise InputError("user_day is infinite, but a day changes events of other days")
+
+    def limit(self, bounds: Bounds) -> Bounds:
+        """Return the bounds for units before the steps.
+
+        Parameters
+        ----------
+        bounds
+            Those for units after the steps.
+        """
+        event, user_day = self.event * bounds.event, bounds.user_day
+        if np.isfinite(self.user_day):
+            user_day = int(self.user_day) * bounds.event
+        return replace(bounds, event=event, user_day=user_day)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import (
@@ -19,7 +19,7 @@ from typing import (
 
 import numpy as np
 
-from clusterscale.contracts.bounds import Bounds, CellCoordinates
+from clusterscale.contracts.bounds import Bounds, CellCoordinates, Stability
 from clusterscale.contracts.component import Named, NamedModel
 from clusterscale.contracts.foreign import Fault, array_fault, returns
 from clusterscale.contracts.release import NO_NOISE, CellChange, CellLaw, Noise, Release, Support
@@ -27,7 +27,7 @@ from clusterscale.contracts.traces import Counts, Traces, Values
 from clusterscale.errors import ConfigError
 
 __all__ = ["Guarantee", "Mechanism", "NoiseScope", "PrivacyLoss", "TraceStep", "publish"]
-__all__ += ["release_counts"]
+__all__ += ["release_counts", "stability_of"]
 
 NoiseScope = Literal["cell", "series", "release"]
 """Published values that one count can affect: its own cell, the series of its ROI, or all."""
@@ -35,21 +35,48 @@ NoiseScope = Literal["cell", "series", "release"]
 
 @runtime_checkable
 class TraceStep(Named, Protocol):
-    """A change to traces before counting, made once per cube and period, not once per group."""
+    """A change to traces before counting, made once per cube and period, not once per group.
+
+    A step may also have a method ``stability(before, frame)``. It takes the :class:`Stability` of
+    the steps before it and the coordinates of the cells that it is given, and returns the stability
+    of all of them together. After a step without it, noise guarantees nothing.
+    """
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
     ) -> tuple[Traces, CellCoordinates]:
         """Return the changed traces, without a null ROI, and the coordinates of their cells."""
 
-    def limit(self, bounds: Bounds) -> Bounds:
-        """Return ``bounds`` with those that the step enforces for any data."""
-
     def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return ``values`` of the changed cells on the cells of ``frame``, those before the step.
 
         Shapes (…, roi, epoch); a last ROI without a position is the null ROI.
         """
+
+
+_ONE_DAY = CellCoordinates(np.zeros(1, np.int64), np.zeros(1), np.zeros(1))
+
+
+def stability_of(
+    steps: Sequence[TraceStep], frames: Sequence[CellCoordinates] | None = None
+) -> Stability | None:
+    """Return the stability of trace steps together; None if one of them does not state its own.
+
+    Parameters
+    ----------
+    steps
+        The steps, in the order in which they are applied.
+    frames
+        Coordinates of the cells before each step, and of those after the last; None: as if no epoch
+        were on two days.
+    """
+    found = Stability()
+    for step, frame in zip(steps, frames or [_ONE_DAY] * len(steps), strict=False):
+        state: Callable[[Stability, CellCoordinates], Stability] | None
+        if (state := getattr(step, "stability", None)) is None:
+            return None
+        found = state(found, frame)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from clusterscale.contracts import Bounds, CellCoordinates, Traces, TraceStep, Values
-from clusterscale.cube.bounds import measure_bounds, merge_bounds
+from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, with_null_roi
 from clusterscale.errors import FormatError, InputError
@@ -121,9 +121,7 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
             traces, frame = step.apply(traces, frames[-1], rng=source.stream(*path))
             frames.append(frame)
         traces = with_null_roi(traces) if source.null_roi else traces
-        bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
-        for step in steps:
-            bounds = step.limit(bounds)
+        bounds = bounds_before(steps, frames, traces)
         weights = traces.weights if source.weights else None
         traces = replace(traces, first=start, population=cube.n_users, weights=weights)
         blocks.append(Block(traces, bounds, tuple(frames)))

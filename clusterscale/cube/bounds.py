@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Ints, Traces, check_days
+from clusterscale.contracts import (
+    Bounds,
+    CellCoordinates,
+    Ints,
+    Traces,
+    TraceStep,
+    check_days,
+    stability_of,
+)
 from clusterscale.jit import kernel
 
-__all__ = ["measure_bounds", "merge_bounds"]
+__all__ = ["bounds_before", "measure_bounds", "merge_bounds"]
 
 
 def measure_bounds(
@@ -52,6 +62,25 @@ def measure_bounds(
         rois=most_rois,
         null_roi=traces.null_roi,
     )
+
+
+def bounds_before(
+    steps: Sequence[TraceStep], frames: Sequence[CellCoordinates], traces: Traces
+) -> Bounds:
+    """Return the largest change to the counts by one unit of data before some trace steps.
+
+    Parameters
+    ----------
+    steps
+        The steps; those whose stability is not known are taken to change nothing else.
+    frames
+        Coordinates of the cells before each step, and of those after the last.
+    traces
+        Traces of some users after the steps.
+    """
+    bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
+    stability = stability_of(steps, frames)
+    return bounds if stability is None else stability.limit(bounds)
 
 
 def merge_bounds(one: Bounds, other: Bounds) -> Bounds:

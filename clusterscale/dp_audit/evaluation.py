@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import Counts, Mechanism, Traces, Values, release_counts
+from clusterscale.contracts import (
+    Counts,
+    Mechanism,
+    Traces,
+    Values,
+    release_counts,
+    stability_of,
+)
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.trace_settings import (
     CellMap,
@@ -169,10 +176,11 @@ def _evaluate(
     raw, evaluation = total[()], MechanismEvaluation(task.key)
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, cell_map = total[steps], cells[steps]
+        stability = stability_of(steps, cell_map.frames)
         neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
         for mechanism in mechanisms:
             key, bound = mechanism.id, mechanism.bind(tally.bounds)
-            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, steps)
+            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, stability)
             evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
             released = _publish(task, key, bound, cell_map, tally)
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterscale.contracts import Bounds, Mechanism, TraceStep
+from clusterscale.contracts import Bounds, Mechanism, Stability
 from clusterscale.mechanisms import user_level
 from clusterscale.metrics import auc_ceiling
 
@@ -39,9 +39,12 @@ class GuaranteeStatement:
 
 
 def state_guarantee(
-    mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]
+    mechanism: Mechanism, bounds: Bounds, stability: Stability | None
 ) -> GuaranteeStatement:
-    """Return the guarantee of a bound mechanism for data within ``bounds`` after the steps."""
+    """Return the guarantee of a bound mechanism for data within ``bounds``.
+
+    ``stability`` is that of its trace steps, None if not known.
+    """
     stated, user = mechanism.guarantee, user_level(mechanism, bounds)
     curve = [pair for pair in user.curve if pair[1] < 1]  # δ = 1 guarantees nothing
     ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in curve]
@@ -50,7 +53,7 @@ def state_guarantee(
         epsilon=stated.epsilon,
         delta=stated.delta,
         neighbours=stated.neighbours,
-        reason=stated.reason + _proviso(mechanism, bounds, steps),
+        reason=stated.reason + _proviso(mechanism, bounds, stability),
         sensitivity=stated.sensitivity,
         required_sensitivity=mechanism.required_sensitivity(bounds),
         user_epsilon=user.epsilon,
@@ -61,18 +64,17 @@ def state_guarantee(
     )
 
 
-def _proviso(mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]) -> str:
+def _proviso(mechanism: Mechanism, bounds: Bounds, stability: Stability | None) -> str:
     """Return a proviso if the sensitivity is too small for users more active than the cube's."""
     anyone = Bounds(
-        event=bounds.event,
+        event=1 + bounds.null_roi,
         user_day=_ANYTHING,
         user=_ANYTHING,
         series=_ANYTHING,
         rois=_ANYTHING,
         null_roi=bounds.null_roi,
     )
-    for step in steps:
-        anyone = step.limit(anyone)
+    anyone = anyone if stability is None else stability.limit(anyone)
     if not mechanism.guarantee.sensitivity < mechanism.required_sensitivity(anyone):
         return ""
     return "; for users no more active than those of this cube"

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, CellCoordinates, Count, Ints, Traces, check_days
+from clusterscale.contracts import CellCoordinates, Count, Ints, Stability, Traces, check_days
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.validation_messages import plural
@@ -20,9 +20,12 @@ class CapContributions(OnTraces):
     """Keep at most ``per_day`` events of each user and local day, at random (POPETS24 §6.2).
 
     One day of any user then changes the counts by at most that (twice as much with a null ROI), so
-    the scale of the noise does not depend on the data. The publisher draws the events once for a
-    cube and period; in the game both sides have the capped traces, so the adversary knows which
-    events were kept, and the audit errs towards exposure.
+    the scale of the noise does not depend on the data. An epoch belongs to the day in which it
+    begins. If some end on another day, as merged hours can, a day changes the counts of several
+    days, and more noise is needed than if hours are merged after the cap. An event that is removed
+    lets another one in, so one event changes two. The publisher draws the events once for a cube
+    and period; in the game both sides have the capped traces, so the adversary knows which events
+    were kept, and the audit errs towards exposure.
 
     Attributes
     ----------
@@ -50,16 +53,32 @@ class CapContributions(OnTraces):
         """
         self._refuse_null_roi(traces)
         check_days(frame.days, frame.last_days, traces.n_epochs)
-        days, until = frame.days - frame.days[0], frame.last_days - frame.days[0]
         keys = rng.random(len(traces.cells))
         offsets, cells = np.empty_like(traces.offsets), np.empty_like(traces.cells)
         events, kept = (traces.offsets, traces.cells, keys), (offsets, cells)
-        size = _cap(*events, traces.n_epochs, days, until, self.per_day, *kept)
+        days = frame.days - frame.days[0]
+        size = _cap(*events, traces.n_epochs, days, self.per_day, *kept)
         return replace(traces, offsets=offsets, cells=cells[:size].copy()), frame
 
-    def limit(self, bounds: Bounds) -> Bounds:
-        """Return bounds with the capped sensitivity of a user's day, which holds for any data."""
-        return replace(bounds, user_day=self.per_day * bounds.event)
+    def stability(self, before: Stability, frame: CellCoordinates) -> Stability:
+        """Return twice the changes before, or what a day can change on the days of its epochs."""
+        n_days = self._days_changed(frame) if before.confined else np.inf
+        apart = bool((frame.days == frame.last_days).all())
+        changes = before.user_day if apart and before.confined else 2 * before.user_day
+        return Stability(
+            event=2 * before.event,
+            user_day=min(changes, self.per_day * n_days),
+            confined=before.confined and apart,
+        )
+
+    def _days_changed(self, frame: CellCoordinates) -> int:
+        """Return on how many days one day can change epochs; twice where others may be let in."""
+        several = np.unique(frame.days[frame.days < frame.last_days])
+        n_days = 1
+        for day in np.unique(frame.days) if len(several) else ():
+            changed = np.unique(frame.days[(frame.days <= day) & (day <= frame.last_days)])
+            n_days = max(n_days, len(changed) + int(np.isin(changed, several).sum()))
+        return n_days
 
 
 @kernel
@@ -69,24 +88,22 @@ def _cap(
     keys: NDArray[np.float64],
     n_epochs: int,
     days: Ints,
-    until: Ints,
     per_day: int,
     new: Ints,
     kept: Ints,
 ) -> int:
     """Keep the lowest-key events of each user and day, in their old order; return how many."""
     size = 0
-    n_kept = np.zeros(until.max() + 1, np.int64)
+    n_kept = np.zeros(days.max() + 1, np.int64)
     for user in range(len(offsets) - 1):
         new[user] = size
         start, stop = offsets[user], offsets[user + 1]
         keep = np.zeros(stop - start, np.bool_)
         n_kept[:] = 0
         for i in np.argsort(keys[start:stop]):
-            epoch = cells[start + i] % n_epochs
-            on = n_kept[days[epoch] : until[epoch] + 1]  # merged hours can span two days
-            if on.max() < per_day:
-                on += 1
+            day = days[cells[start + i] % n_epochs]
+            if n_kept[day] < per_day:
+                n_kept[day] += 1
                 keep[i] = True
         for i in range(stop - start):
             if keep[i]:

@@ -24,10 +24,11 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
     release_counts,
+    stability_of,
 )
 from clusterscale.mechanisms.base import MECHANISMS, STAGES, BaseMechanism, PostProcessing
-from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.chain_weights import find_misuse, name_of, weigh
+from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
@@ -44,6 +45,13 @@ _MANY = 2**62  # people: more than any group counts for
 _WEIGHED = (
     "noise is added, but then values are multiplied by the mean weight of the users counted, which "
     "noise does not hide"
+)
+_UNSTABLE = (
+    "a step changes traces and does not state its stability, so what one unit changes is not known"
+)
+_CAPPED_SERIES = (
+    "noise is for the series of one place, but the cap lets events of other places in where those "
+    "of one are removed: state a guarantee per user, or leave out cap_contributions"
 )
 _STAGE_NAMES: dict[str, str] = {
     "trace": "changes traces",
@@ -115,11 +123,7 @@ class Chain(BaseMechanism):
             return super().guarantee
         if self.uses_weights:
             return Guarantee("none", np.inf, 0.0, "add_remove", _WEIGHED)
-        guarantee = noise.guarantee
-        capped = any(isinstance(step, CapContributions) for step in self.steps)
-        if guarantee.unit == "event" and capped:  # the cap may admit another event
-            reason = f"{guarantee.reason}; events are those kept by the cap"
-            guarantee = replace(guarantee, reason=reason)
+        guarantee = self._before_trace_steps(noise.guarantee)
         if not isinstance(sample, SampleEvents) or guarantee.unit != "event":
             return guarantee
         if not np.isfinite(guarantee.epsilon) or guarantee.neighbours != "add_remove":
@@ -129,6 +133,26 @@ class Chain(BaseMechanism):
         reason = f"{guarantee.reason}; each event is counted with probability {share:g}"
         delta = share * guarantee.delta
         return replace(guarantee, epsilon=epsilon, delta=delta, reason=reason)
+
+    def _before_trace_steps(self, guarantee: Guarantee) -> Guarantee:
+        """Return what a guarantee for traces after the trace steps implies for those before."""
+        stability = stability_of(self.trace_steps)
+        if stability is None:
+            return Guarantee("none", np.inf, 0.0, "add_remove", _UNSTABLE)
+        if guarantee.unit == "roi_series" and stability.event > 1:
+            return Guarantee("none", np.inf, 0.0, "add_remove", _CAPPED_SERIES)
+        if guarantee.unit != "event" or stability.event == 1:
+            return guarantee
+        covered = 1.0 if np.isnan(guarantee.sensitivity) else guarantee.sensitivity
+        times = int(np.ceil(stability.event / covered))
+        epsilon, delta = group_privacy(guarantee.epsilon, guarantee.delta, times)
+        return replace(
+            guarantee,
+            epsilon=epsilon,
+            delta=delta,
+            reason=f"{guarantee.reason}; capped, one event changes up to {stability.event}",
+            sensitivity=times * guarantee.sensitivity,
+        )
 
     @property
     def publishes_float_noise(self) -> bool:
@@ -236,7 +260,9 @@ class Chain(BaseMechanism):
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss | None:
         """Return the privacy loss of the noise; None without noise or a guarantee."""
         noise = self._step("noise")
-        return None if noise is None or self.uses_weights else noise.user_privacy_loss(bounds)
+        if noise is None or self.uses_weights or stability_of(self.trace_steps) is None:
+            return None
+        return noise.user_privacy_loss(bounds)
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`~clusterscale.errors.ConfigError` if a step does not suit the counts."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import (
-    Bounds,
     CellCoordinates,
     Count,
     Ints,
+    Stability,
     Traces,
     TraceStep,
     Values,
@@ -48,10 +48,6 @@ class OnTraces(Identity):
         """Raise :class:`InputError` if the traces already have a null ROI, which steps change."""
         if traces.null_roi:
             raise InputError(f"{self.label}: add the null ROI after the trace steps, not before")
-
-    def limit(self, bounds: Bounds) -> Bounds:
-        """Return ``bounds`` unchanged: no tighter limit is known."""
-        return bounds
 
     def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return ``values``: the cells are unchanged."""
@@ -88,6 +84,10 @@ class _Coarsening(OnTraces):
         if self.groups is not None and max(map(len, self.groups), default=0) < 2:
             raise ValueError("groups: no group has two or more members, so nothing is merged")
         return self
+
+    def stability(self, before: Stability, frame: CellCoordinates) -> Stability:
+        """Return ``before``: an event that changes is in one merged cell."""
+        return before
 
     @property
     def _merged_title(self) -> str:

@@ -15,6 +15,7 @@ from clusterscale.contracts import (
     Counts,
     NoiseScope,
     Probability,
+    Stability,
     Support,
     Traces,
     Values,
@@ -110,6 +111,10 @@ class SampleTraces(OnTraces):
     def phrase(self) -> str:
         """Short description for display."""
         return f"{exact_percent(self.remove)} of events removed, the same in all releases"
+
+    def stability(self, before: Stability, frame: CellCoordinates) -> Stability:
+        """Return ``before``: each event is dropped or kept on its own."""
+        return before
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator

@@ -19,7 +19,7 @@ from clusterscale import storage
 from clusterscale.contracts import Bounds, Counts, Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Window, block_size, ranges, read_block
-from clusterscale.cube.bounds import measure_bounds, merge_bounds
+from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.cube.transforms import pick
 from clusterscale.groups import count_visits
 from clusterscale.groups.count import sum_weights
@@ -127,10 +127,8 @@ def count_parts(task: CountPart) -> Counted:
         users: Ints = np.arange(first, stop)
         if part.members:
             users = _within(part.members, first, stop)
-            chosen, frame = pick(traces, users - first), block.frames[-1]
-            bounds = measure_bounds(chosen, frame.days, frame.until)
-            for step in part.window[1]:
-                bounds = step.limit(bounds)
+            chosen = pick(traces, users - first)
+            bounds = bounds_before(part.window[1], block.frames, chosen)
         counts, sums = count_visits(traces, users[None])[0], sum_weights(traces, users[None])
         return Counted(
             counts,

@@ -10,7 +10,7 @@ from pydantic import Field, Strict, model_validator
 from clusterscale.audit import Period
 from clusterscale.contracts import Address, ConfigModel, Count, Positive
 from clusterscale.mechanisms.coarsening import CoarsenSpace
-from clusterscale.publish.publishable import find_faults, steps_of
+from clusterscale.publish.publishable import bind_without_data, find_faults, steps_of
 from clusterscale.tables import DeclaredMechanism
 from clusterscale.tables.metadata import Size
 
@@ -107,7 +107,8 @@ class PublishPlan(ConfigModel):
         return self
 
     def _over_budget(self) -> list[str]:
-        guarantee = self.mechanism.guarantee
+        bound = bind_without_data(self.mechanism, null_roi=self.null_roi) or self.mechanism
+        guarantee = bound.guarantee
         if self.budget is None:
             if guarantee.unit == "none":
                 return []

@@ -124,7 +124,7 @@ class Publication:
             series.check(entry)
             storage.remove(f"{job.uri}/{_GATE}")  # of other noise, which was not published
             counted, n_elsewhere = arrange(plan, cube, self._counted())
-            release = make_release(plan, cube, counted, draw(plan, counted), entry)
+            release = make_release(plan, cube, counted, draw(plan, cube, counted), entry)
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Mechanism
+from clusterscale.contracts import Bounds, CellCoordinates, Mechanism, stability_of
 from clusterscale.mechanisms.base import Exact, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.chain import Chain
@@ -34,8 +34,7 @@ _REFUSED: Mapping[str, str] = {
     "cell_key": "the record keys of people are not kept from one release to the next, so its "
     "perturbations could be averaged away: use round_to_base, or laplace with discrete: true",
 }
-_DRAWS_NOTHING = (Exact, CoarsenSpace, CoarsenTime, PostProcessing)
-_DRAWS_UNIFORM = (CapContributions, SampleTraces, RoundToBase)
+_WITHOUT_NOISE = (Exact, CoarsenSpace, CoarsenTime, CapContributions, SampleTraces, RoundToBase)
 
 
 def steps_of(mechanism: Mechanism) -> tuple[Mechanism, ...]:
@@ -77,11 +76,11 @@ def find_faults(mechanism: Mechanism, *, null_roi: bool) -> Iterator[str]:
 
 def _refusal(step: Mechanism) -> str:
     """Return why a step cannot publish real counts; empty if it can."""
-    if isinstance(step, Laplace):
+    if type(step) is Laplace:
         return "" if step.discrete else "its noise is continuous: set discrete: true"
     if type(step).__module__.startswith("clusterscale.") and str(step.name) in _REFUSED:
         return _REFUSED[str(step.name)]
-    if isinstance(step, _DRAWS_NOTHING) or type(step) in _DRAWS_UNIFORM:
+    if isinstance(step, PostProcessing) or type(step) in _WITHOUT_NOISE:
         return ""
     return (
         "it is not known to draw its numbers from the operating system's source; mechanisms of "
@@ -89,18 +88,20 @@ def _refusal(step: Mechanism) -> str:
     )
 
 
-def bind_without_data(mechanism: Mechanism, *, null_roi: bool) -> Mechanism | None:
-    """Return the mechanism with its sensitivity; None if that would depend on the data."""
-    few, many = (mechanism.bind(_limits(mechanism, n, null_roi=null_roi)) for n in (1, 2))
+def bind_without_data(
+    mechanism: Mechanism, frames: Sequence[CellCoordinates] | None = None, *, null_roi: bool
+) -> Mechanism | None:
+    """Return the mechanism with its sensitivity; None if that would depend on the data.
+
+    ``frames`` are the coordinates of the cells before each trace step; None: as if no epoch were on
+    two days.
+    """
+    stability = stability_of(mechanism.trace_steps, frames)
+    if stability is None:
+        return None
+    every = (Bounds(1 + null_roi, n, n, n, n, null_roi) for n in (1, 2))
+    few, many = (mechanism.bind(stability.limit(bounds)) for bounds in every)
     return few if few == many else None
-
-
-def _limits(mechanism: Mechanism, n: int, *, null_roi: bool) -> Bounds:
-    """Return the bounds of traces in which any user contributes ``n``, after the trace steps."""
-    bounds = Bounds(1 + null_roi, n, n, n, n, null_roi)
-    for step in mechanism.trace_steps:
-        bounds = step.limit(bounds)
-    return bounds
 
 
 def exceeds_sensitivity(mechanism: Mechanism, bounds: Bounds) -> bool:

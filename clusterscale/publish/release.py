@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Values
+from clusterscale.contracts import CellCoordinates, Mechanism, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
@@ -38,7 +38,21 @@ from clusterscale.tables import LedgerEntry, RawRelease, ReleaseMetadata, choose
 __all__ = ["describe_entry", "draw", "files_of", "gate_entry", "make_release", "staged_release"]
 
 
-def draw(plan: PublishPlan, counted: Counted) -> Values:
+def _bind(plan: PublishPlan, cube: TraceCube) -> Mechanism:
+    """Return the mechanism with its sensitivity on the days of the cube."""
+    mechanism = bind_without_data(plan.mechanism, _frames(plan, cube), null_roi=plan.null_roi)
+    assert mechanism is not None  # a plan is checked
+    return mechanism
+
+
+def _frames(plan: PublishPlan, cube: TraceCube) -> tuple[CellCoordinates, ...]:
+    """Return the coordinates of the cells before each trace step and after the last."""
+    source = OperatingSystemSource.of(cube, null_roi=False, seed=0)
+    (empty,) = read_block(source, [(plan.span, plan.mechanism.trace_steps)], 0, 0)
+    return empty.frames
+
+
+def draw(plan: PublishPlan, cube: TraceCube, counted: Counted) -> Values:
     """Return the values to publish, float64, shape (roi, epoch); NaN where they are hidden.
 
     Each call draws other noise; the values of at most one call may ever be published.
@@ -48,8 +62,7 @@ def draw(plan: PublishPlan, counted: Counted) -> Values:
     ConfigError
         If a unit of the data changes the counts by more than the stated sensitivity.
     """
-    mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
-    assert mechanism is not None  # a plan is checked
+    mechanism = _bind(plan, cube)
     if counted.bounds is not None and exceeds_sensitivity(mechanism, counted.bounds):
         raise ConfigError(
             f"publish.mechanism: the sensitivity of {mechanism.label} is smaller than what one "
@@ -77,8 +90,7 @@ def draw(plan: PublishPlan, counted: Counted) -> Values:
 
 def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str) -> LedgerEntry:
     """Return the entry of the next release of a series, before its content is known."""
-    mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
-    assert mechanism is not None
+    mechanism = _bind(plan, cube)
     guarantee, calendar, (first, stop) = mechanism.guarantee, cube.calendar, plan.span
     hiding = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
     last = hiding[-1] if hiding else None
@@ -103,7 +115,7 @@ def make_release(
     plan: PublishPlan, cube: TraceCube, counted: Counted, values: Values, entry: LedgerEntry
 ) -> RawRelease:
     """Return the table of a release with all its metadata, and its entry, sealed."""
-    mechanism = bind_without_data(plan.mechanism, null_roi=plan.null_roi)
+    mechanism = _bind(plan, cube)
     rois, epochs = _cells(plan, cube, len(values))
     zone = ZoneInfo(cube.calendar.timezone)
     fields: dict[str, Any] = {"observed": plan.period.observed} if plan.period.observed else {}
@@ -144,11 +156,10 @@ def _cells(
 ) -> tuple[tuple[str, ...], NDArray[np.datetime64]]:
     """Return the names of the places and the beginnings of the epochs, after trace steps."""
     (first, stop), steps = plan.span, plan.mechanism.trace_steps
-    source = OperatingSystemSource.of(cube, null_roi=False, seed=0)
-    (empty,) = read_block(source, [((first, stop), steps)], 0, 0)
-    n_places, n_epochs = n_rois - plan.null_roi, len(empty.frames[-1].days)
+    frames = _frames(plan, cube)
+    n_places, n_epochs = n_rois - plan.null_roi, len(frames[-1].days)
     numbers = np.broadcast_to(np.arange(float(n_epochs)), (n_places, n_epochs))
-    merged = expand(numbers, steps, empty.frames)[0]
+    merged = expand(numbers, steps, frames)[0]
     begins = np.unique(merged, return_index=True)[1]
     names = row_names(plan, cube)
     if n_places != len(names):  # merged places have no names, and keep their order

@@ -15,12 +15,13 @@ from clusterscale.contracts import (
     release_counts,
 )
 from clusterscale.contracts.foreign import read_only
-from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.mechanisms import user_level
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run
 from clusterscale.testing.population import bounds, coordinates, traces
+from clusterscale.testing.stability import find_unstable
 
 __all__ = ["check_mechanism", "checks_of_mechanism"]
 
@@ -184,16 +185,18 @@ def trace_steps_repeat(mechanism: Mechanism) -> None:
         expect(same, "two calls with the same rng differ")
 
 
-def trace_steps_keep_their_limits(mechanism: Mechanism) -> None:
-    """A trace step returns the coordinates of its cells, and traces within its own limit."""
+def trace_steps_keep_their_stability(mechanism: Mechanism) -> None:
+    """A trace step returns the coordinates of its cells, and changes no more than it states.
+
+    Without ``stability``, it must not be followed by noise with a guarantee.
+    """
     for step in mechanism.trace_steps:
         changed, after = step.apply(traces(), coordinates(), rng=stream(1, "step"))
         shape = len(after.lat), len(after.days)
         cells = changed.n_rois, changed.n_epochs
         expect(shape == cells, f"coordinates of {shape} ROIs and epochs, but traces of {cells}")
-        largest = measure_bounds(changed, after.days)
-        limit = step.limit(largest).user_day
-        expect(largest.user_day <= limit, f"{largest.user_day} events a day exceed {limit}")
+        fault = next(find_unstable(step), "")
+        expect(not fault, fault)
 
 
 def trace_steps_expand(mechanism: Mechanism) -> None:
@@ -220,6 +223,6 @@ _CHECKS: tuple[Check, ...] = (
     values_are_in_support,
     noise_stays_in_scope,
     trace_steps_repeat,
-    trace_steps_keep_their_limits,
+    trace_steps_keep_their_stability,
     trace_steps_expand,
 )

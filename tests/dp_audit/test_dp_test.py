@@ -13,7 +13,8 @@ from oracles.entries import build
 from clusterscale.audit import run
 from clusterscale.config import load
 from clusterscale.contracts import CellCoordinates
-from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.cube import with_null_roi
+from clusterscale.cube.bounds import bounds_before
 from clusterscale.cube.trace_settings import load_settings
 from clusterscale.dp_audit import dp_test as verdict
 from clusterscale.dp_audit.dp_test import VerdictPlan, try_guarantee
@@ -57,12 +58,12 @@ def follow(mechanism, *, null_roi=False, dense=DENSE):
         crowd.traces(dense),
         CellCoordinates(DAYS, np.arange(N_ROIS) / 9, np.zeros(N_ROIS)),
     )
+    frames = [frame]
     for step in mechanism.trace_steps:
         traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
+        frames.append(frame)
     traces = with_null_roi(traces) if null_roi else traces
-    bounds = measure_bounds(traces, frame.days, frame.last_days)
-    for step in mechanism.trace_steps:
-        bounds = step.limit(bounds)
+    bounds = bounds_before(mechanism.trace_steps, frames, traces)
     return mechanism.bind(bounds), traces, frame
 
 

@@ -1,6 +1,7 @@
 """At most so many events of a user and day, against sets of cells."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from mechanisms.published import BOUNDS, WITH_NULL, fits, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, CellCoordinates, Traces
+from clusterscale.contracts import NO_NOISE, CellCoordinates, Stability, Traces
 from clusterscale.cube import measure_bounds
 
 
@@ -105,10 +106,30 @@ def test_nobody():
 
 
 def test_the_cap_is_a_day_s_sensitivity():
-    assert cap(4).limit(BOUNDS).user_day == 4
-    # who loses four events may become idle in four hours
-    assert cap(4).limit(WITH_NULL).user_day == 8
-    assert cap(4).limit(BOUNDS).user == BOUNDS.user
+    """An event that is removed lets another one in; who loses four events may become idle."""
+    stability = cap(4).stability(Stability(), frame(2, [7, 7, 8]))
+    assert stability == Stability(event=2, user_day=4)
+    assert stability.limit(BOUNDS) == replace(BOUNDS, event=2, user_day=4)
+    assert stability.limit(WITH_NULL) == replace(WITH_NULL, event=4, user_day=8)
+
+
+@pytest.mark.parametrize(
+    ("days", "until", "n_days"),
+    [
+        ([0, 0, 1, 1], [0, 0, 1, 1], 1),
+        ([0, 0, 1, 1], [0, 1, 1, 1], 3),  # day 1 also changes the last epoch that begins on day 0
+        ([0, 0, 1, 1], [0, 1, 1, 2], 4),
+        ([0, 1, 2, 3], [1, 2, 3, 4], 4),
+        ([0, 1, 2, 3], [3, 1, 2, 3], 3),  # one merged epoch of all days
+        ([0, 0, 1, 2], [3, 1, 3, 2], 5),
+    ],
+)
+def test_days_whose_choice_changes_with_one_day(days, until, n_days):
+    where = replace(frame(2, days), until=np.array(until))
+    stability = cap(3).stability(Stability(), where)
+    assert stability == Stability(2, 3 * n_days, confined=n_days == 1)
+    again = cap(1).stability(stability, where)
+    assert again.user_day == (1 if n_days == 1 else 6 * n_days)
 
 
 def test_what_it_says_of_itself():

@@ -1,6 +1,6 @@
 """Steps in order: each as by hand, and a guarantee that is that of the noise."""
 
-from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -8,10 +8,13 @@ from cube import crowd
 from mechanisms.published import BOUNDS, WITH_NULL, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, CellCoordinates
+from clusterscale.contracts import NO_NOISE, CellCoordinates, stability_of
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import user_level
+from clusterscale.mechanisms.coarsening import OnTraces
+from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.noise import LaplaceNoise
+from clusterscale.testing import registered
 
 COUNTS = np.random.default_rng(2).integers(0, 30, (40, 5, 12)).astype(np.int32)
 SIZE = 30
@@ -175,13 +178,52 @@ def test_a_chain_is_no_step():
 def test_guarantee_is_that_of_the_noise(step):
     noise = alone(step)
     assert chain(SPACE, step, SMALL, FIXED).guarantee == noise.guarantee
-    under_cap = chain(SPACE, CAP, step, SMALL, FIXED).guarantee
-    assert replace(under_cap, reason=noise.guarantee.reason) == noise.guarantee
-    of_events = "; events are those kept by the cap" if noise.guarantee.unit == "event" else ""
-    assert under_cap.reason == noise.guarantee.reason + of_events
     if noise.guarantee.unit != "event" or noise.guarantee.neighbours != "add_remove":
         assert chain(SAMPLE, step).guarantee == noise.guarantee
     assert user_level(chain(SAMPLE, step, SMALL), BOUNDS) == user_level(noise, BOUNDS)
+
+
+@pytest.mark.parametrize("step", [LAPLACE, GAUSSIAN, LAPLACE | {"unit": "user_day"}])
+def test_a_cap_leaves_guarantees_of_days_and_users(step):
+    assert chain(SPACE, CAP, step, SMALL).guarantee == alone(step).guarantee
+
+
+@pytest.mark.parametrize("caps", [1, 2])
+@pytest.mark.parametrize("step", [EVENT, RESPONSE])
+def test_an_event_changes_two_after_a_cap(step, caps):
+    noise, after = alone(step).guarantee, chain(*[CAP] * caps, TIME, step).guarantee
+    assert (after.epsilon, after.delta) == group_privacy(noise.epsilon, noise.delta, 2**caps)
+    assert after.reason == f"{noise.reason}; capped, one event changes up to {2**caps}"
+
+
+def test_noise_is_scaled_to_the_events_that_one_changes():
+    free = chain(CAP, {"name": "laplace", "epsilon": 1.5, "unit": "event"})
+    for bounds, most in ((BOUNDS, 2.0), (WITH_NULL, 4.0)):
+        bound = free.bind(stability_of(free.trace_steps).limit(bounds))
+        assert bound.steps[1].scale == most / 1.5
+        assert (bound.guarantee.epsilon, bound.guarantee.sensitivity) == (1.5, most)
+
+
+def test_a_cap_undoes_a_guarantee_for_the_series_of_one_place():
+    after = chain(CAP, FOURIER)
+    assert (after.guarantee.unit, after.guarantee.epsilon) == ("none", np.inf)
+    assert "lets events of other places in" in after.guarantee.reason
+    assert user_level(after, BOUNDS) == user_level(alone(FOURIER), BOUNDS)
+
+
+def test_a_step_of_unknown_stability_undoes_guarantees():
+    class Unknown(OnTraces):
+        name: Literal["unknown"] = "unknown"
+
+        def apply(self, traces, frame, *, rng):
+            return traces, frame
+
+    for step in (LAPLACE, EVENT, GAUSSIAN, FOURIER, RESPONSE):
+        with registered(Unknown):
+            mechanism = chain({"name": "unknown"}, step)
+        assert mechanism.guarantee.unit == "none"
+        assert "does not state its stability" in mechanism.guarantee.reason
+        assert mechanism.user_privacy_loss(BOUNDS) is None
 
 
 def test_without_noise_nothing_is_promised():
@@ -230,7 +272,7 @@ def test_binding_reaches_every_step():
     assert str(caught.value).startswith(
         "laplace(epsilon=1.0, unit='user_day'): sensitivity is not known: "
     )
-    limited = free.trace_steps[0].limit(WITH_NULL)
+    limited = stability_of(free.trace_steps).limit(WITH_NULL)
     bound = free.bind(limited)
     assert bound.steps[1].sensitivity == free.required_sensitivity(limited) == 4.0  # twice the cap
     assert bound.steps[0] == free.steps[0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mechanisms.published import BOUNDS, publish
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, CellCoordinates, Traces
+from clusterscale.contracts import NO_NOISE, CellCoordinates, Stability, Traces
 from clusterscale.cube import Grid
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.coarsening import find_grid
@@ -262,7 +262,7 @@ def test_what_a_step_says_of_itself():
         assert step.guarantee.epsilon == np.inf
         assert step.guarantee.reason == "counts of changed traces are published as they are"
         assert step.bind(BOUNDS) is step
-        assert step.limit(BOUNDS) is BOUNDS
+        assert step.stability(Stability(4, 9.0), grid(2, 3, 9)) == Stability(4, 9.0)
         counts = np.arange(6).reshape(2, 3)
         np.testing.assert_array_equal(publish(step, counts), counts)
 

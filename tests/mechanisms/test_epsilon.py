@@ -13,7 +13,7 @@ from mechanisms.distinguish import SIZE, add, laplace_ratio, measured, normal_ra
 from scipy import fft, stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import CellCoordinates
+from clusterscale.contracts import CellCoordinates, Stability
 from clusterscale.cube import measure_bounds, with_null_roi
 
 BASE = np.random.default_rng(4).integers(3, 30, (3, 4)).astype(np.int32)
@@ -210,7 +210,8 @@ def test_cap_and_laplace(null_roi):
     )
     if null_roi:
         before, after = with_null_roi(before), with_null_roi(after)
-    mechanism = free.bind(step.limit(measure_bounds(before, days)))
+    stability = step.stability(Stability(), frame)
+    mechanism = free.bind(stability.limit(measure_bounds(before, days)))
     assert mechanism.guarantee.sensitivity == 2.0 * (1 + null_roi)
     others = crowd.densify(before)[1:].sum(axis=0)
     inside, outside = (others + crowd.densify(each)[0] for each in (before, after))

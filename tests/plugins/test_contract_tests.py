@@ -23,7 +23,7 @@ KINDS = {
 }
 TWINS = [(kind, name) for kind, (_, twins) in KINDS.items() for name in twins]
 FOR_ALL = set(list(broken.MECHANISMS)[:5])
-BY_TRACES = {"trace_steps_repeat", "trace_steps_keep_their_limits", "trace_steps_expand"}
+BY_TRACES = {"trace_steps_repeat", "trace_steps_keep_their_stability", "trace_steps_expand"}
 
 
 @pytest.fixture(scope="module")
