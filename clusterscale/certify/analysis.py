@@ -9,7 +9,12 @@ from clusterscale import storage
 from clusterscale.certify.basis import without_sampling
 from clusterscale.certify.lookup import CeilingJournal, LookupTask, VisitsJournal, look_up
 from clusterscale.certify.plan import Certification, Setting
-from clusterscale.certify.results import CertificateStore, open_certificates
+from clusterscale.certify.results import (
+    ROWS_OF_RECORDS,
+    CertificateStore,
+    has_public_rows,
+    open_certificates,
+)
 from clusterscale.certify.tasks import (
     Ceilings,
     CeilingTask,
@@ -121,7 +126,7 @@ class CertifyAnalysis(Analysis):
         )
         adder = _Adder(self.certification, settings, store)
         yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
-        work.state(store)
+        work.state(store, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
         store.finish()
 
 
@@ -214,15 +219,17 @@ class _Ceilings:
             for i, setting in enumerate(self._settings)
         )
 
-    def state(self, store: CertificateStore) -> None:
-        """Write why the certificates hold: as for the users with the most visits."""
+    def state(self, store: CertificateStore, condition: str) -> None:
+        """Write why the certificates hold, as for the users with the most visits, and if what."""
         for task in self.tasks:  # later parts have more visits
             i, k, _ = map(int, task.name.split("-"))
             stated = self._stated[task.name]
             period, mechanism = _position(self._made, self._settings[i], k)
             for j, reason in enumerate(stated.reason):
                 if reason:
-                    store.state(period, j, mechanism, tight=stated.tight[j], reason=reason)
+                    store.state(
+                        period, j, mechanism, tight=stated.tight[j], reason=reason + condition
+                    )
 
 
 class _Adder:

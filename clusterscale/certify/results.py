@@ -22,10 +22,14 @@ from clusterscale.storage.result_table import TableStore, create_table, open_tab
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["CERTIFICATES", "CERTIFICATES_FORMAT", "CertificateStore", "open_certificates"]
+__all__ = ["CERTIFICATES", "CERTIFICATES_FORMAT", "ROWS_OF_RECORDS", "CertificateStore"]
+__all__ += ["has_public_rows", "open_certificates"]
 
 CERTIFICATES_FORMAT = "clusterscale-certificates"
 """Value of the attribute ``format`` of certificates."""
+ROWS_OF_RECORDS = "if the places and epochs of releases are public, not those of the records"
+"""Condition of certificates about a cube whose places or epochs may follow from its records."""
+
 _CASE = ("user", "period", "group_size", "mechanism", "neighbours")
 _MADE = ("period", "group_size", "mechanism")
 
@@ -106,6 +110,11 @@ def open_certificates(uri: str | Path) -> xr.Dataset:
     return open_table(uri, "certify", CERTIFICATES_FORMAT, CERTIFICATES)
 
 
+def has_public_rows(cube: TraceCube) -> bool:
+    """Return whether the places and epochs of a cube do not follow from its records."""
+    return cube.public == {"places", "calendar"}
+
+
 def _create(uri: str, certification: Certification, cube: TraceCube) -> None:
     rates = certification.plan.false_positive_rates
     columns: dict[str, Sequence[Any]] = {
@@ -128,6 +137,7 @@ def _create(uri: str, certification: Certification, cube: TraceCube) -> None:
             "plan_digest": certification.digest,
             "prior": certification.plan.prior,
             "covers": "the number of people counted is held fixed and public",
+            "rows": "public" if has_public_rows(cube) else "records",
             **describe_origin(cube, null_roi=certification.null_roi),
         },
     )

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from clusterscale.certify.comparison import ERROR_RATE
+from clusterscale.certify.results import ROWS_OF_RECORDS
 from clusterscale.contracts import Level, Reason
 from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.metric_types import IntervalEstimate
@@ -73,13 +74,16 @@ def evaluate_ceilings(
             f"no adversary tells with an AUC above {show_ceiling(worst)} whether a user was added, "
             f"{_HELD}"
         )
-        estimate = IntervalEstimate.exact(worst)
-        reason = apply_limit(
-            "certified_auc", policy.certified_auc, estimate, text, ideal=0.5, one_sided=True
-        )
+        limit, estimate = policy.certified_auc, IntervalEstimate.exact(worst)
+        reason = apply_limit("certified_auc", limit, estimate, text, ideal=0.5, one_sided=True)
+        unknown = []
         if part is not None and reason.level == "pass":
-            text = f"{reason.text}; but it is not known how many counts other people change: {part}"
-            reason = replace(reason, level=policy.exposure.inconclusive, text=text)
+            unknown.append(f"but it is not known how many counts other people change: {part}")
+        if run.certify is not None and run.certify.attrs.get("rows") != "public":
+            unknown.append(ROWS_OF_RECORDS)
+        reason = replace(reason, text="; ".join([reason.text, *unknown]))
+        if unknown and reason.level == "pass":
+            reason = replace(reason, level=policy.exposure.inconclusive)
         yield reason
 
 

@@ -175,7 +175,13 @@ def _write(
         "release": release.content,
     }
     with new_cube(
-        uri, cube.regions, cube.calendar, provenance=about, pseudonyms=True, force=True
+        uri,
+        cube.regions,
+        cube.calendar,
+        provenance=about,
+        pseudonyms=True,
+        public=cube.public,
+        force=True,
     ) as writer:
         for part in _parts(cube):
             names, traces = cube.pseudonyms(np.arange(*part)), cube.block(*part, release.span)

@@ -21,7 +21,7 @@ from clusterscale.certify.visits import (
     widest,
 )
 from clusterscale.contracts import Traces
-from clusterscale.cube import blocks
+from clusterscale.cube import TraceCube, blocks
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import ConfigError, DamagedError, InputError
@@ -210,6 +210,17 @@ def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
         "1.000",
         "0.500",
     )
+
+
+@pytest.mark.parametrize("public", [[], ["calendar"], ["calendar", "places"]])
+def test_certificates_state_whether_they_need_public_rows(public, plan_fields, cube, tmp_path):
+    other = TraceCube(cube.uri)
+    other.attributes["public"] = public
+    plan = Certification.of(AuditPlan(**plan_fields | {"mechanisms": [LAPLACE]}))
+    found = run(plan, other, tmp_path)
+    fixed = len(public) == 2
+    assert found.attrs["rows"] == ("public" if fixed else "records")
+    assert found.reason.item(0).endswith("not those of the records") != fixed
 
 
 def test_too_little_memory_is_refused(plan_fields, cube):

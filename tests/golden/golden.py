@@ -164,7 +164,8 @@ def make_cube(folder):
     places = {"roi_lat": ("roi", np.arange(8) / 8), "roi_lon": ("roi", np.zeros(8))}
     dense = xr.Dataset({"visits": (("user", "roi", "epoch"), visits)}, places)
     dense.to_zarr(folder / "dense.zarr", consolidated=False)
-    command("pack", folder / "dense.zarr", folder / "cube.zarr")
+    public = "--public", "places", "--public", "calendar"
+    command("pack", folder / "dense.zarr", folder / "cube.zarr", *public)
     return str(folder / "cube.zarr")
 
 

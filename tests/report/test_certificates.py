@@ -153,3 +153,14 @@ def test_certificates_about_simulated_people_never_pass(folder):
         tight = Policy(certified_auc=0.5)
         found = {one.check: one for one in evaluate_ceilings(tight, run, sound, part)}
         assert found["certified_auc"].level == "fail", "what is too high for known people fails"
+
+
+def test_a_certificate_of_rows_that_follow_from_the_records_never_passes(folder):
+    run, _ = open_run(folder)
+    sound = max(map(str, run.audit.mechanism.values))
+    certify = run.certify.assign_attrs(rows="records")
+    of_records = type(run)(audit=run.audit, screen=run.screen, certify=certify)
+    reasons = cs.gate(of_records, Policy(certified_auc=1.0), sound).reasons
+    found = {why["check"]: why for why in reasons}["certified_auc"]
+    assert found["level"] == "warn"
+    assert "if the places and epochs of releases are public" in found["text"]
