@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -61,10 +61,13 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
 
 
 def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+    from clusterscale.report.audit.defences import gains_of_settings
+
+    gains = gains_of_settings(results)
     for around in product(*(results[dim].values for dim in _AROUND)):
         chosen = results.sel(dict(zip(_AROUND, around, strict=True)))
         yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
-        yield _case_table(chosen, key)
+        yield _case_table(chosen, key, gains[str(around[0]), str(around[1])])
     n_mechanisms = results.sizes["mechanism"]
     yield from count_exposures(worst_exposures(results), key, n_mechanisms)
     yield from empty_lines(results, key)
@@ -107,7 +110,11 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
 def _strongest_table(results: xr.Dataset, key: Key, n_rows: int) -> Table:
     """Return a table of the case with the highest mean AUC over targets, per mechanism."""
     dims = [dim for dim in (*_AROUND, "group_size") if results.sizes[dim] > 1] + ["attack"]
+    from clusterscale.report.audit.defences import least_gains, read_results
+
     defended = results.sizes["mechanism"] > 1
+    audited = read_results(results)
+    gains = {str(audited.raw_counts): 0.0} | least_gains(audited)
     mean = results.auc.mean("target")
     rows = []
     for mechanism in results.mechanism.values:
@@ -119,9 +126,9 @@ def _strongest_table(results: xr.Dataset, key: Key, n_rows: int) -> Table:
         index = dict(zip((*_AROUND, "group_size", "attack"), at, strict=True))
         ties = cases.case.values[find_ties(cases.values)]
         best = results.sel(index, drop=True).sel(mechanism=mechanism)
-        numbers = [best.auc, best.privacy_loss, *([best.privacy_gain] if defended else [])]
-        coords = [_value_or_tie(ties, dim, index, key) for dim in dims]
-        cells = [*(_mean(number.values) for number in numbers), *coords]
+        cells = [_mean(best[name].values) for name in ("auc", "privacy_loss")]
+        cells += [_shown_gain(gains.get(str(mechanism)))] if defended else []
+        cells += [_value_or_tie(ties, dim, index, key) for dim in dims]
         rows.append((float(cases.max()), mechanism, cells))
     table = new_table()
     table.add_column("mechanism", no_wrap=True)
@@ -146,16 +153,22 @@ def _value_or_tie(ties: NDArray[np.object_], dim: str, index: dict[str, object],
     return f"{value:,}" if dim == "group_size" else key.short(value)
 
 
-def _case_table(results: xr.Dataset, key: Key) -> Table:
-    """Return a table of all cases of a period and prior, by group size and mechanism."""
+def _shown_gain(gain: float | None) -> str:
+    return "-" if gain is None else f"{gain:.3f}"
+
+
+def _case_table(results: xr.Dataset, key: Key, gains: Mapping[tuple[int, str], float]) -> Table:
+    """Return a table of all cases of a period and prior, by group size and mechanism.
+
+    ``gains``: smallest mean gain over attacks, by group size and mechanism.
+    """
     defended = results.sizes["mechanism"] > 1
     names = {"auc": "AUC", "privacy_loss": "privacy loss"}
-    names |= {"privacy_gain": "gain"} if defended else {}
     table = new_table()
     if defended:
         table.add_column("mechanism", no_wrap=True)
     table.add_column("attack", no_wrap=True)
-    add_numbers(table, *names.values())
+    add_numbers(table, *names.values(), *(["gain"] if defended else []))
     table.add_column("controls", no_wrap=True)
     for size in results.group_size.values:
         table.add_section()
@@ -166,6 +179,8 @@ def _case_table(results: xr.Dataset, key: Key) -> Table:
                 means = [_mean(chosen[name].values) for name in names]
                 controls = " ".join(_control(chosen, name) for name in _CONTROLS)
                 first = [key.short(mechanism) if number == 0 else ""] if defended else []
+                gain = _shown_gain(gains.get((int(size), str(mechanism))))
+                means += [gain if number == 0 else ""] if defended else []
                 table.add_row(*first, key.short(attack), *means, controls)
     return table
 

@@ -13,6 +13,7 @@ from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell
 from clusterscale.phrases import BROKEN
 from clusterscale.report.audit.cases import AUC_LEVELS, Cases, strongest_rows
+from clusterscale.report.audit.defences import least_gains
 from clusterscale.report.audit.model import AuditReport
 from clusterscale.report.recovery import GOALS, find_best, read_errors
 from clusterscale.report.run import FORMATS, Run
@@ -82,6 +83,7 @@ def _audit(results: xr.Dataset) -> Short:
         "attacks": list(table.attacks),
         "cases": _counts(table),
         "guarantees": _guarantees(audit),
+        **_gains(audit),
         "verdict": [
             f"{name}: {finding.exposure}, {finding.reason}"
             for name, finding in worst_findings(audit.findings).items()
@@ -130,6 +132,13 @@ def _guarantees(audit: AuditReport) -> str:
     if audit.broken:
         return f"{BROKEN}: {', '.join(audit.broken)}"
     return f"{audit.n_tested} tested, none {BROKEN}"
+
+
+def _gains(audit: AuditReport) -> dict[str, Cell]:
+    """Return the privacy gain of each mechanism, as on the page; nothing if none is known."""
+    gains = least_gains(audit.defences)
+    shown = [f"{name}: {number(gain, 2)}" for name, gain in gains.items()]
+    return {"privacy gain": shown} if shown else {}
 
 
 def _screen(screened: xr.Dataset) -> Short:

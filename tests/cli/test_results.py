@@ -20,7 +20,6 @@ LAPLACE = "laplace(epsilon=0.1,unit=user_day,clip=true,integers=round)"
 
 def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
     shape = (3, 1, len(priors), 2, len(mechanisms), 1)
-    gain = np.broadcast_to(0.25 * np.arange(len(mechanisms))[:, None], shape)
     # at chance on average, and never the same for two targets
     control = 0.5 + 0.03 * np.arange(-1, 2).reshape(3, *[1] * 5) * np.ones(shape)
     utility = np.full((1, 2, len(mechanisms), 2), 0.125)
@@ -31,8 +30,10 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "control_auc": (CASE, control),
             "absent_auc": (CASE, 1 - control),
             "naive_auc": (CASE, np.full(shape, 0.55)),
-            "privacy_gain": (CASE, gain.copy()),
+            "accuracy": (CASE, np.full(shape, 0.7)),
+            "error": (CASE, np.full(shape, "", dtype=object)),
             "utility": (("period", "group_size", "mechanism", "measure"), utility),
+            "utility_sd": (("period", "group_size", "mechanism", "measure"), utility),
             "auc_low": (CASE, np.full(shape, 0.7)),
             "auc_high": (CASE, np.full(shape, 0.8)),
             "status": (CASE, np.full(shape, "done", dtype=object)),
@@ -50,6 +51,7 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "mechanism": list(mechanisms),
             "attack": ["spectral(variance=0.99)"],
             "measure": ["mean_relative_error(floor=0.1)", "pearson"],
+            "measure_kind": ("measure", ["relative", ""]),
             "measure_title": ("measure", ["mean relative error", "Pearson correlation"]),
             "ideal": ("measure", [0.0, 1.0]),
         },
@@ -76,7 +78,9 @@ def test_bare_counts_alone_have_no_gain_and_no_price(shown):
 
 
 def test_defences_have_a_gain_and_their_utility_beside_a_guess(shown):
-    text = shown(results(["exact", CHAIN, "[bold]x[/bold]"]))
+    dataset = results(["exact", CHAIN, "[bold]x[/bold]"])
+    dataset["auc"][..., :, :] = 0.75 - 0.0625 * np.arange(3)[:, None]
+    text = shown(dataset)
     assert "gain" in text
     for number in ("0.000", "0.250", "0.500", "0.125", "7.500"):
         assert number in text
@@ -171,11 +175,12 @@ def test_many_measures_stand_in_tables_below_each_other(shown):
     shape = (*dataset.utility.shape[:3], 9)
     wide = dataset.drop_dims("measure").assign(
         utility=(dataset.utility.dims, np.full(shape, 123456.0)),
+        utility_sd=(dataset.utility.dims, np.full(shape, 0.0)),
         random_guess=(dataset.random_guess.dims, np.full((1, 2, 9), -0.5)),
     )
     wide = wide.assign_coords(
         measure=many, measure_title=("measure", many), ideal=("measure", [0.0] * 9)
-    )
+    ).assign_coords(measure_kind=("measure", [""] * 9))
     text = shown(wide)
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("1.23e+05") == 2 * 2 * 9

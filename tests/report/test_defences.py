@@ -1,6 +1,7 @@
 """What the page says about defences: their gains, their costs, their guarantees."""
 
 from functools import partial
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -8,10 +9,14 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from report.page import Page
+from rich.console import Console
 
+from clusterscale.cli.results import show_results
+from clusterscale.metrics import privacy_gain
 from clusterscale.report import render
 from clusterscale.report.audit.cases import cases
 from clusterscale.report.audit.defences import best_defence, emptiness, read_defences
+from clusterscale.report.notebook import shorten
 from clusterscale.report.section import number
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -46,6 +51,12 @@ def gains_table(page, size):
     return rows
 
 
+def set_gains(results, gain, **at):
+    """Give the mechanisms of ``at`` a gain; raw counts have an AUC of .9 by every attack."""
+    results["auc"].loc[{"mechanism": "exact"}] = 0.9
+    results["auc"].loc[at] = 0.9 - 0.4 * gain
+
+
 def filled(results, **values):
     """Return the results with some variables set to one value."""
     return results.assign({name: xr.full_like(results[name], v) for name, v in values.items()})
@@ -71,16 +82,12 @@ def test_without_bare_counts_there_is_no_gain_to_show(make):
 
 
 @pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize(
-    ("unknown", "left"),
-    [
-        (("utility", "utility_sd", "random_guess"), ["gains", "guarantees"]),
-        (("privacy_gain",), ["utility", "guarantees"]),
-    ],
-)
-def test_a_section_without_a_number_is_not_there(make, unknown, left):
-    results = filled(make(), **dict.fromkeys(unknown, np.nan))
-    assert new_sections(Page(render(results))) == left
+def test_a_section_without_a_number_is_not_there(make):
+    results = make()
+    unknown = filled(results, utility=np.nan, utility_sd=np.nan, random_guess=np.nan)
+    assert new_sections(Page(render(unknown))) == ["gains", "guarantees"]
+    results["auc"].loc[{"mechanism": list(MECHANISMS[1:])}] = np.nan
+    assert new_sections(Page(render(results))) == ["utility", "guarantees"]
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -97,20 +104,26 @@ def test_utility_may_not_have_been_measured_at_all(make):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_gains_are_those_of_the_attack_that_is_strongest_on_bare_counts(make):
+def test_gains_are_the_smallest_over_attacks(make):
     results = make(sizes=(5, 100))
     page = Page(render(results))
     for size in (5, 100):
         at = results.isel(period=0, prior=0).sel(group_size=size)
         attack = at.auc.sel(mechanism="exact").mean("target").idxmax("attack").item()
+        raw = at.auc.sel(mechanism="exact", attack=attack).values
         rows = gains_table(page, size)
         assert [row[0] for row in rows] == ["Mechanism", *MECHANISMS]
         for name, _, median, mean, left in rows[1:]:
-            gain = at.privacy_gain.sel(mechanism=name, attack=attack)
-            assert median == f"{gain.median().item():.3f}"
-            assert mean == f"{gain.mean().item():.3f}"
+            gains = [
+                privacy_gain(raw, at.auc.sel(mechanism=name, attack=other).values)
+                for other in at.attack.values
+            ]
+            gain = min(gains, key=np.mean)
+            assert median == f"{np.median(gain):.3f}"
+            assert mean == f"{gain.mean():.3f}"
             assert left == f"{at.auc.sel(mechanism=name).mean('target').max().item():.3f}"
-        assert any(caption.endswith(f"against {attack}") for caption in page.tables)
+        ending = f"relative to {attack} on raw counts"
+        assert any(caption.endswith(ending) for caption in page.tables)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -133,18 +146,46 @@ def test_each_prior_has_its_own_strongest_attack(make):
     results["auc"].loc[{"prior": PRIORS[0], "attack": "a"}] = 1.0
     results["auc"].loc[{"prior": PRIORS[1], "attack": "b"}] = 1.0
     page = Page(render(results))
-    assert "Groups of 5: privacy gain of targets, A against a, B against b" in page.tables
+    caption = "Groups of 5: privacy gain of targets, relative to a (A), b (B) on raw counts"
+    assert caption in page.tables
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_of_two_strongest_attacks_the_one_that_a_defence_stops_least_counts(make):
+def test_the_attack_that_a_defence_stops_least_counts(make):
+    """Also if another was stronger on raw counts, whose advantage is what can be removed."""
     results = make(attacks=("a", "b"))
-    results["auc"].loc[{"mechanism": "exact"}] = 1.0
-    results["privacy_gain"].loc[{"attack": "a"}] = 0.75
-    results["privacy_gain"].loc[{"attack": "b"}] = 0.25
-    page = Page(render(results))
-    assert "Groups of 5: privacy gain of targets, against a or b" in page.tables
-    assert [row[2] for row in gains_table(page, 5)[2:]] == ["0.250", "0.250"]
+    for raw in (0.9, 0.7):
+        set_gains(results, 0.75, attack="a")
+        set_gains(results, 0.25, attack="b")
+        results["auc"].loc[{"mechanism": "exact"}] = [[[0.9, raw]]]
+        page = Page(render(results))
+        strongest = "a or b" if raw == 0.9 else "a"
+        caption = f"Groups of 5: privacy gain of targets, relative to {strongest} on raw counts"
+        assert caption in page.tables
+        assert [row[2] for row in gains_table(page, 5)[2:]] == ["0.250", "0.250"]
+
+
+@pytest.mark.usefixtures("empty_figures")
+def test_page_terminal_notebook_chart_and_sentence_have_one_gain(make, monkeypatch):
+    """The attack that is stronger on raw counts is stopped, the other is not."""
+    results = make(mechanisms=MECHANISMS[:2], attacks=("a", "b"))
+    results["auc"].loc[{"attack": "a"}] = [[[0.95, 0.6]]]
+    results["auc"].loc[{"attack": "b"}] = [[[0.8, 0.7]]]
+    gain = privacy_gain(0.95, 0.7)  # .56; of a alone .78, of b alone .33
+    html = render(results)
+    page, words = Page(html), " ".join(Page(html).text.split())
+    assert gains_table(page, 5)[2][3] == f"{gain:.3f}"
+    assert f"the highest mean privacy gain, {gain:.2f} " in words
+    verdicts = page.tables["Worst case for each publication method"]
+    assert verdicts[2][verdicts[0].index("Gain")] == f"{gain:.2f}"
+    labels = [named["aria-label"] for _, named in page.tags if "data-figure" in named]
+    assert any(f"{MECHANISMS[1]}: gain {gain:.2f}" in label for label in labels)
+    assert f"{MECHANISMS[1]}: {gain:.2f}" in shorten(results).facts["privacy gain"]
+    for full in (False, True):
+        console = Console(width=80, file=StringIO())
+        monkeypatch.setattr("clusterscale.cli.results.out", console)
+        show_results(results, full=full)
+        assert f" {gain:.3f} " in console.file.getvalue()
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -153,10 +194,9 @@ def test_unfinished_gains_are_left_out(make):
     failed[:, :, :, :, 1] = True
     failed[:6, :, :, :, 2] = True
     results = make(attacks=("a",), failed=failed)
-    results["privacy_gain"] = results["privacy_gain"].where(~failed, 1.0)  # must not leak
     rows = gains_table(Page(render(results)), 5)
     assert rows[2][-3:] == ["–", "–", "–"]
-    kept = results.privacy_gain.isel(mechanism=2, target=slice(6, None))
+    kept = results.privacy_gain.isel(mechanism=2, target=slice(6, None))  # of the only attack
     assert rows[3][-2] == f"{kept.mean().item():.3f}"
 
 
@@ -274,7 +314,7 @@ def test_the_first_screen_names_the_best_defence_and_its_price(make):
         f"In groups of 5, where raw counts expose most, {best.mechanism} has the highest" in words
     )
     assert f"highest mean privacy gain, {best.gain:.2f} (1 = no better than guessing" in words
-    assert "guessing; lowest over 2 priors)" in words
+    assert "guessing; smallest over attacks and 2 priors)" in words
     value = f"{best.value:.3g}" if best.measure.relative else f"{best.value:.2f}"
     price = f"Its largest utility loss is in {best.measure.title}: {value} (best "
     assert price in words
@@ -283,18 +323,18 @@ def test_the_first_screen_names_the_best_defence_and_its_price(make):
 def test_the_best_defence_is_best_against_the_best_informed(make):
     results = make(priors=PRIORS, attacks=("a",))
     # one wins by far against the passive adversary, the other against both
-    results["privacy_gain"].loc[{"mechanism": MECHANISMS[1]}] = 0.5
-    results["privacy_gain"].loc[{"mechanism": MECHANISMS[2], "prior": PRIORS[0]}] = 1.0
-    results["privacy_gain"].loc[{"mechanism": MECHANISMS[2], "prior": PRIORS[1]}] = 0.3
+    set_gains(results, 0.5, mechanism=MECHANISMS[1])
+    set_gains(results, 1.0, mechanism=MECHANISMS[2], prior=PRIORS[0])
+    set_gains(results, 0.3, mechanism=MECHANISMS[2], prior=PRIORS[1])
     best = best_defence(defences(results))
-    assert (best.mechanism, best.gain) == (MECHANISMS[1], 0.5)
+    assert (best.mechanism, best.gain) == (MECHANISMS[1], pytest.approx(0.5))
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_of_equal_defences_the_cheaper_is_named(make):
     results = make()
-    results["privacy_gain"][..., 1, :] = 0.9
-    results["privacy_gain"][..., 2, :] = 0.901
+    set_gains(results, 0.9, mechanism=MECHANISMS[1])
+    set_gains(results, 0.901, mechanism=MECHANISMS[2])
     assert best_defence(defences(results)).mechanism == MECHANISMS[1]
     results["utility"][..., 1, :] = np.nan  # a price that is not known is no low price
     best = best_defence(defences(results))
@@ -309,8 +349,8 @@ def test_of_equal_defences_the_cheaper_is_named(make):
 @pytest.mark.parametrize("share", [0.0, 0.049, np.nan])
 def test_a_release_of_next_to_nothing_is_never_the_best_defence(make, share):
     results = make()
-    results["privacy_gain"][..., 1, :] = 1.0
-    results["privacy_gain"][..., 2, :] = 0.1
+    set_gains(results, 1.0, mechanism=MECHANISMS[1])
+    set_gains(results, 0.1, mechanism=MECHANISMS[2])
     results["released_share"][:] = 0.05
     assert best_defence(defences(results)).mechanism == MECHANISMS[1]
     results["released_share"][..., 1] = share  # what is not known is not good
@@ -321,8 +361,8 @@ def test_a_release_of_next_to_nothing_is_never_the_best_defence(make, share):
 
 def test_of_a_release_what_counts_is_the_place_that_is_compared(make):
     results = make(sizes=(5, 100))
+    set_gains(results, 1.0, mechanism=MECHANISMS[1])
     results["auc"].loc[{"mechanism": "exact", "group_size": 5}] = 1.0
-    results["privacy_gain"][..., 1, :] = 1.0
     results["released_share"][:] = 1.0
     results["released_share"].loc[{"mechanism": MECHANISMS[1], "group_size": 100}] = 0.0
     assert best_defence(defences(results)).mechanism == MECHANISMS[1]
@@ -378,7 +418,7 @@ def test_a_defence_without_a_price_is_named_without_one(make):
 def test_the_price_is_told_where_it_is_closest_to_a_guess(make):
     """Publishing nothing has a small relative error, but names no busy place."""
     results = make()
-    results["privacy_gain"][..., 1, :] = 1.0
+    set_gains(results, 1.0, mechanism=MECHANISMS[1])
     results["utility"][..., 1, :] = results["ideal"]
     results["utility"][..., 1, 2] = 0.02
     best = best_defence(defences(results))

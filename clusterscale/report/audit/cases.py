@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 _NUMBERS = {
     "auc": "auc",
     "loss": "privacy_loss",
-    "gain": "privacy_gain",
     "accuracy": "accuracy",
     "control": "control_auc",
     "absent": "absent_auc",
@@ -60,7 +59,6 @@ class Cases:
     varying: tuple[str, ...]
     auc: Floats
     loss: Floats
-    gain: Floats
     accuracy: Floats
     control: Floats
     absent: Floats

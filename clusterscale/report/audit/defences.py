@@ -9,14 +9,15 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.audit.cases import Cases, Floats, mean
+from clusterscale.metrics import privacy_gain
+from clusterscale.report.audit.cases import Cases, Floats, cases, mean
 from clusterscale.report.section import breakable, fill
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.utility import NEARLY_EMPTY, emptiness
 from clusterscale.validation_messages import find_ties
 
 __all__ = ["BestDefence", "CaseIndex", "Defences", "Measure", "best_defence"]
-__all__ += ["largest_loss", "least_gains", "read_defences"]
+__all__ += ["gains_of_settings", "largest_loss", "least_gains", "read_defences", "read_results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class CaseIndex:
 class Defences:
     """Results of an audit by mechanism.
 
-    ``auc`` and ``gain`` have the axes (period, prior, mechanism, group_size, attack, target), NaN
-    for cases that did not finish; ``utility`` and ``spread`` (period, group_size, mechanism,
+    ``auc`` has the axes (period, prior, mechanism, group_size, attack, target), NaN for cases that
+    did not finish; ``utility`` and ``spread`` (period, group_size, mechanism,
     measure), ``released_share`` (period, group_size, mechanism), ``guess`` (period, group_size,
     measure). ``raw_counts`` is the mechanism that publishes the counts themselves, None where it
     was not audited.
@@ -61,7 +62,6 @@ class Defences:
     raw_counts: str | None
     measures: tuple[Measure, ...]
     auc: Floats
-    gain: Floats
     utility: Floats
     spread: Floats
     released_share: Floats
@@ -75,8 +75,11 @@ class Defences:
     @property
     def gains_known(self) -> bool:
         """Whether any privacy gain is known: it needs results for a defence and for raw counts."""
-        others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != self.raw_counts]
-        return bool(self.raw_counts is not None and np.isfinite(self.gain[:, :, others]).any())
+        if self.raw_counts is None:
+            return False
+        raw, known = self.mechanisms.index(self.raw_counts), np.isfinite(self.auc)
+        others = np.delete(known, raw, axis=2).any(axis=(2, -2))
+        return bool((others & known[:, :, raw].any(axis=-2)).any())
 
     @property
     def loss(self) -> Floats:
@@ -125,13 +128,17 @@ class Defences:
         return find_ties([mean(values) for values in counted])
 
     def gains(self, case: CaseIndex, prior: int, mechanism: int) -> Floats:
-        """Return the known privacy gains of targets against the strongest attack on raw counts.
+        """Return the known privacy gains of targets: those with the smallest mean over attacks.
 
-        If several attacks are strongest, the one with the lowest mean gain is used.
+        The gain is the share of the advantage of the strongest attack on raw counts that an attack
+        on the mechanism's releases no longer has. The adversary may choose another attack on these.
         """
-        attacks = self.strongest(case, prior)
-        gains = self.gain[case.period, prior, mechanism, case.size]
-        known = [values[np.isfinite(values)] for values in gains[attacks]]
+        if not (strongest := self.strongest(case, prior)):
+            return np.empty(0)
+        raw = self.mechanisms.index(str(self.raw_counts))
+        at_first, left = (self.auc[case.period, prior, i, case.size] for i in (raw, mechanism))
+        gains = (privacy_gain(at_first[i], one) for i in strongest for one in left)
+        known = [values[np.isfinite(values)] for values in gains]
         return min((values for values in known if values.size), key=mean, default=np.empty(0))
 
     def left(self, case: CaseIndex, prior: int, mechanism: int) -> float:
@@ -183,7 +190,6 @@ def read_defences(results: xr.Dataset, table: Cases) -> Defences:
             for name, title, ideal, kind in columns
         ),
         auc=table.auc.reshape(by_setting),
-        gain=table.gain.reshape(by_setting),
         utility=values("utility", *dims),
         spread=values("utility_sd", *dims),
         released_share=values("released_share", *dims[:-1]),
@@ -191,15 +197,37 @@ def read_defences(results: xr.Dataset, table: Cases) -> Defences:
     )
 
 
+def read_results(results: xr.Dataset) -> Defences:
+    """Return the numbers of the results of an audit by mechanism."""
+    return read_defences(results, cases(results))
+
+
+def gains_of_settings(results: xr.Dataset) -> dict[tuple[str, str], dict[tuple[int, str], float]]:
+    """Return the mean privacy gain of all mechanisms, by period and prior: by size and mechanism.
+
+    It is unknown, and not in the result, without raw counts.
+    """
+    audited = read_results(results)
+    found: dict[tuple[str, str], dict[tuple[int, str], float]] = {}
+    for case in audited.cases():
+        size = audited.table.group_sizes[case.size]
+        for i, prior in enumerate(audited.priors):
+            gains = found.setdefault((audited.periods[case.period], prior), {})
+            for mechanism, name in enumerate(audited.mechanisms):
+                if (values := audited.gains(case, i, mechanism)).size:
+                    gains[size, name] = mean(values)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class BestDefence:
     """A mechanism with its privacy gain and utility loss where raw counts expose most.
 
-    ``period`` is empty if there is only one. ``gain`` is the mean privacy gain, the lowest over
-    ``n_priors`` priors. ``equals`` are other mechanisms with the same gain to two digits;
-    ``same_loss`` is whether their utility loss is the same to three digits. ``measure`` is the
-    least favourable measure, in which the mechanism is closest to a random guess; its ``value`` and
-    that of a ``guess`` are NaN if utility was not measured.
+    ``period`` is empty if there is only one. ``gain`` is the mean privacy gain, the smallest over
+    attacks and ``n_priors`` priors. ``equals`` are other mechanisms with the same gain to two
+    digits; ``same_loss`` is whether their utility loss is the same to three digits. ``measure`` is
+    the least favourable measure, in which the mechanism is closest to a random guess; its ``value``
+    and that of a ``guess`` are NaN if utility was not measured.
     """
 
     mechanism: str
@@ -218,9 +246,9 @@ def best_defence(defences: Defences) -> BestDefence | None:
     """Return the mechanism with the highest gain, among equals the cheapest; None without gains.
 
     All mechanisms are compared for one period and group size, on the same targets: a mean over
-    several would favour mechanisms that were only run on easy ones. The gain is the lowest over
-    priors, as the defender cannot choose the adversary's. A mechanism whose release is nearly empty
-    is never chosen, nor one for which that is unknown.
+    several would favour mechanisms that were only run on easy ones. The gain is the smallest over
+    attacks and priors, as the defender cannot choose the adversary's. A mechanism whose release is
+    nearly empty is never chosen, nor one for which that is unknown.
     """
     if not defences.gains_known:
         return None
@@ -254,7 +282,7 @@ def best_defence(defences: Defences) -> BestDefence | None:
 def least_gains(defences: Defences) -> dict[str, float]:
     """Return the mean privacy gain of each mechanism where raw counts expose most.
 
-    The gain is the lowest over priors. The result is empty if no gain is known.
+    The gain is the smallest over attacks and priors. The result is empty if no gain is known.
     """
     if not defences.gains_known:
         return {}

@@ -30,12 +30,12 @@ from clusterscale.report.section import (
 from clusterscale.utility import NEARLY_EMPTY
 
 _INTRO = (
-    "Privacy gain is the share of an attack’s advantage over guessing on raw counts that a "
-    "mechanism removes: 0 if the attack does as well as on raw counts, 1 if it is no better than "
-    "guessing. Boxes span the middle half of the targets; the thick line is the median, the dot "
-    "the mean. Whiskers extend to the furthest target within 1.5 box lengths; circles are targets "
-    "beyond. Gains are against the attack that is strongest on raw counts. A mechanism may reduce "
-    "other attacks less, so “remaining AUC” is the highest mean AUC of any attack."
+    "Privacy gain is the share of the adversary’s advantage over guessing on raw counts that a "
+    "mechanism removes: 0 if an attack does as well as the strongest on raw counts, 1 if none is "
+    "better than guessing. It is the smallest over attacks, by their mean over targets. Boxes span "
+    "the middle half of the targets; the thick line is the median, the dot the mean. Whiskers "
+    "extend to the furthest target within 1.5 box lengths; circles are targets beyond. “Remaining "
+    "AUC” is the highest mean AUC of any attack."
 )
 
 
@@ -67,11 +67,11 @@ def _letter(prior: int) -> str:
 
 def _known_priors(defences: Defences, case: CaseIndex) -> list[int]:
     """Return the priors with a known gain."""
-    gain = defences.gain[case.period, :, :, case.size]
+    mechanisms = range(len(defences.mechanisms))
     return [
         prior
         for prior in range(len(defences.priors))
-        if np.isfinite(gain[prior][:, defences.strongest(case, prior)]).any()
+        if any(defences.gains(case, prior, mechanism).size for mechanism in mechanisms)
     ]
 
 
@@ -96,17 +96,18 @@ def _boxes(defences: Defences, case: CaseIndex) -> Markup:
     attacks = [" or ".join(names[i] for i in defences.strongest(case, prior)) for prior in priors]
     return fill(
         "gains.html.j2",
-        caption=f"{case.label}: privacy gain of targets, {_against(attacks, priors)}",
+        caption=f"{case.label}: privacy gain of targets, relative to {_strongest(attacks, priors)} "
+        "on raw counts",
         keys=len(defences.priors) > 1,
         rows=rows,
     )
 
 
-def _against(attacks: list[str], priors: list[int]) -> str:
+def _strongest(attacks: list[str], priors: list[int]) -> str:
     if len(set(attacks)) == 1:
-        return f"against {attacks[0]}"
+        return attacks[0]
     return ", ".join(
-        f"{_letter(prior)} against {attack}" for prior, attack in zip(priors, attacks, strict=True)
+        f"{attack} ({_letter(prior)})" for prior, attack in zip(priors, attacks, strict=True)
     )
 
 
@@ -197,11 +198,10 @@ def build_tradeoff(audit: AuditReport) -> Section | None:
         "tradeoff",
         "Privacy gain against utility loss",
         "Each mark is a mechanism; the upper left is best: high privacy gain and low utility loss. "
-        "The vertical axis is the mean privacy gain against the attack that is strongest on raw "
-        "counts. Utility loss is the distance to the best value of a measure; marks right of the "
-        "dashed line are further off than a random guess. Do not choose a crossed-out mechanism: "
-        "its release is (nearly) empty. Relative errors and events kept have a logarithmic axis "
-        "with 0 at its left end.",
+        "The vertical axis is the mean privacy gain, the smallest over attacks. Utility loss is "
+        "the distance to the best value of a measure; marks right of the dashed line are further "
+        "off than a random guess. Do not choose a crossed-out mechanism: its release is (nearly) "
+        "empty. Relative errors and events kept have a logarithmic axis with 0 at its left end.",
         legend + folded(folds),
     )
 

@@ -46,7 +46,10 @@ _VERDICT_COLUMNS = (
     Column("Mean AUC", hint="Of the strongest attack"),
     Column("95 % interval"),
     Column("Certainly above 0.75", hint="Targets; simultaneous 95 % confidence (Holm)"),
-    Column("Gain", hint="Mean privacy gain where raw counts expose most; lowest over priors"),
+    Column(
+        "Gain",
+        hint="Mean privacy gain where raw counts expose most; smallest over attacks and priors",
+    ),
     Column("Utility lost", hint="Relative to a random guess, by the measure with the largest loss"),
     Column(
         "Guarantee", number=False, hint="Declared ε, the unit it protects, and the test’s verdict"
