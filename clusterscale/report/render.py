@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,11 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
 
 def _parts(run: Run) -> Parts:
     """Return how to present each dataset of a run, with the dataset."""
-    return [(_KINDS.get(name) or plain_kind(name), dataset) for name, dataset in run.parts()]
+    kinds = {
+        **_KINDS,
+        "screen": replace(_KINDS["screen"], build=partial(screening.render_sections, run=run)),
+    }
+    return [(kinds.get(name) or plain_kind(name), dataset) for name, dataset in run.parts()]
 
 
 def _entry(run: Run) -> PageEntry:

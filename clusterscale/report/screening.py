@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import floor
 
@@ -12,8 +13,11 @@ import xarray as xr
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from clusterscale.audit.findings import find_emptiness
 from clusterscale.report import figures
+from clusterscale.report.certificates import show_ceiling
 from clusterscale.report.figures import Floats
+from clusterscale.report.run import Run
 from clusterscale.report.section import (
     Column,
     LongColumn,
@@ -39,6 +43,7 @@ __all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_cases", "render_
 AUC_LEVELS = (0.75, 0.9)
 """The AUC levels above which users are counted."""
 
+_SMALL_SHARE = 0.05  # of exposed users, which reassures
 _CURVE = 401  # points of a distribution; as many as a panel has pixels
 
 
@@ -142,7 +147,34 @@ def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> StrongestAttack | None
     )
 
 
-def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase]) -> Markup:
+def _doubts(run: Run, case: ScreenCase, exposure: StrongestAttack) -> list[str]:
+    """Return why a small share of exposed users is not shown in large type; empty if it is.
+
+    It is if ceilings show that no user is exposed, and the release is not nearly empty.
+    """
+    if exposure.above[0] >= _SMALL_SHARE:
+        return []
+    doubts, name = [], exposure.mechanism
+    at = {"period": case.period, "group_size": case.group_size, "mechanism": name}
+    certified = run.certify is not None and all(
+        value in run.certify[dim].values for dim, value in at.items()
+    )
+    if run.certify is None or not certified:
+        doubts.append("no ceiling is certified, and other attacks may recognise more")
+    else:
+        highest = float(run.certify["auc"].sel(at | {"neighbours": "replace"}).max(skipna=False))
+        if not highest <= AUC_LEVELS[0]:
+            doubts.append(f"certified is only that no AUC exceeds {show_ceiling(highest)}")
+    known = run.audit is not None and name in run.audit["mechanism"].values
+    empty = find_emptiness(run.audit, name) if known and run.audit is not None else "unknown"
+    if empty == "unknown":
+        doubts.append("whether the release is nearly empty is unknown, because it was not audited")
+    elif empty:
+        doubts.append(f"the release is {empty}")
+    return doubts
+
+
+def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase], run: Run) -> Markup:
     """Build the findings; they exist even if no user could be compared."""
     source = json_attribute(screened, "cube").get("source")
     worst = max(cases, key=lambda case: case.worst.mean, default=None)
@@ -155,6 +187,7 @@ def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase]) -> Markup:
         worst=worst,
         best=None if alone else best,
         levels=AUC_LEVELS,
+        doubts=partial(_doubts, run),
         absent=absent_users(screened),
     )
 
@@ -265,10 +298,11 @@ def _most_exposed(case: ScreenCase, n_rows: int) -> NDArray[np.int64]:
     return order
 
 
-def render_sections(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(screened: xr.Dataset, run: Run | None = None) -> tuple[Markup, list[Section]]:
     """Return a screen's part of the first screen of a page, and its sections.
 
-    The dataset may be lazy and larger than memory: it is read once, one mechanism at a time.
+    ``run`` has the certificates and the audit of the same releases, if any. The dataset may be lazy
+    and larger than memory: it is read once, one mechanism at a time.
     """
     cases = list(read_cases(screened))
-    return _findings(screened, cases), [_spread(cases), _people(cases)]
+    return _findings(screened, cases, run or Run()), [_spread(cases), _people(cases)]

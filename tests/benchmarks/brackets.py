@@ -68,6 +68,18 @@ def sometimes_cleared(share):
     return 0.5 + share / 2, play
 
 
+def missed(share, area):
+    """A group with the target is rarely taken for the surest without; else normal scores."""
+    _, usual = normal(area)
+
+    def play(rng, shape):
+        scores = usual(rng, shape)
+        scores[1][rng.random(shape) < share] = -9
+        return scores
+
+    return (1 - share) * area, play
+
+
 def worst(area):
     """Scores inside are equal, those outside are below or above: the largest variance."""
 
@@ -89,6 +101,8 @@ LAWS = {
     "normal, AUC .5": normal(0.5),
     "normal, AUC .95": normal(0.95),
     "exponential, AUC .8": exponential(0.8),
+    "missed in 3 %, else AUC .99": missed(0.03, 0.99),
+    "missed in 10 %, else AUC .8": missed(0.1, 0.8),
     "shown in 2 %": sometimes_certain(0.02),
     "shown in 10 %": sometimes_certain(0.1),
     "shown in 60 %": sometimes_certain(0.6),

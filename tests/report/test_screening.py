@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from report.made import make_screen
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.screening import read_cases
+from clusterscale.report.run import Run
+from clusterscale.report.screening import read_cases, render_sections
 
 ALL = "All users, by AUC under each mechanism"
 
@@ -82,6 +84,41 @@ def test_few_users_and_one_mechanism(n_users, mechanisms):
     page = Page(render(make_screen(n_users=n_users, mechanisms=mechanisms)))
     assert len(page.tables["All users, by AUC under each mechanism"]) == n_users + 1
     assert ("least exposed" in page.text) == (len(mechanisms) > 1)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "share", "doubt"),
+    [
+        (None, 1.0, "no ceiling is certified"),
+        (0.93, 1.0, "certified is only that no AUC exceeds 0.930"),
+        (np.nan, 1.0, "certified is only that no AUC exceeds –"),
+        (0.74, 0.01, "the release is nearly empty"),
+        (0.74, None, "whether the release is nearly empty is unknown"),
+        (0.74, 1.0, ""),
+    ],
+)
+def test_a_share_of_nobody_is_large_only_if_it_is_certified_and_the_release_not_empty(
+    make_results, ceiling, share, doubt
+):
+    screened = make_screen(mechanisms=("exact", "quiet"))
+    screened["auc"].loc[{"mechanism": "quiet"}] = 0.5
+    audit = certify = None
+    if share is not None:
+        audit = make_results(mechanisms=("exact", "quiet"))
+        audit["released_share"][:] = share
+    if ceiling is not None:
+        dims = ("user", "period", "group_size", "mechanism", "neighbours")
+        coords = {name: screened[name].values for name in dims[:-1]} | {dims[-1]: ["replace"]}
+        shape = tuple(len(values) for values in coords.values())
+        certify = xr.Dataset({"auc": (dims, np.full(shape, ceiling))}, coords)
+    run = Run(screen=screened, audit=audit, certify=certify)
+    overview = Page(str(render_sections(screened, run)[0]))
+    words = " ".join(overview.text.split())
+    least = words[words.index("least exposed") :]
+    large = '<span class="big">0 %</span>' in str(render_sections(screened, run)[0])
+    assert large == (not doubt)
+    assert doubt in least
+    assert ("0 % of users above AUC 0.75, by attacks without training only" in least) == bool(doubt)
 
 
 def test_ten_thousand_users_stay_small():
