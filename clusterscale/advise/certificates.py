@@ -19,6 +19,7 @@ from clusterscale.certify.visits import unpack, widest
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
+from clusterscale.mechanisms.guarantees import describe_person
 from clusterscale.study import JournalFolder
 
 __all__ = ["Certificate", "CertificateJournal", "CertifyTask", "certify", "certify_tasks"]
@@ -58,6 +59,8 @@ class Certificate:
         Its guarantee; ``none`` and infinity without one.
     holds
         Whether the noise is scaled to what this cube needs.
+    person
+        What the guarantee means for a person, as a clause.
     """
 
     mechanism: str
@@ -67,6 +70,7 @@ class Certificate:
     epsilon: float
     delta: float
     holds: bool
+    person: str = ""
 
 
 class CertificateJournal(JournalFolder):
@@ -163,6 +167,9 @@ def _certify(
         epsilon=stated.epsilon,
         delta=stated.delta,
         holds=not stated.sensitivity < needed,
+        person=describe_person(
+            stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
+        ),
     )
 
 
@@ -177,6 +184,7 @@ def worst_of(certificates: Sequence[Certificate]) -> Certificate:
         epsilon=max(one.epsilon for one in certificates),
         delta=max(one.delta for one in certificates),
         holds=all(one.holds for one in certificates),
+        person=certificates[-1].person,  # of all periods together, if there are several
     )
 
 
@@ -198,6 +206,7 @@ def certified_findings(certificate: Certificate, limits: Limits) -> Iterator[Fin
         if certificate.unit != "none":
             has = f"ε {certificate.epsilon:.3g} per {certificate.unit.replace('_', ' ')}"
             has += f", δ {certificate.delta:.1g}" if certificate.delta else ""
+            has += f"; {certificate.person}" if certificate.person else ""
             has += "" if certificate.holds else ", for less active users than these"
         limit = f"limit ε {wanted.epsilon:g} per {wanted.unit.replace('_', ' ')}"
         verdict: Verdict = "holds" if _keeps(certificate, wanted) else "fails"

@@ -87,7 +87,7 @@ def visits_of_any_draw(
         before = rng.bit_generator.state
         after, coordinates = step.apply(traces, frame, rng=rng)
         if isinstance(step, CapContributions | SampleTraces):
-            if isinstance(step, CapContributions) and (frame.days == frame.last_days).all():
+            if isinstance(step, CapContributions):
                 most = np.minimum(most, np.diff(after.offsets))  # the same number in any draw
         else:
             is_any |= rng.bit_generator.state != before

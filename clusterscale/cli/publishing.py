@@ -82,13 +82,11 @@ def publish(
 
 def _show(plan: PublishPlan, release: xr.Dataset) -> None:
     """Print what was published, and what is spent."""
-    from clusterscale.phrases import privacy_unit
+    from clusterscale.phrases import NO_GUARANTEE
     from clusterscale.study import describe_bytes
 
     about = release.attrs
-    spends, budget = "no guarantee", "none"
-    if about["epsilon"] >= 0:
-        spends = f"ε {about['epsilon']:g}, δ {about['delta']:g} per {privacy_unit(about['unit'])}"
+    budget = "none"
     if about["budget"] >= 0:
         budget = f"ε {about['spent']:.6g} of {about['budget']:g} is spent"
     n_hidden = int(release["counts"].isnull().sum())
@@ -98,7 +96,7 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
         "release": where,
         "period": about["period"],
         "values": f"{n_values}; {describe_bytes(about['bytes'])}",
-        "guarantee": spends,
+        "guarantee": about.get("guarantee") or NO_GUARANTEE,
         "budget": budget,
     }
     if about.get("elsewhere"):

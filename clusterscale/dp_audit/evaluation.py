@@ -174,13 +174,14 @@ def _evaluate(
     find: Callable[[Steps, int], Traces],
 ) -> MechanismEvaluation:
     raw, evaluation = total[()], MechanismEvaluation(task.key)
+    n_days = len(np.unique(cells[()].frame.days))
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, cell_map = total[steps], cells[steps]
         stability = stability_of(steps, cell_map.frames)
         neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
         for mechanism in mechanisms:
             key, bound = mechanism.id, mechanism.bind(tally.bounds)
-            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, stability)
+            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, stability, n_days)
             evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
             released = _publish(task, key, bound, cell_map, tally)
             try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from clusterscale.contracts import Bounds, Mechanism, Stability
 from clusterscale.mechanisms import user_level
+from clusterscale.mechanisms.guarantees import describe_person
 from clusterscale.metrics import auc_ceiling
 
 __all__ = ["GuaranteeStatement", "state_guarantee"]
@@ -39,13 +40,17 @@ class GuaranteeStatement:
 
 
 def state_guarantee(
-    mechanism: Mechanism, bounds: Bounds, stability: Stability | None
+    mechanism: Mechanism, bounds: Bounds, stability: Stability | None, n_days: int
 ) -> GuaranteeStatement:
     """Return the guarantee of a bound mechanism for data within ``bounds``.
 
-    ``stability`` is that of its trace steps, None if not known.
+    ``stability`` is that of its trace steps, None if not known; ``n_days`` the number of local days
+    of the release.
     """
     stated, user = mechanism.guarantee, user_level(mechanism, bounds)
+    person = describe_person(
+        stated.unit, stated.epsilon, stated.delta, n_days, mechanism.trace_steps
+    )
     curve = [pair for pair in user.curve if pair[1] < 1]  # δ = 1 guarantees nothing
     ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in curve]
     return GuaranteeStatement(
@@ -53,7 +58,7 @@ def state_guarantee(
         epsilon=stated.epsilon,
         delta=stated.delta,
         neighbours=stated.neighbours,
-        reason=stated.reason + _proviso(mechanism, bounds, stability),
+        reason=stated.reason + _proviso(mechanism, bounds, stability) + (person and f"; {person}"),
         sensitivity=stated.sensitivity,
         required_sensitivity=mechanism.required_sensitivity(bounds),
         user_epsilon=user.epsilon,

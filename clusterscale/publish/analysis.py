@@ -12,7 +12,7 @@ from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
-from clusterscale.phrases import privacy_unit
+from clusterscale.phrases import NO_GUARANTEE
 from clusterscale.publish.counting import CountJournal, divide, fold_part, write_members
 from clusterscale.publish.gate import Gate
 from clusterscale.publish.plan import ENDINGS, PublishPlan
@@ -26,7 +26,7 @@ from clusterscale.publish.publication import (
     name_of_run,
     raise_refusal,
 )
-from clusterscale.publish.release import describe_entry
+from clusterscale.publish.release import describe_entry, state_guarantee
 from clusterscale.publish.rows import require_public, row_names, rows_are_public
 from clusterscale.publish.series import Series
 from clusterscale.publish.source import OperatingSystemSource, require_opendp
@@ -142,9 +142,7 @@ class PublishAnalysis(Analysis):
             seconds=work / min(n_workers, n_blocks),
         )
         budget = plan.budget
-        spends = "no guarantee" if budget is None else (
-            f"ε {entry.epsilon:g}, δ {entry.delta:g} per {privacy_unit(entry.unit)}"
-        )  # fmt: skip
+        spends = state_guarantee(plan, entry) or NO_GUARANTEE
         left = "none" if budget is None else (
             f"{series.spent():.6g} of ε {budget.epsilon:g} spent, then {series.spent(entry):.6g}"
         )  # fmt: skip

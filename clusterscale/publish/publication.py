@@ -19,6 +19,7 @@ from clusterscale.publish.release import (
     gate_entry,
     make_release,
     staged_release,
+    state_guarantee,
 )
 from clusterscale.publish.rows import arrange
 from clusterscale.publish.series import Series
@@ -172,6 +173,7 @@ class Publication:
             "unit": entry.unit,
             "epsilon": -1.0 if entry.epsilon is None else entry.epsilon,
             "delta": entry.delta,
+            "guarantee": state_guarantee(self.plan, entry),
             "spent": series.spent(),
             "budget": -1.0 if budget is None else budget.epsilon,
             "verdict": verdict.verdict if verdict else "",

@@ -20,6 +20,7 @@ from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.base import BaseMechanism
+from clusterscale.mechanisms.guarantees import describe_guarantee
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.publish.counting import Counted
 from clusterscale.publish.plan import ENDINGS, PublishPlan
@@ -35,7 +36,15 @@ from clusterscale.publish.source import OperatingSystemSource, secret_numbers
 from clusterscale.reaudit import ReleaseEntry
 from clusterscale.tables import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 
-__all__ = ["describe_entry", "draw", "files_of", "gate_entry", "make_release", "staged_release"]
+__all__ = [
+    "describe_entry",
+    "draw",
+    "files_of",
+    "gate_entry",
+    "make_release",
+    "staged_release",
+    "state_guarantee",
+]
 
 
 def _bind(plan: PublishPlan, cube: TraceCube) -> Mechanism:
@@ -111,6 +120,14 @@ def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str)
     )
 
 
+def state_guarantee(plan: PublishPlan, entry: LedgerEntry) -> str:
+    """Return the guarantee of a release, and what it means for a person; empty without one."""
+    if entry.epsilon is None:
+        return ""
+    n_days, steps = entry.last_day - entry.first_day + 1, plan.mechanism.trace_steps
+    return describe_guarantee(entry.unit, entry.epsilon, entry.delta, n_days, steps)
+
+
 def make_release(
     plan: PublishPlan, cube: TraceCube, counted: Counted, values: Values, entry: LedgerEntry
 ) -> RawRelease:
@@ -123,6 +140,8 @@ def make_release(
     if entry.epsilon is None:  # only then numbers of people may follow from the data
         size, among = size or counted.n_users, _among(plan, cube, size or counted.n_users)
     fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
+    if guarantee := state_guarantee(plan, entry):
+        fields["guarantee"] = guarantee
     metadata = ReleaseMetadata(
         rows="public" if rows_are_public(plan, cube) else "records",
         mechanism=mechanism,

@@ -107,6 +107,8 @@ class ReleaseMetrics:
         By id of the measure; without measures that are unknown in some setting.
     float_noise
         Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
+    guarantee_reason
+        Why the guarantee holds, and what it means for a person, as a clause.
     """
 
     finding: Finding
@@ -123,3 +125,4 @@ class ReleaseMetrics:
     unit: str
     utility: dict[str, UtilityValue] = field(default_factory=dict)
     float_noise: str = ""
+    guarantee_reason: str = ""

@@ -241,7 +241,8 @@ def _of_some(policy: Policy, reason: Reason) -> Reason:
 def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from the test of the guarantee."""
     declared, observed = metrics.epsilon_declared, metrics.epsilon_seen
-    text = f"ε {declared:g} is declared per {privacy_unit(metrics.unit)}"
+    why = f" ({metrics.guarantee_reason})" if metrics.guarantee_reason else ""
+    text = f"ε {declared:g} is declared per {privacy_unit(metrics.unit)}{why}"
     if metrics.verdict == BROKEN:
         text += f", but at least {observed:.2f} was observed"
         return Reason("promise", policy.promise, observed, declared, text)

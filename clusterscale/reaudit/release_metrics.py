@@ -194,7 +194,13 @@ def _guarantee_test(results: xr.Dataset) -> dict[str, Any]:
         "epsilon_declared": float(results.guarantee_epsilon.isel(period)),
         "verdict": verdicts[worst],
         "unit": str(results.guarantee_unit.isel(period).values),
+        "guarantee_reason": _reason(results, period),
     }
+
+
+def _reason(results: xr.Dataset, period: dict[Any, Any]) -> str:
+    reasons = results.get("guarantee_reason")
+    return "" if reasons is None else str(reasons.isel(period).values)
 
 
 def _float_noise(results: xr.Dataset) -> str:

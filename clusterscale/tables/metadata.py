@@ -63,6 +63,9 @@ class ReleaseMetadata(ConfigModel):
         Whether users without an event are counted in a last ROI, e.g. ``true``.
     series
         Name of the series of releases, e.g. ``stations``.
+    guarantee
+        ε and δ of a unit and what they mean for a person, in words, as ``clusterscale publish``
+        writes them; nothing follows from it, e.g. ``ε 1 per user``.
     rows
         What places and epochs follow from: ``public`` lists, or ``records``, e.g. ``public``.
     ledger
@@ -80,6 +83,7 @@ class ReleaseMetadata(ConfigModel):
     observed: Annotated[tuple[First, ...], *OptionalUnique] = ()
     null_roi: bool | None = None
     series: str = ""
+    guarantee: str = ""
     rows: Literal["public", "records"] | None = None
     ledger: LedgerEntry | None = None
 

@@ -37,7 +37,7 @@ def test_it_says_what_is_published_and_spent(config, tmp_path):
     done = run("publish", config())
     assert done.exit_code == 0, done.output
     assert "published: release 1 of series places" in done.output
-    assert "ε 1, δ 0 per user\n" in done.output
+    assert "ε 1 per user\n" in done.output
     assert "ε 1 of 2 is spent" in done.output
     release = f"{tmp_path}/releases/places/places-0001.zarr"
     assert f"check it: clusterscale check {release}" in done.output
