@@ -20,11 +20,12 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from clusterscale.errors import ExistsError
+from clusterscale.errors import ExistsError, StoreError
 from clusterscale.storage.address import check_address, local_path
+from clusterscale.storage.chunk_store import abandon
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import exists, remove
 
@@ -56,7 +57,9 @@ def staged(uri: str, *, force: bool) -> Iterator[str]:
         yield staging
         _check_free(uri, force=force)  # another process may have published first
     except BaseException:
-        remove(staging)
+        abandon(staging)
+        with suppress(StoreError):  # it must not replace the error, or the exit code of a signal
+            remove(staging)
         raise
     if is_remote(uri):
         _publish_by_copy(staging, uri)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from hashlib import blake2b
@@ -13,14 +15,31 @@ from typing import Any
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
-from clusterscale.errors import DamagedError
+from clusterscale.errors import DamagedError, StoreError
 from clusterscale.storage.address import LARGEST, check_file
 from clusterscale.storage.retries import attempt_async, to_write
 
-__all__ = ["ChunkStore", "flush"]
+__all__ = ["ChunkStore", "abandon", "flush"]
 
 _ROOT = "zarr.json"  # not in its own list of digests
 _LARGE = 1 << 16  # bytes from which a digest is worth a thread
+_LONGEST, _PAUSE = 10.0, 0.01  # seconds to wait for writes that have begun, and between looks
+
+_abandoned: set[str] = set()
+_writing: Counter[str] = Counter()  # writes that have begun, by the address of the store
+
+
+def abandon(uri: str) -> None:
+    """Let the stores of this process below an address write no more, and wait until none writes.
+
+    If a write is interrupted, Zarr goes on with it in another thread.
+    """
+    _abandoned.add(uri)
+    latest = time.monotonic() + _LONGEST
+    while any(n for at, n in list(_writing.items()) if at.startswith(uri)):
+        if time.monotonic() > latest:
+            return
+        time.sleep(_PAUSE)
 
 
 class ChunkStore(WrapperStore):  # type: ignore[misc]
@@ -89,6 +108,15 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         return await self._try("", self._store.get_partial_values, prototype, ranges)
 
     async def set(self, key: str, *args: Any, **options: Any) -> None:
+        _writing[self._uri] += 1
+        try:
+            if any(self._uri.startswith(uri) for uri in _abandoned):
+                raise StoreError(f"{self._uri} is no longer written: its writer was interrupted")
+            await self._set(key, *args, **options)
+        finally:
+            _writing[self._uri] -= 1
+
+    async def _set(self, key: str, *args: Any, **options: Any) -> None:
         with to_write(f"{self._uri}/{key}"):
             await self._try(key, self._store.set, key, *args, **options)
         if self._records:

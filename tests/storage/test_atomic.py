@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cube import crowd
 
+from clusterscale import storage
 from clusterscale.cube import TraceCube, new_cube
 from clusterscale.errors import ClusterscaleError, ExistsError, MissingError
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.chunk_store import ChunkStore
 
 OLD, NEW = crowd.draw(4, 2, 5), crowd.draw(6, 2, 5, seed=1)
 
@@ -44,6 +49,36 @@ with new_cube(uri, crowd.regions(2), crowd.calendar(5), provenance={}, force=Tru
     if point == "block":
         die()
 """
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_ctrl_c_while_chunks_are_written_leaves_nothing(remote, tmp_path, monkeypatch):
+    """Zarr goes on writing in another thread, and would bring the folder back."""
+    uri = "memory://interrupted/store.zarr" if remote else f"{tmp_path}/store.zarr"
+    begun, original = threading.Event(), ChunkStore._set
+
+    async def slow(*given, **named):
+        begun.set()
+        await asyncio.sleep(0.02)
+        await original(*given, **named)
+
+    def interrupt():
+        begun.wait()
+        time.sleep(0.1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    def write():
+        with staged(uri, force=False) as staging:
+            group = storage.create_group(staging)
+            array = group.create_array("values", shape=(3000,), chunks=(1,), dtype="i4")
+            monkeypatch.setattr(ChunkStore, "_set", slow)
+            threading.Thread(target=interrupt).start()
+            array[:] = np.arange(3000)
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    time.sleep(0.1)
+    assert storage.list_names(uri.rpartition("/")[0]) == []
 
 
 def kill(uri: Path, point: str) -> None:
