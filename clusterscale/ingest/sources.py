@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
-from fsspec.utils import infer_compression, read_block
+from fsspec.utils import infer_compression
 
 from clusterscale import storage
 from clusterscale.errors import ClusterscaleError, MissingError, SourceError
@@ -21,6 +21,7 @@ __all__ = ["BYTES_PER_ROW", "File", "Pack", "Piece", "find", "pack", "reading", 
 __all__ += ["text_blocks"]
 
 _OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS)
+_LONGEST_LINE = 1 << 26  # bytes
 BYTES_PER_ROW = 40  # a line of a typical CSV file of events; determines only task sizes
 
 
@@ -118,10 +119,27 @@ def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
     compression = infer_compression(piece.file.url)
     with storage.open_file(piece.file.url, compression=compression) as stream:
         if compression is None:
-            yield read_block(stream, piece.start, piece.stop - piece.start, b"\n")
+            start, stop = (_end_of_line(stream, at, piece) for at in (piece.start, piece.stop))
+            stream.seek(start)
+            yield stream.read(stop - start)
             return
         try:
             while block := stream.read(size):
-                yield block + stream.readline()
+                yield block + _rest_of_line(stream, piece)
+        except ClusterscaleError:
+            raise
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
             raise SourceError(f"{piece.file.name} is damaged: it cannot be decompressed") from None
+
+
+def _rest_of_line(stream: Any, piece: Piece) -> bytes:
+    rest = bytes(stream.readline(_LONGEST_LINE))
+    if len(rest) == _LONGEST_LINE and not rest.endswith(b"\n"):
+        raise SourceError(f"{piece.file.name} has a line of more than {_LONGEST_LINE:,} bytes")
+    return rest
+
+
+def _end_of_line(stream: Any, at: int, piece: Piece) -> int:
+    """Return where the next line begins; the beginning of the file is that of a line."""
+    stream.seek(at)
+    return at + len(_rest_of_line(stream, piece)) if at else 0

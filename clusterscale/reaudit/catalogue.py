@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from clusterscale import storage
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ClusterscaleError, InputError, MissingError
+from clusterscale.errors import ClusterscaleError, DamagedError, InputError, MissingError
 from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.population import write_without_people
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, resolve_release
@@ -157,6 +157,9 @@ class Catalogue:
                 key, release, inputs = self._scan_one(entry)
             except ClusterscaleError as error:
                 releases.append(Problem(entry.label, error))
+            except Exception as error:  # of one release: the others are listed
+                what = f"{entry.counts} cannot be listed: {type(error).__name__}"
+                releases.append(Problem(entry.label, DamagedError(what)))
             else:
                 cache[key] = {"listed": release.model_dump(mode="json"), "behind": inputs}
                 releases.append(release)

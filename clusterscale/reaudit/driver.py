@@ -11,7 +11,7 @@ from math import nan
 from clusterscale import storage, study
 from clusterscale.consistency import CheckResult, PublishedTable, check_table, create_checks
 from clusterscale.contracts import Reason
-from clusterscale.errors import ClusterscaleError, InputError, StoreError
+from clusterscale.errors import ClusterscaleError, FormatError, InputError, StoreError
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.catalogue import Catalogue, Problem
 from clusterscale.reaudit.ceilings import evaluate_ceilings
@@ -155,6 +155,8 @@ class Reaudit:
             row = self._evaluate(pending, self._audit(pending, executor, memory, tell))
         except TasksFailedError as error:
             return Problem(name, error, passing=True)
+        except MemoryError:  # the next release may need less
+            return Problem(name, FormatError(f"{name}: there is too little memory to audit it"))
         except StoreError:
             raise
         except ClusterscaleError as error:

@@ -11,21 +11,28 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from clusterscale.errors import FormatError, InputError
 from clusterscale.redaction import check_url
 
-__all__ = ["LARGEST", "VARIABLE", "check_address", "check_file", "check_size", "local_path"]
-__all__ += ["protocol_of"]
+__all__ = ["LARGEST", "VARIABLE", "check_address", "check_file", "check_memory", "check_size"]
+__all__ += ["local_path", "protocol_of"]
 
 VARIABLE = "CLUSTERSCALE_PROTOCOLS"
 """Environment variable with the names of further protocols, separated by commas."""
 
 LARGEST = 1 << 31
 """Bytes of the largest file that is read into memory as a whole, unless the caller says less."""
+
+MEMORY = "CLUSTERSCALE_TABLE_MEMORY"
+"""Environment variable with the bytes of memory that one file of others may need, as 16e9."""
+
+_MOST_MEMORY = 4e9
 
 _ALLOWED = ("file", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
 _KERNEL = ("/proc", "/sys")
@@ -125,6 +132,47 @@ def check_size(size: int, uri: str, most: int) -> None:
     """Raise :class:`FormatError` if a file of ``size`` bytes is larger than ``most``."""
     if size > most:
         raise FormatError(f"{uri} has {size:,} bytes; at most {most:,} are read into memory")
+
+
+def check_memory(n_bytes: int, what: str, remedy: str = "") -> None:
+    """Check, before memory is taken, that the content of a file needs no more than it may.
+
+    Parameters
+    ----------
+    n_bytes
+        Bytes of memory that it needs.
+    what
+        What needs them, and where, for the message.
+    remedy
+        What else would help, for the message, with a comma at its end.
+
+    Raises
+    ------
+    FormatError
+        If it needs more than a quarter of this machine's memory or 4 GB, or than the environment
+        variable ``CLUSTERSCALE_TABLE_MEMORY`` allows.
+    """
+    try:
+        most = float(os.environ.get(MEMORY) or min(_MOST_MEMORY, _memory_of_machine() / 4))
+    except ValueError:
+        raise InputError(f"{MEMORY} is {os.environ[MEMORY]!r}, not a number of bytes") from None
+    if n_bytes > most:
+        raise FormatError(
+            f"{what} would take {n_bytes / 1e9:,.1f} GB of memory, but {most / 1e9:,.1f} GB are "
+            f"allowed for one table: {remedy}allow more by the environment variable {MEMORY}, as "
+            f"in {MEMORY}={n_bytes * 1.1:.0e}"
+        )
+
+
+@cache
+def _memory_of_machine() -> float:
+    """Return the bytes of memory of this machine, or those that this process may use if fewer."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limits += [soft] if soft != resource.RLIM_INFINITY else []
+    with suppress(OSError, ValueError):
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return float(min(limits))
 
 
 def _set_by_operator() -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from clusterscale.errors import (
     MissingError,
     StoreError,
 )
+from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.result_table import TIME_ATTRIBUTES
 from clusterscale.tables.beside import describe
@@ -130,6 +132,8 @@ def _open(uri: str) -> xr.Dataset:
             return xr.open_dataset(content, engine=engine)
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
+        for name, array in group.arrays():
+            _check_sizes(uri, name, array.shape, array.chunks, array.dtype)
         dataset: xr.Dataset = xr.open_zarr(  # with the metadata that was just checked
             storage.open_store(uri),
             zarr_format=group.metadata.zarr_format,
@@ -144,7 +148,7 @@ def _open(uri: str) -> xr.Dataset:
 
 
 def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
-    """Refuse HDF5 links and datasets that would make the library open other files."""
+    """Refuse HDF5 links and datasets that are in other files, or larger than memory."""
     import h5py
 
     external: list[str] = []
@@ -154,14 +158,25 @@ def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
             external.append(name)
 
     def check_object(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
-            external.append(name)
+        if isinstance(item, h5py.Dataset):
+            _check_sizes(uri, name, item.shape or (), item.chunks or (), item.dtype)
+            if item.is_virtual or item.external:
+                external.append(name)
 
     with h5py.File(content, "r") as file:
         file.visititems_links(check_link)
         file.visititems(check_object)
     if external:
         raise FormatError(f"{uri}: {external[0]} is stored in another file, which is not opened")
+
+
+def _check_sizes(
+    uri: str, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any
+) -> None:
+    """Check that an array and one of its chunks fit into memory, by what their metadata state."""
+    for what, sizes in (("shape", shape), ("chunks of", chunks)):
+        n_bytes = 2 * max(np.dtype(dtype).itemsize, 8) * math.prod(sizes)
+        check_memory(n_bytes, f"{uri}: variable {name} with {what} {sizes}")
 
 
 def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:

@@ -14,6 +14,7 @@ from clusterscale import storage
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest.sources import File
 from clusterscale.ingest.tables import open_parquet
+from clusterscale.storage.address import check_memory
 from clusterscale.tables.beside import describe
 from clusterscale.tables.content import RawRelease
 from clusterscale.tables.metadata import read_metadata
@@ -24,6 +25,7 @@ from clusterscale.tables.values import Clock, Spot, decode_values
 __all__ = ["GeoJsonTable"]
 
 _NOTES = "clusterscale"
+_JSON, _VALUE = 10, 100  # bytes of memory of a byte of JSON, and of a value of Parquet
 
 
 class GeoJsonTable(TextTable):
@@ -113,6 +115,7 @@ class GeoJsonTable(TextTable):
         content = storage.read_file(uri)
         if content.startswith(b"PAR1"):
             return _features(uri)
+        check_memory(_JSON * len(content), f"{uri}: the values of {len(content):,} bytes of JSON")
         try:
             collection = json.loads(content)
         except (ValueError, RecursionError):
@@ -160,6 +163,9 @@ class GeoJsonTable(TextTable):
 def _features(uri: str) -> dict[str, Any]:
     """Return the rows of a Parquet file as features, without columns of geometries."""
     with open_parquet(File(uri, uri, 0)) as file:
+        n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
+        what = f"{uri}: {n_rows:,} rows of {n_columns:,} columns"
+        check_memory(_VALUE * n_rows * n_columns, what)
         table = file.read()
     plain = [
         field.name

@@ -6,7 +6,7 @@ import json
 import re
 
 from clusterscale import storage
-from clusterscale.errors import DamagedError
+from clusterscale.errors import DamagedError, FormatError
 from clusterscale.tables.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.tables.ledger_entry import RULES, LedgerEntry, entry_address
 
@@ -60,7 +60,10 @@ def read_table(uri: str, form: TableFormat | None = None) -> RawRelease:
     DamagedError, StoreError
         If it cannot be read.
     """
-    release = (form or choose_format(uri)).read(uri)
+    try:
+        release = (form or choose_format(uri)).read(uri)
+    except MemoryError as error:
+        raise FormatError(f"{uri}: there is too little memory to read it") from error
     _check_published(uri, release)
     return release
 

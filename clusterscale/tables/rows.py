@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
+from clusterscale.storage.address import check_memory
 from clusterscale.tables.coding import IntegerCodes
 from clusterscale.tables.content import PublishedTotals
 from clusterscale.tables.grid import EMPTY, Grid
-from clusterscale.validation_messages import quote
+from clusterscale.validation_messages import plural, quote
 
 __all__ = ["Rows", "TableLayout"]
 
-_MOST_CELLS = 1 << 31
+_CELL, _NAME = 16, 150  # bytes of memory of a cell, and of the name of a place
 _UTC = "datetime64[s]"
 
 _Flags = NDArray[np.bool_]
@@ -57,7 +58,6 @@ class Rows:
     _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
     _times: IntegerCodes = field(default_factory=IntegerCodes)
     _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
-    _too_many: bool = False
     _repeated: tuple[_Cell, int] | None = None
 
     def add(self, place: Ints, time: Ints, all_times: _Flags, value: Values) -> None:
@@ -81,9 +81,7 @@ class Rows:
         flags[1 : 1 + len(self._has_values)] = self._has_values
         flags[column[place >= 0]] = True
         self._has_values = flags[1:]
-        if self._too_many or (shape[0] - 1) * (shape[1] - 1) > _MOST_CELLS:
-            self._too_many, self._grid = True, Grid()
-            return
+        self._check_memory(shape[1], f"{shape[1] - 1:,} times")
         again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
         if len(again):
             self._note(place[again], time[again], all_times[again])
@@ -110,11 +108,11 @@ class Rows:
             raise SourceError(f"{self.file}: the table has no rows with values")
         first, n_epochs, step = self._axis(step)
         n_places = len(self.places)
-        if self._too_many or n_places * n_epochs > _MOST_CELLS:
-            raise SourceError(
-                f"{self.file}: {n_places:,} places at {n_epochs:,} epochs of "
-                f"{step} s are more than {_MOST_CELLS:,} cells"
-            )
+        what, remedy = f"{n_epochs:,} epochs", ""
+        if not self.slots:
+            what = f"{what} of {step} s, from {self._shown(first)} on"
+            remedy = "correct a time that is wrong, set `step` if epochs are longer, or "
+        self._check_memory(n_epochs, what, remedy)
         columns = self._columns(first, n_epochs, step)
         self._refuse_repeated()
         order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
@@ -125,6 +123,12 @@ class Rows:
         self._fill_absent(cells, absent, order, epochs)
         names = tuple([self.places[i] for i in order.tolist()])
         return TableLayout(cells, names, epochs if self.slots else epochs.astype(_UTC), totals)
+
+    def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
+        n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME
+        check_memory(
+            n_bytes, f"{self.file}: {plural(len(self.places), 'place')} at {times}", remedy
+        )
 
     def _note(self, place: Ints, time: Ints, all_times: _Flags) -> None:
         """Keep the first cell, in the order of the layout, that has several rows, and their number.

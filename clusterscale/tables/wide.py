@@ -13,6 +13,7 @@ import pyarrow as pa
 from clusterscale import storage
 from clusterscale.errors import SourceError
 from clusterscale.ingest.records import Delimiter
+from clusterscale.storage.address import check_memory
 from clusterscale.tables.beside import read_beside, write_beside
 from clusterscale.tables.content import RawRelease
 from clusterscale.tables.rows import Rows
@@ -21,6 +22,8 @@ from clusterscale.tables.values import Spot, decode_values
 from clusterscale.validation_messages import plural, quote
 
 __all__ = ["WideTable"]
+
+_TEXT = 20  # bytes of memory of a byte of text, as separate fields
 
 
 class WideTable(TextTable):
@@ -92,6 +95,7 @@ class WideTable(TextTable):
 
     def _lines(self, uri: str) -> list[list[str]]:
         content = storage.read_file(uri)
+        check_memory(_TEXT * len(content), f"{uri}: the fields of {len(content):,} bytes of text")
         try:
             text = content.decode("utf-8-sig")
             reader = csv.reader(

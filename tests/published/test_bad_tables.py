@@ -135,7 +135,7 @@ LONG = [
     (
         HEAD + "a,2026-03-02T08:00:00Z,3\na,2026-03-02T08:00:01Z,3\na,2095-01-01T00:00Z,3\n",
         {"absent": "zero"},
-        "epochs of 1 s are more than 2,147,483,648 cells",
+        "epochs of 1 s, from 2026-03-02T08:00:00 on would take",
     ),
     (
         STATUS + "a,2026-03-02T08:00Z,3,c\n",
