@@ -14,6 +14,7 @@ import xarray as xr
 from clusterscale.errors import InputError
 from clusterscale.report.run import Run, variables_of
 from clusterscale.storage import put
+from clusterscale.tables.beside import FORMULA
 from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _write_csv(pieces: Iterator[pd.DataFrame], path: Path) -> None:
 
 def _as_text(value: Any) -> Any:
     """Return a text that spreadsheets do not take for a formula; other values as they are."""
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    is_formula = isinstance(value, str) and value.startswith(FORMULA)
     return f"'{value}" if is_formula else value
 
 

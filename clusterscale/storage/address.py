@@ -155,7 +155,9 @@ def check_memory(n_bytes: int, what: str, remedy: str = "") -> None:
     try:
         most = float(os.environ.get(MEMORY) or min(_MOST_MEMORY, _memory_of_machine() / 4))
     except ValueError:
-        raise InputError(f"{MEMORY} is {os.environ[MEMORY]!r}, not a number of bytes") from None
+        raise InputError(
+            f"{MEMORY} is {os.environ[MEMORY]!r}, but should be a number of bytes"
+        ) from None
     if n_bytes > most:
         raise FormatError(
             f"{what} would take {n_bytes / 1e9:,.1f} GB of memory, but {most / 1e9:,.1f} GB are "

@@ -32,7 +32,7 @@ _writing: Counter[str] = Counter()  # writes that have begun, by the address of 
 def abandon(uri: str) -> None:
     """Let the stores of this process below an address write no more, and wait until none writes.
 
-    If a write is interrupted, Zarr goes on with it in another thread.
+    Zarr completes a write that is interrupted, in another thread.
     """
     _abandoned.add(uri)
     latest = time.monotonic() + _LONGEST

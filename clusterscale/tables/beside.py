@@ -17,10 +17,11 @@ from clusterscale.validation_messages import quote
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["beside", "describe", "read_beside", "refuse_formulas", "write_beside"]
+__all__ = ["FORMULA", "beside", "describe", "read_beside", "refuse_formulas", "write_beside"]
 
 _NOTES = "clusterscale"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run what begins so
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of texts that spreadsheets run as formulas."""
 
 
 def beside(uri: str) -> str:
@@ -121,7 +122,7 @@ def to_csv(table: pd.DataFrame) -> str:
 def refuse_formulas(texts: Iterable[str]) -> None:
     """Raise :class:`InputError` if a text of a CSV file begins like a formula of a spreadsheet."""
     for text in texts:
-        if text.startswith(_FORMULA):
+        if text.startswith(FORMULA):
             raise InputError(
                 f"{quote(text)} begins with {text[0]!r}, so a spreadsheet would run it as a "
                 "formula: choose another format than CSV, such as parquet, or rename it"

@@ -137,7 +137,7 @@ def test_what_is_allowed_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTERSCALE_TABLE_MEMORY", "1e9")
     assert read_table(str(tmp_path / "a.csv"), form).values.shape == (1, 31 * 86400 + 1)
     monkeypatch.setenv("CLUSTERSCALE_TABLE_MEMORY", "1 GB")
-    with pytest.raises(InputError, match="'1 GB', not a number of bytes"):
+    with pytest.raises(InputError, match="'1 GB', but should be a number of bytes"):
         read_table(str(tmp_path / "a.csv"), form)
 
 
