@@ -16,7 +16,7 @@ from clusterscale.certify.laws import (
     sample_loss,
 )
 from clusterscale.certify.loss import CellLoss, bounded_loss, mixed_loss
-from clusterscale.contracts import Bounds, Guarantee, Mechanism, NoiseScope
+from clusterscale.contracts import Bounds, Guarantee, Mechanism, NoiseScope, stability_of
 from clusterscale.mechanisms.accounting import ApproximateLoss
 from clusterscale.mechanisms.base import Exact
 from clusterscale.mechanisms.chain import Chain
@@ -210,7 +210,7 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
     visits
         What the person changes.
     """
-    if mechanism.uses_weights:
+    if mechanism.uses_weights or stability_of(mechanism.trace_steps) is None:
         return
     if (basis := _of_cells(mechanism, group_size)) is not None:
         yield basis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from clusterscale.contracts import (
     Scores,
     Values,
 )
-from clusterscale.dp_audit.neighbours import Neighbours, Pair
+from clusterscale.dp_audit.neighbours import Design, Neighbours, Pair, Side
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.metrics import claim_verdict, epsilon_lower_bound, largest_bound
 from clusterscale.phrases import NOTHING_PROMISED, TOO_FEW_SAMPLES
@@ -32,6 +33,8 @@ _MOST_VALUES = 20_000_000  # published values per side of a pair
 _BLOCK = 1_000_000  # values that are published together: a few arrays of 8 MB
 _LEAST_TRIALS = 4  # two to choose a threshold, two to evaluate it
 _DIGITS = 2
+_DRAWS = 1000  # of random trace steps, to find the counts that may change
+_NOTHING = np.zeros(0)
 
 Score = Callable[[Values], Scores]
 
@@ -105,17 +108,25 @@ def try_guarantee(
     stated, kind = mechanism.guarantee, kind_of(mechanism.guarantee)
     if kind is None:
         return DPTestResult(NOTHING_PROMISED)
-    pairs = [_reached(*pair, mechanism.noise_scope) for pair in neighbours.pairs(kind)]
+    design = neighbours.design
+
+    def draws(*name: str | int) -> np.random.Generator:
+        return stream(design.seed, "verdict draws", *design.path, key, *name)
+
+    pairs = neighbours.pairs(kind)
+    shown = [_reach(pair, mechanism.noise_scope, draws(i)) for i, pair in enumerate(pairs)]
     if not pairs:
         return DPTestResult(TOO_FEW_SAMPLES, 0.0, 0)
-    most = max(inside.size for inside, _ in pairs)
+    most = max(reached.inside.size for reached in shown)
     n_trials = max(min(plan.trials, _MOST_VALUES // most), _LEAST_TRIALS)
     scores_by_test: list[Scores] = []
-    for i, pair in enumerate(pairs):
-        tests = _tests(*pair, mechanism.noise)
+    for i, (pair, reached) in enumerate(zip(pairs, shown, strict=True)):
+        tests = _tests(reached, mechanism.noise)
         scores = [
-            _publish(mechanism, counts, tests, n_trials, neighbours, (key, i, side))
-            for side, counts in zip(("inside", "outside"), pair, strict=True)
+            _publish(
+                mechanism, (side, reached, draws(i, name)), tests, n_trials, design, (key, i, name)
+            )
+            for name, side in zip(("inside", "outside"), pair, strict=True)
         ]
         scores_by_test += list(np.concatenate(scores, axis=1))
     observed, largest = _bounds(scores_by_test, stated.delta, plan.confidence)
@@ -135,21 +146,41 @@ def _bounds(scores_by_test: list[Scores], delta: float, confidence: float) -> tu
     return observed, most
 
 
-def _reached(inside: Counts, outside: Counts, scope: NoiseScope) -> Pair:
-    """Return the counts whose published values may depend on the difference."""
-    changed = inside != outside
-    if scope == "release":
-        return inside, outside
-    if scope == "series":
-        rois = changed.any(axis=1)
-        return inside[rois], outside[rois]
-    return inside[changed][:, None], outside[changed][:, None]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reached:
+    """Counts whose published values may depend on the difference of a pair.
+
+    ``which``: bool, of cells or ROIs, or all; ``inside``, ``outside``: their means, float64.
+    """
+
+    which: NDArray[np.bool_] | EllipsisType
+    inside: Values
+    outside: Values
+
+    def of(self, counts: Counts) -> Counts:
+        """Return the reached counts of several releases, shape (release, roi, epoch)."""
+        if isinstance(self.which, EllipsisType):
+            return counts
+        return counts[:, self.which] if self.which.ndim == 1 else counts[:, self.which][..., None]
 
 
-def _tests(inside: Counts, outside: Counts, noise: Noise | None) -> list[Score]:
+def _reach(pair: Pair, scope: NoiseScope, rng: np.random.Generator) -> _Reached:
+    """Return what may depend on the difference, from some draws if trace steps are random."""
+    n = 1 if pair[0].frame is None else max(2, min(_DRAWS, _BLOCK // pair[0].others.size))
+    inside, outside = (side.counts(n, rng=rng) for side in pair)
+    ends = (end(counts, axis=0) for end in (np.max, np.min) for counts in (inside, outside))
+    most, also_most, least, also_least = ends
+    changed = np.maximum(most, also_most) != np.minimum(least, also_least)
+    which = {"release": ..., "series": changed.any(axis=1), "cell": changed}[scope]
+    reached = _Reached(which, _NOTHING, _NOTHING)
+    means = (reached.of(counts).mean(axis=0) for counts in (inside, outside))
+    return _Reached(which, *means)
+
+
+def _tests(reached: _Reached, noise: Noise | None) -> list[Score]:
     """Return tests whose scores increase with the evidence for *inside*."""
-    change = (inside - outside).astype(np.float64).ravel()
-    weights, middle = change / (change @ change), outside.ravel().astype(np.float64)
+    change, middle = (reached.inside - reached.outside).ravel(), reached.outside.ravel()
+    weights = change / (change @ change or 1.0)
 
     def project(values: Values) -> Scores:
         """Return scores with expectation 0 for *outside* and 1 for *inside*."""
@@ -168,20 +199,21 @@ def _tests(inside: Counts, outside: Counts, noise: Noise | None) -> list[Score]:
 
 def _publish(
     mechanism: Mechanism,
-    counts: Counts,
+    one_side: tuple[Side, _Reached, np.random.Generator],
     tests: list[Score],
     n_trials: int,
-    neighbours: Neighbours,
+    design: Design,
     name: tuple[str | int, ...],
 ) -> NDArray[np.float64]:
-    """Return the scores of ``n_trials`` releases of the same counts, shape (test, trial)."""
-    rng = stream(neighbours.design.seed, "verdict noise", *neighbours.design.path, *name)
+    """Return the scores of ``n_trials`` releases of one side, shape (test, trial)."""
+    side, reached, draws = one_side
+    rng = stream(design.seed, "verdict noise", *design.path, *name)
     scores = np.empty((len(tests), n_trials))
-    step = max(1, _BLOCK // counts.size)
+    step = max(1, _BLOCK // (reached.inside if side.frame is None else side.others).size)
     for start in range(0, n_trials, step):
         n = min(step, n_trials - start)
-        same = np.broadcast_to(counts, (n, *counts.shape))
-        values = mechanism.release(same, group_size=neighbours.design.group_size, rng=rng)
+        counts = reached.of(side.counts(n, rng=draws))
+        values = mechanism.release(counts, group_size=design.group_size, rng=rng)
         for test, row in zip(tests, scores, strict=True):
             row[start : start + n] = test(values.reshape(n, -1))
     return np.round(scores, _DIGITS, out=scores)

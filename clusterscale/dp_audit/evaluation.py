@@ -33,7 +33,7 @@ from clusterscale.dp_audit.evaluation_task import (
     MechanismEvaluationTask,
 )
 from clusterscale.dp_audit.guarantee import state_guarantee
-from clusterscale.dp_audit.neighbours import Design, Neighbours, count_nearby
+from clusterscale.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, draw_members, sum_weights
@@ -178,7 +178,11 @@ def _evaluate(
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, cell_map = total[steps], cells[steps]
         stability = stability_of(steps, cell_map.frames)
-        neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
+        before = partial(find, ()), cells[()].frame, raw.nearby.survey
+        neighbours = Neighbours(
+            _design(task), tally.nearby, partial(find, steps), cell_map.frame,
+            RawTraces(steps, stability, *before),
+        )  # fmt: skip
         for mechanism in mechanisms:
             key, bound = mechanism.id, mechanism.bind(tally.bounds)
             evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, stability, n_days)

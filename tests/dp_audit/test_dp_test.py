@@ -3,7 +3,9 @@
 A promise that is kept is called broken in at most one of a thousand audits; seeds are fixed.
 """
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,15 +14,16 @@ from oracles.entries import build
 
 from clusterscale.audit import run
 from clusterscale.config import load
-from clusterscale.contracts import CellCoordinates
+from clusterscale.contracts import CellCoordinates, stability_of
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.bounds import bounds_before
 from clusterscale.cube.trace_settings import load_settings
 from clusterscale.dp_audit import dp_test as verdict
 from clusterscale.dp_audit.dp_test import VerdictPlan, try_guarantee
-from clusterscale.dp_audit.neighbours import Design, Neighbours, count_nearby
+from clusterscale.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.mechanisms import MECHANISMS, create
+from clusterscale.mechanisms.chain import Chain
 from clusterscale.metrics import largest_bound
 from clusterscale.runtime import SerialExecutor
 from clusterscale.schema import with_labels
@@ -72,6 +75,41 @@ def near(traces, frame, n_units, seed, *kinds):
     design = Design(traces.n_users, 8, PATH[1], n_units, seed, PATH)
     nearby = count_nearby(design, [kind for kind in kinds if kind], traces, frame)
     return Neighbours(design, nearby, lambda user: traces, frame)
+
+
+def counted(neighbours, kind):
+    """Counts with and without each unit."""
+    return [[side.counts(1, rng=None)[0] for side in pair] for pair in neighbours.pairs(kind)]
+
+
+class Claims(Chain):
+    """A chain that states the ε of its noise for an event before a cap, as if it changed one."""
+
+    name: Literal["claims"] = "claims"
+
+    @property
+    def guarantee(self):
+        return self.steps[-1].guarantee
+
+
+@pytest.mark.parametrize("null_roi", [False, True])
+@pytest.mark.parametrize(("sensitivity", "verdict"), [(1.0, "broken"), (None, "consistent")])
+def test_units_are_removed_before_a_cap(sensitivity, verdict, null_roi):
+    """What is left of a user after the steps is drawn anew for each release."""
+    noise = EVENT | {"epsilon": 2.0}
+    noise |= {} if sensitivity is None else {"sensitivity": sensitivity * (1 + null_roi)}
+    steps = [{"name": "cap_contributions", "per_day": 1}, noise]
+    dense = np.zeros_like(DENSE)
+    dense[:, 0, [2, 5]] = True
+    mechanism = Claims(steps=steps)
+    bound, traces, frame = follow(mechanism, null_roi=null_roi, dense=dense)
+    _, raw, before = follow(create("exact"), null_roi=null_roi, dense=dense)
+    survey = near(raw, before, 2, 0).nearby.survey
+    stability = stability_of(mechanism.trace_steps, [before])
+    units = RawTraces(mechanism.trace_steps, stability, lambda user: raw, before, survey)
+    neighbours = replace(near(traces, frame, 2, 0, "event"), raw=units)
+    found = try_guarantee(bound, neighbours, VerdictPlan(trials=20_000), key="capped")
+    assert found.verdict == verdict
 
 
 def tried(mechanism, seed=0, *, null_roi=False, dense=DENSE, **plan):
@@ -156,7 +194,7 @@ def test_one_answer_is_one_cell_with_and_without_a_null_roi():
     mechanism = create("randomized_response", p=0.3)
     for null_roi in (False, True):
         bound, traces, frame = follow(mechanism, null_roi=null_roi)
-        for inside, outside in near(traces, frame, 4, 0, "answer").pairs("answer"):
+        for inside, outside in counted(near(traces, frame, 4, 0, "answer"), "answer"):
             assert np.abs(inside - outside).sum() == 1
         assert tried(bound, null_roi=null_roi, trials=20_000).verdict == "consistent"
 
@@ -215,7 +253,7 @@ def test_only_what_can_change_is_published(reach, monkeypatch):
     }
     mechanism = create("chain", steps=[DAY, *steps[reach]])
     _, traces, frame = follow(mechanism)
-    pairs = near(traces, frame, 2, 0, "user_day").pairs("user_day")
+    pairs = counted(near(traces, frame, 2, 0, "user_day"), "user_day")
     changed = [inside != outside for inside, outside in pairs]
     sizes = {
         "cell": max(each.sum() for each in changed),
@@ -234,12 +272,12 @@ def test_groups_are_of_the_size_that_is_audited():
     """All but the user are others, each counted once."""
     _, traces, frame = follow(create(**DAY), null_roi=True)
     for kind in ("event", "user_day"):
-        for pair in near(traces, frame, 5, 1, kind).pairs(kind):
+        for pair in counted(near(traces, frame, 5, 1, kind), kind):
             for side in pair:
                 n_there = side[:-1].sum(axis=0) + side[-1]
                 assert (n_there >= 10).all()
                 assert side.max() <= 10
-    for _, outside in near(traces, frame, 5, 1, "user").pairs("user"):
+    for _, outside in counted(near(traces, frame, 5, 1, "user"), "user"):
         assert (outside.sum(axis=0) >= 9).all()
         assert outside.max() <= 9
 
@@ -256,7 +294,7 @@ def test_days_of_merged_hours(cube, plan_fields):
     frame = setting.cells.frame
     assert len(frame.days) == 10
     assert (frame.days != frame.last_days).any()
-    inside, outside = near(setting.traces, frame, 2, 3, "user_day").pairs("user_day")[0]
+    inside, outside = counted(near(setting.traces, frame, 2, 3, "user_day"), "user_day")[0]
     assert np.abs(inside - outside).sum() == setting.bounds.user_day
 
 
