@@ -29,14 +29,14 @@ _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print the exposure of users in aggregate, one table per period and group size."""
-    from clusterscale.report.screening import AUC_LEVELS, read_cases
+    from clusterscale.report.screening import AUC_LEVELS, BY_SIZE, read_cases, shares_by_size
     from clusterscale.report.section import absent_users
 
     screened = with_labels(screened)
     for sentence in absent_users(screened):
         out.print(sentence, markup=False, highlight=False)
-    key = Key()
-    for case in read_cases(screened):
+    key, cases = Key(), list(read_cases(screened))
+    for case in cases:
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
         out.print(title, markup=False, highlight=False)
         table = new_table()
@@ -53,6 +53,16 @@ def show_screen(screened: xr.Dataset) -> None:
             "groups (median), with the user and with another; ± half the 95 % interval[/]",
             highlight=False,
         )
+    for period, sizes, by_mechanism in shares_by_size(cases):
+        title = f"users with an AUC above {AUC_LEVELS[0]:g}, {period}, by group size"
+        out.print(title, markup=False, highlight=False)
+        table = new_table()
+        table.add_column("mechanism", no_wrap=True)
+        add_numbers(table, *(f"{size:,}" for size in sizes))
+        for name, values in by_mechanism.items():
+            table.add_row(key.short(name), *(f"{100 * share:.1f} %" for share in values))
+        out.print(table)
+        out.print(f"[dim]{BY_SIZE}[/]", highlight=False)
     key.show(out)
 
 

@@ -224,6 +224,15 @@ class Mechanism(NamedModel):
         """Distribution of independent noise on every count; None if it is not just that."""
         return None
 
+    @property
+    def hides_more_in_larger_groups(self) -> bool:
+        """Whether one more member never makes a member easier to recognise; False if unknown.
+
+        It is so if the release is the sum of what each member contributes and of noise that does
+        not depend on the counts: one more member is then one more independent term of the noise.
+        """
+        return False
+
     def law(self, group_size: int) -> CellLaw | None:
         """Return the output distribution of a count; None if unknown or of several counts."""
         return None

@@ -120,6 +120,11 @@ class Identity(BaseMechanism):
         """No noise: counts are published unchanged."""
         return NO_NOISE
 
+    @property
+    def hides_more_in_larger_groups(self) -> bool:
+        """Yes: counts are the sum of what members contribute."""
+        return True
+
     def law(self, group_size: int) -> OutputDistribution:
         """Return the distribution of unchanged counts."""
         return OutputDistribution()

@@ -240,6 +240,11 @@ class Chain(BaseMechanism):
         """Whether this is so for every step."""
         return all(step.noise_is_count_independent for step in self.steps)
 
+    @property
+    def hides_more_in_larger_groups(self) -> bool:
+        """Whether this is so for every step."""
+        return all(step.hides_more_in_larger_groups for step in self.steps)
+
     def bind(self, bounds: Bounds) -> Self:
         """Return the chain with every step bound.
 

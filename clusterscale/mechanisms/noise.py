@@ -163,6 +163,13 @@ class AdditiveNoise(BaseMechanism):
             return self
         return self.model_copy(update={self._sensitivity: self.required_sensitivity(bounds)})
 
+    @property
+    def hides_more_in_larger_groups(self) -> bool:
+        """Whether noise is added and rounded at most: rounding commutes with whole counts."""
+        own = type(self)
+        whole = own.release is AdditiveNoise.release and own.finish is AdditiveNoise.finish
+        return whole and not self.clip
+
     def _norm(self) -> float:
         """Return the sensitivity.
 

@@ -37,11 +37,18 @@ from clusterscale.report.section import (
 from clusterscale.screening import is_counted
 from clusterscale.validation_messages import name_best
 
-__all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_cases", "render_sections"]
+__all__ = ["AUC_LEVELS", "BY_SIZE", "ScreenCase", "StrongestAttack", "read_cases"]
+__all__ += ["render_sections", "shares_by_size"]
 
 
 AUC_LEVELS = (0.75, 0.9)
 """The AUC levels above which users are counted."""
+
+BY_SIZE = (
+    "Exposure need not fall with the size of the group: only exact counts and added noise hide a "
+    "person better among more people. A verdict is about the audited size alone."
+)
+"""Why exposure is shown by group size."""
 
 _SMALL_SHARE = 0.05  # of exposed users, which reassures
 _CURVE = 401  # points of a distribution; as many as a panel has pixels
@@ -119,6 +126,27 @@ def read_cases(screened: xr.Dataset) -> Iterator[ScreenCase]:
                 chosen.n_events.values,
                 exposures,
             )
+
+
+def shares_by_size(
+    cases: Sequence[ScreenCase],
+) -> Iterator[tuple[str, list[int], dict[str, list[float]]]]:
+    """Yield each period that has several group sizes, these sizes, and shares of exposed users.
+
+    These are the shares of users with an AUC above the first of :data:`AUC_LEVELS` at each size, by
+    mechanism; NaN where no user could be compared.
+    """
+    for period in dict.fromkeys(case.period for case in cases):
+        sized = {case.group_size: case for case in cases if case.period == period}
+        shares = {
+            (attack.mechanism, size): attack.above[0]
+            for size, case in sized.items()
+            for attack in case.exposures
+        }
+        names = dict.fromkeys(name for name, _ in shares)
+        if len(sized) > 1:
+            found = {name: [shares.get((name, size), np.nan) for size in sized] for name in names}
+            yield period, list(sized), found
 
 
 def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> StrongestAttack | None:
@@ -252,6 +280,19 @@ def _spread_table(case: ScreenCase) -> Markup:
     return Table(caption, _COLUMNS, [("", rows)]).html
 
 
+def _by_size(cases: Sequence[ScreenCase]) -> Iterator[Section]:
+    """Build the shares of exposed users by group size, if there are several sizes."""
+    folds = []
+    for period, sizes, shares in shares_by_size(cases):
+        columns = [Column("Mechanism", number=False, header=True, wide=True)]
+        columns += [Column(f"{size:,}") for size in sizes]
+        rows = [[breakable(name), *map(percent, values)] for name, values in shares.items()]
+        caption = f"Users with an AUC above {AUC_LEVELS[0]}, by group size"
+        folds.append((period, Table(caption, columns, [("", rows)]).html))
+    if folds:
+        yield Section("sizes", "Exposure by group size", BY_SIZE, folded(folds))
+
+
 _ROWS = 10_000  # of a table on the page
 _CELLS = 600_000  # of all tables: about three megabytes
 
@@ -305,4 +346,5 @@ def render_sections(screened: xr.Dataset, run: Run | None = None) -> tuple[Marku
     and larger than memory: it is read once, one mechanism at a time.
     """
     cases = list(read_cases(screened))
-    return _findings(screened, cases, run or Run()), [_spread(cases), _people(cases)]
+    sections = [_spread(cases), *_by_size(cases), _people(cases)]
+    return _findings(screened, cases, run or Run()), sections

@@ -6,9 +6,12 @@ import xarray as xr
 from report.made import make_screen
 from report.page import Page
 
+from clusterscale.cli import console as show
+from clusterscale.cli.analyses import show_screen
 from clusterscale.report import render
 from clusterscale.report.run import Run
 from clusterscale.report.screening import read_cases, render_sections
+from clusterscale.report.section import percent
 
 ALL = "All users, by AUC under each mechanism"
 
@@ -130,6 +133,25 @@ def test_ten_thousand_users_stay_small():
     n_rows = len(held[caption]["columns"][0]["values"])
     assert n_rows == 600_000 // (2 * 24) or n_rows == 10_000
     assert len(held) == 2
+
+
+def test_exposure_is_shown_by_group_size():
+    screened = make_screen(sizes=(10, 100, 300))
+    page, rows = Page(render(screened)), {}
+    for mechanism in screened.mechanism.values:
+        auc = screened.auc.sel(mechanism=mechanism).squeeze().transpose("group_size", ...)
+        best = auc.mean("user").values.argmax(axis=1)
+        above = [(one.values[:, i] > 0.75).mean() for one, i in zip(auc, best, strict=True)]
+        rows[mechanism] = above
+    shown = page.tables["Users with an AUC above 0.75, by group size"]
+    assert shown[0] == ["Mechanism", "10", "100", "300"]
+    assert [row[0] for row in shown[1:]] == list(rows)
+    assert [row[1:] for row in shown[1:]] == [list(map(percent, row)) for row in rows.values()]
+    with show.out.capture() as terminal:
+        show_screen(screened)
+    assert "by group size" in terminal.get()
+    assert "A verdict is about the audited size alone" in " ".join(terminal.get().split())
+    assert "by group size" not in Page(render(make_screen())).text
 
 
 def test_a_large_screen_says_how_many_are_told():
