@@ -13,7 +13,7 @@ from clusterscale.errors import ConfigError, PoolError
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 
-__all__ = ["KnownPart", "fit_plan"]
+__all__ = ["KnownPart", "count_people", "fit_plan", "knows_all_counted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +28,58 @@ class KnownPart:
         Number of people of whom the group is drawn, known and simulated.
     left_out
         What could not be done, a sentence each.
+    basis
+        What people are simulated from.
+    doubt
+        Why members may be easier to recognise among real people; empty if they are not.
     """
 
     n_known: int
     n_people: int
     left_out: tuple[str, ...] = ()
+    basis: str = "the published values"
+    doubt: str = ""
 
     def __str__(self) -> str:
-        others = f"{self.n_people - self.n_known:,} simulated from the published values"
+        others = f"{self.n_people - self.n_known:,} simulated from {self.basis}{self.doubt}"
         if not self.n_known:
             return f"no traces are known: all {others}"
         return f"traces of {self.n_known:,} of {self.n_people:,} people are known, {others}"
 
 
+def knows_all_counted(release: ResolvedRelease, cube: TraceCube) -> bool:
+    """Return whether a cube has the traces of everyone whom a release counts."""
+    n_users, population = cube.n_users, release.population
+    everyone = release.group_size == n_users
+    return everyone or (release.group_size < n_users and (population or n_users) <= n_users)
+
+
+def count_people(release: ResolvedRelease, cube: TraceCube, priors: tuple[Prior, ...]) -> int:
+    """Return of how many people groups are drawn; where the cube has fewer, others are simulated.
+
+    If these are too few for the groups of a prior, twice, four, eight or 16 times as many as the
+    group has are tried.
+    """
+    size, n_people = release.group_size, release.n_people(cube.n_users)
+    own = knows_all_counted(release, cube)
+    fitting = [
+        _without_limit(prior, release) if isinstance(prior, ZeroKnowledge) else prior
+        for prior in priors
+        if isinstance(prior, ZeroKnowledge) or (own and not prior.needs_past)
+    ] or [_without_limit(ZeroKnowledge(), release)]
+    numbers = [max(n_people, times * size) for times in (1, 2, 4, 8, 16)]
+    fits = (n for n in numbers if not any(_is_too_few(prior, release, (n,)) for prior in fitting))
+    return next(fits, max(n_people, 2 * size) if n_people == size else n_people)
+
+
 def fit_plan(
-    release: ResolvedRelease, cube: TraceCube, template: AuditTemplate
+    release: ResolvedRelease, cube: TraceCube, template: AuditTemplate, n_people: int
 ) -> tuple[AuditPlan, tuple[str, ...]]:
     """Return the part of an audit that is possible, and what is left out, a sentence each.
 
     Targets are known people; without any, simulated ones. A prior is left out if it learns from
-    the past, which is not simulated, or needs more traces than are known. If none remains, the
+    the past, which is not simulated, or needs more traces than are known: of those counted, if the
+    traces of all of them are, and else in the population of ``n_people``. If none remains, the
     adversary has no traces at all.
 
     Raises
@@ -55,9 +87,9 @@ def fit_plan(
     ConfigError
         If the remaining settings are not compatible.
     """
-    n_people = release.n_people(cube.n_users)
     left_out: list[str] = []
-    priors = _fit_priors(template.priors, release, cube.n_users, n_people, left_out)
+    needed = (n_people,) if knows_all_counted(release, cube) else (cube.n_users, n_people)
+    priors = _fit_priors(template.priors, release, needed, left_out)
     targets = _known_targets(template, cube, release, left_out)
     fitted = template.model_copy(update={"priors": priors, "targets": targets})
     return release.plan(fitted), tuple(left_out)
@@ -66,8 +98,7 @@ def fit_plan(
 def _fit_priors(
     priors: tuple[Prior, ...],
     release: ResolvedRelease,
-    n_known: int,
-    n_people: int,
+    numbers: tuple[int, ...],
     left_out: list[str],
 ) -> tuple[Prior, ...]:
     kept, refused = list[Prior](), list[str]()
@@ -76,10 +107,10 @@ def _fit_priors(
             kept.append(_without_limit(prior, release))
         elif prior.needs_past:
             refused.append(f"{prior.label} learns from past releases, which are not simulated")
-        elif _is_too_few(prior, release, (n_known, n_people)):
+        elif _is_too_few(prior, release, numbers):
             refused.append(
                 f"{prior.label} needs traces of more people for groups of "
-                f"{release.group_size:,} than the {n_known:,} known ones"
+                f"{release.group_size:,} than the {numbers[0]:,} known ones"
             )
         else:
             kept.append(prior)

@@ -221,20 +221,24 @@ def _exposure_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
 
 
 def _part_reasons(policy: Policy, part: KnownPart | None) -> Iterator[Reason]:
-    """Yield what is not known of the people, and what could not be done without it."""
+    """Yield what is not known of the people, and what could not be done without it.
+
+    Simulated people alone never make a release pass.
+    """
     if part is None:
         return
-    level = "unknown" if part.n_known else policy.exposure.inconclusive
+    inconclusive = policy.exposure.inconclusive
+    level = "unknown" if part.n_known and not part.doubt else inconclusive
     yield Reason("people", level, part.n_known, part.n_people, str(part))
     for text in part.left_out:
-        yield Reason("left_out", "unknown", nan, nan, text)
+        yield Reason("left_out", inconclusive, nan, nan, text)
 
 
 def _of_some(policy: Policy, reason: Reason) -> Reason:
-    """Return a reason that cannot pass, because it limits all people and only some are known."""
+    """Return a reason that cannot pass, because it limits the worst and some are simulated."""
     if reason.level != "pass":
         return reason
-    text = f"{reason.text}; people whose traces are not known may lose more"
+    text = f"{reason.text}; some people are simulated, and among real ones somebody may lose more"
     return replace(reason, level=policy.exposure.inconclusive, text=text)
 
 

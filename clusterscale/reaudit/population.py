@@ -1,9 +1,11 @@
 """The people behind a release, of whom only some or no traces are known; the others are simulated.
 
 Groups of the published size can then be drawn, whatever the number of known traces. People are
-simulated from the published values alone: each visits cells independently, as often as members are
-published to be there. That is cautious: people with habits in common vary more between
-groups, which hides a single member better.
+simulated from the published values alone, or from the counts of the known people if these are all
+who are counted: each visits cells independently, as often as the others do. That is cautious where
+values are sums and noise: people with habits in common vary more between groups, which hides a
+single member better. Where values are hidden or coarse, people simulated from them may be hidden
+better than real ones, so that no verdict can pass.
 """
 
 from __future__ import annotations
@@ -26,8 +28,14 @@ from clusterscale.cube.regions import NULL_ROI, Regions
 from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors.zero_knowledge.occupancy import estimate_occupancy
-from clusterscale.reaudit.known_part import KnownPart, fit_plan
+from clusterscale.reaudit.known_part import (
+    KnownPart,
+    count_people,
+    fit_plan,
+    knows_all_counted,
+)
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.seeds import stream
 from clusterscale.tables import RawRelease, ReleaseMetadata
@@ -78,10 +86,10 @@ def complete_population(
     ConfigError, InputError
         If people cannot be simulated from such a release, or no audit remains.
     """
-    n_people = release.n_people(cube.n_users)
+    n_people = count_people(release, cube, template.priors)
     if n_people <= cube.n_users:
         return None
-    plan, left_out = fit_plan(release, cube, template)
+    plan, left_out = fit_plan(release, cube, template, n_people)
     if release.needs_largest_contribution:
         left_out = (
             *left_out,
@@ -95,9 +103,21 @@ def complete_population(
             f"{release.name}: a null ROI is published, and positions of ROIs are not known: give a "
             "cube that has them, if only with nobody in it"
         )
-    if not _is_written(uri, release):
-        _write(uri, release, content, cube, template.seed)
-    return Population(TraceCube(uri), plan, KnownPart(cube.n_users, n_people, left_out))
+    if not _is_written(uri, release, n_people):
+        _write(uri, release, content, cube, n_people, template.seed)
+    return Population(TraceCube(uri), plan, _describe(release, cube, n_people, left_out))
+
+
+def _describe(
+    release: ResolvedRelease, cube: TraceCube, n_people: int, left_out: tuple[str, ...]
+) -> KnownPart:
+    """Return what is known of the people."""
+    basis, doubt = "the published values", ""
+    if knows_all_counted(release, cube):
+        basis = "the counts of these"
+    elif not release.mechanism.hides_more_in_larger_groups:
+        doubt = ", which are hidden or coarse: real people may be easier to recognise"
+    return KnownPart(cube.n_users, n_people, left_out, basis, doubt)
 
 
 def write_without_people(folder: str, raw: RawRelease, stated: ReleaseMetadata) -> str:
@@ -139,37 +159,40 @@ def _calendar(raw: RawRelease, fields: dict[str, Any], n_epochs: int) -> Calenda
     return Calendar(start - first * step, step, first + (fields.get("epochs") or n_epochs), "UTC")
 
 
-def _is_written(uri: str, release: ResolvedRelease) -> bool:
+def _is_written(uri: str, release: ResolvedRelease, n_people: int) -> bool:
     if not storage.exists(f"{uri}/zarr.json"):
         return False
     try:
-        there = TraceCube(uri).attributes["provenance"]
+        there = TraceCube(uri)
+        found = there.attributes["provenance"].get("release"), there.n_users
     except ClusterscaleError:
         return False
-    return bool(there.get("release") == release.content)
+    return bool(found == (release.content, n_people))
 
 
 def _write(
-    uri: str, release: ResolvedRelease, content: Content, cube: TraceCube, seed: int
+    uri: str,
+    release: ResolvedRelease,
+    content: Content,
+    cube: TraceCube,
+    n_people: int,
+    seed: int,
 ) -> None:
     """Write the known people, and then the simulated ones."""
-    n_rows = len(content.values) - release.null_roi
-    if (n_rows, content.values.shape[1]) != (cube.n_rois, release.epochs):
-        raise ConfigError(
-            f"{release.name}: {n_rows} ROIs and {content.values.shape[1]} epochs are published of "
-            f"{cube.n_rois} and {release.epochs}; people are not simulated from merged cells"
-        )
-    values = np.nan_to_num(content.values[:n_rows], nan=0.0)
     bounds, n_visits = _summarise(cube, release, seed)
-    occupancy = estimate_occupancy(
-        values,
-        release.group_size,
-        release.mechanism.bind(bounds).at_weight(cube.mean_weight),
-        cube.frame(release.span).days,
-        rng=stream(seed, "occupancy", release.content),
-    )
-    n_known, n_people = cube.n_users, release.n_people(cube.n_users)
-    spread = _spread(n_visits)
+    if knows_all_counted(release, cube):
+        values, n_counted, mechanism = (
+            _count(cube, release),
+            cube.n_users,
+            MECHANISMS.create("exact"),
+        )
+    else:
+        values, n_counted = _published(release, content, cube), release.group_size
+        mechanism = release.mechanism.bind(bounds).at_weight(cube.mean_weight)
+    rng = stream(seed, "occupancy", release.content)
+    days = cube.frame(release.span).days
+    occupancy = estimate_occupancy(values, n_counted, mechanism, days, rng=rng)
+    n_known, spread = cube.n_users, _spread(n_visits)
     about = {
         "source": f"{n_known:,} known and {n_people - n_known:,} simulated people",
         "release": release.content,
@@ -198,6 +221,25 @@ def _write(
             rng = stream(seed, "simulated weights", release.content)
             others = rng.choice(weights, n_people - n_known)
             writer.weigh(np.concatenate([weights, others]))
+
+
+def _published(release: ResolvedRelease, content: Content, cube: TraceCube) -> Floats:
+    """Return the published values, 0 where they are hidden, float64, shape (roi, epoch)."""
+    n_rows = len(content.values) - release.null_roi
+    if (n_rows, content.values.shape[1]) != (cube.n_rois, release.epochs):
+        raise ConfigError(
+            f"{release.name}: {n_rows} ROIs and {content.values.shape[1]} epochs are published of "
+            f"{cube.n_rois} and {release.epochs}; people are not simulated from merged cells"
+        )
+    return np.nan_to_num(content.values[:n_rows], nan=0.0)
+
+
+def _count(cube: TraceCube, release: ResolvedRelease) -> Floats:
+    """Return the counts of all known people, float64, shape (roi, epoch)."""
+    counts = np.zeros(cube.n_rois * release.epochs)
+    for part in _parts(cube):
+        counts += np.bincount(cube.block(*part, release.span).cells, minlength=len(counts))
+    return counts.reshape(cube.n_rois, release.epochs)
 
 
 def _parts(cube: TraceCube) -> Iterator[Range]:

@@ -34,7 +34,8 @@ class ReleaseMetadata(ConfigModel):
 
     ``group_size``: number of users counted. ``population``: number of people among whom they were;
     an estimate is enough. If the cube has fewer, it has traces of only some of them. By default
-    all are in the cube; if the cube has fewer than are counted, twice as many as are counted.
+    all are in the cube; if these are too few for the groups, twice as many as are counted, or more
+    if an adversary needs them.
     ``mechanism``: how counts were published, as in an audit. ``first``: the first epoch of the
     release, in the cube; or ``start``, its ISO date and time in the time zone of the cube.
     ``epochs``: number of epochs of the cube, needed if the mechanism merges some. ``observed``:
