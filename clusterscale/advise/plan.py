@@ -203,7 +203,7 @@ class Advice:
     def _eligible(self, cube: TraceCube) -> Ints:
         rng = stream(self.audit.seed, "advise", "held out", cube.fingerprint)
         if self.audit.targets.unseen == "include":
-            return rng.permutation(cube.n_users)
+            return rng.permutation(cube.n_known)
         seen = np.flatnonzero(Presence.of(cube, self.audit.periods).total)
         return rng.permutation(seen)
 

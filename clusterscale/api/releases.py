@@ -123,6 +123,7 @@ def evaluate_run(
         evaluate_scope,
         exposures_of,
         json_safe,
+        known_part,
         measure,
         of_size,
         verdict_of,
@@ -134,10 +135,11 @@ def evaluate_run(
     label = _pick(run.audit, mechanism)
     run = of_size(run, group_size or rules.group_size)
     assert run.audit is not None
-    exposures = exposures_of(run.audit, run.screen, label)
+    part = known_part(run)
+    exposures = exposures_of(run.audit, run.screen, label).known(part)
     metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
     reasons = [
-        *evaluate_policy(rules, metrics, IntervalEstimate()),
+        *evaluate_policy(rules, metrics, IntervalEstimate(), part),
         *evaluate_scope(rules, run.audit, label, {"`group_size`": group_size}),
         *evaluate_ceilings(rules, run, label),
     ]

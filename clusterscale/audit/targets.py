@@ -44,7 +44,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Presence:
-    """Events of users in the audited periods, without the past windows that priors observe.
+    """Events of known users in the audited periods, without past windows that priors observe.
 
     ``periods``: their names; ``n_events``: int64, shape (period, user); ``total``: int64, shape
     (user,), each event counted once where periods overlap.
@@ -56,7 +56,7 @@ class Presence:
 
     @classmethod
     def of(cls, cube: TraceCube, periods: Sequence[Period]) -> Self:
-        """Count the events of every user in the periods; in the whole cube if there are none.
+        """Count the events of every known user in the periods; in the whole cube if there are none.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Presence:
         """
         names = tuple(period.name for period in periods) or ("the cube",)
         spans = tuple(period.spans[-1] for period in periods) or ((0, cube.n_epochs),)
-        counts = count_events(cube, spans)
+        counts = count_events(cube, spans)[:, : cube.n_known]
         return cls(names, counts[:-1], counts[-1])
 
     @property

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _WEEK = 7 * 24 * 3600  # seconds
 _SIZES = (20, 100, 300, 1000)
+_EVERYONE = "everyone"
 
 _KNOWS = {  # name: meaning, prior, attacks that suit it
     "users": (
@@ -58,7 +59,7 @@ _TEMPLATE = """\
 #   clusterscale audit {path}
 # `clusterscale config show {path}` prints every setting that is left at its default.
 
-cube: {cube}
+cube: {cube}{others}
 
 output: {output}
 
@@ -71,7 +72,7 @@ audit:
     tertiles: 3          # three of the most, the middle and the least mobile third each
   priors:                # what the adversary knows: {knows}
     - {prior}
-  group_sizes: {sizes}
+  group_sizes: {sizes}{about_size}
   mechanisms:            # what is published; each is attacked, and raw counts for comparison
 {mechanisms}
   attacks:
@@ -83,12 +84,28 @@ cluster:
 """
 
 
+_OTHERS = """
+  path: {path}
+  known: {known}
+  users: {n_people}       # groups need others than the {n_known:,} known ones: simulated"""
+
+
 @dataclass(frozen=True)
 class _Answers:
     cube: str
     knows: str
     publishes: tuple[str, ...]
-    size: int | None
+    size: str
+
+    def group_size(self, cube: TraceCube) -> int | None:
+        """Return how many people are counted; None if that is not said."""
+        if self.size == _EVERYONE:
+            return cube.n_users
+        if self.size and not (self.size.isdecimal() and int(self.size) >= 2):
+            raise InputError(
+                f"--size {self.size!r}: give a number of people, 2 or more, or {_EVERYONE}"
+            )
+        return int(self.size) if self.size else None
 
 
 def init(
@@ -103,7 +120,8 @@ def init(
         typer.Option(help="What is published: counts, hidden, noise, capped; separated by commas."),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(min=2, help="Users in a released group; by default several.")
+        str | None,
+        typer.Option(help="How many people are counted, or `everyone`; by default several sizes."),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -120,9 +138,13 @@ def init(
             raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
     answers = _ask(cube, knows, publishes, size)
     opened = TraceCube(answers.cube)
-    text = _fill(answers, opened, config)
+    n_counted = answers.group_size(opened)
+    text = _fill(answers, opened, config, n_counted)
     try:
-        parse(text, where=str(config)).check(opened)
+        plan = parse(text, where=str(config)).the_audit()
+        if n_counted and _n_people(answers, n_counted) > opened.n_users:  # others are simulated
+            plan = plan.model_copy(update={"priors": ()})
+        plan.check(opened)
     except ConfigError as error:
         raise InputError(
             f"no config was written, since it would not fit the cube: {error}"
@@ -133,9 +155,12 @@ def init(
     out.print(f"wrote {config}, and {schema_file.name} for editors", markup=False)
     say_command("time and memory", "audit", str(config), "--explain")
     say_command("run", "audit", str(config))
+    if n_counted:
+        run = str(_folder(config))
+        say_command("verdict", "gate", run, "--group-size", str(n_counted))
 
 
-def _ask(cube: str | None, knows: str | None, publishes: str | None, size: int | None) -> _Answers:
+def _ask(cube: str | None, knows: str | None, publishes: str | None, size: str | None) -> _Answers:
     """Return the answers that options give; ask for others in a terminal."""
     asked = sys.stdin.isatty()
     if cube is None and asked:
@@ -152,6 +177,9 @@ def _ask(cube: str | None, knows: str | None, publishes: str | None, size: int |
         question = "What is published? (several, separated by commas)"
         default = "counts,hidden,noise"
         publishes = _choose(question, _meanings(_PUBLISHES), default) if asked else default
+    if size is None:
+        question = f"How many people are counted? (a number, or {_EVERYONE} in the cube)"
+        size = str(typer.prompt(question, default=_EVERYONE)) if asked else ""
     names = tuple(dict.fromkeys(["counts", *(name.strip() for name in publishes.split(","))]))
     for option_name, known, given in (
         ("--knows", _KNOWS, [knows]),
@@ -175,20 +203,41 @@ def _meanings(known: Mapping[str, tuple[Any, ...]]) -> dict[str, str]:
     return {name: str(texts[0]) for name, texts in known.items()}
 
 
-def _fill(answers: _Answers, cube: TraceCube, config: Path) -> str:
+def _folder(config: Path) -> Path:
+    return config.with_suffix("").parent / "runs" / config.stem
+
+
+def _n_people(answers: _Answers, n_counted: int) -> int:
+    """Return of how many people groups are drawn: each pool has twice as many as are counted."""
+    return (4 if answers.knows == "users" else 2) * n_counted
+
+
+def _fill(answers: _Answers, cube: TraceCube, config: Path, n_counted: int | None) -> str:
     """Return the text of the config."""
+    source, others, about_size = json.dumps(answers.cube), "", ""
+    if n_counted is not None:
+        about_size = "   # how many people the release counts: a verdict is about this size alone"
+        n_people = _n_people(answers, n_counted)
+        if n_people > cube.n_users:
+            path = json.dumps(f"{_folder(config)}/people.zarr")
+            others = _OTHERS.format(
+                path=path, known=source, n_people=n_people, n_known=cube.n_users
+            )
+            source = ""
     knows, prior, attacks = _KNOWS[answers.knows]
     published = [_PUBLISHES[name] for name in answers.publishes]
     mechanisms = [f"    # {meaning}\n    - {yaml}" for meaning, yaml in published]
     return _TEMPLATE.format(
         schema=config.with_suffix(".schema.json").name,
         path=config,
-        cube=json.dumps(answers.cube),
-        output=json.dumps(str(config.with_suffix("").parent / "runs" / config.stem)),
+        cube=source,
+        others=others,
+        output=json.dumps(str(_folder(config))),
         period=_period(cube, observed=answers.knows == "past"),
         knows=knows,
         prior=prior,
-        sizes=[answers.size] if answers.size else _sizes(cube, answers.knows),
+        sizes=[n_counted] if n_counted else _sizes(cube, answers.knows),
+        about_size=about_size,
         mechanisms="\n".join(mechanisms),
         attacks="\n".join(f"    - {{name: {name}}}" for name in attacks),
     )

@@ -20,7 +20,7 @@ from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
 from clusterscale.publish import PublishAnalysis, PublishPlan
-from clusterscale.reaudit import Policy
+from clusterscale.reaudit import Policy, complete_cube
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.study import ANALYSES, AnalysisPlan
@@ -34,7 +34,9 @@ class CubeSource(ConfigModel):
     """Source of the traces; a plain string is a path.
 
     ``path``: a cube on disk or at any fsspec URL. With a ``preset``, synthetic ``users`` are
-    written there first, unless the same ones already exist.
+    written there first, unless the same ones already exist. With ``known``, the users of that cube
+    are, and others up to the number of ``users``, who are simulated from its counts: groups of
+    everyone, or of nearly everyone, need such others. Targets are known people.
 
     Attributes
     ----------
@@ -42,21 +44,29 @@ class CubeSource(ConfigModel):
         Path or URL of the cube, e.g. ``runs/cube.zarr``.
     preset
         Synthetic preset that is written there: tfl, sfc, cdr or milan, e.g. ``tfl``.
+    known
+        Cube of the people who are completed by simulated ones, e.g. ``mine.zarr``.
     users
-        Number of synthetic users, e.g. ``2000``; None: as published.
+        Number of synthetic users, e.g. ``2000``, or of known and simulated ones; None: as
+        published.
     seed
         Root seed of the synthetic users.
     """
 
     path: Address
     preset: str | None = None
+    known: Address | None = None
     users: Count | None = None
     seed: Annotated[int, Strict()] = 0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.preset is None and (self.users is not None or self.seed):
-            raise ValueError("users and seed need a preset")
+        if self.preset is not None and self.known is not None:
+            raise ValueError("give preset or known, not both")
+        if self.known is not None and self.users is None:
+            raise ValueError("known needs users: the number of known and simulated people")
+        if self.preset is None and self.known is None and (self.users is not None or self.seed):
+            raise ValueError("users and seed need a preset, or known")
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(
                 f"preset {self.preset!r} is not known: {choices(self.preset, sorted(PRESETS))}"
@@ -64,7 +74,7 @@ class CubeSource(ConfigModel):
         return self
 
     def open(self) -> TraceCube:
-        """Open the cube; write it first if it is a preset and does not exist.
+        """Open the cube; write it first if it is a preset or completed, and does not exist.
 
         Raises
         ------
@@ -73,9 +83,11 @@ class CubeSource(ConfigModel):
         ExistsError
             If another cube exists at the path of the preset.
         """
-        if self.preset is None:
-            return TraceCube(self.path)
         try:
+            if self.known is not None and self.users is not None:
+                return complete_cube(TraceCube(self.known), self.path, self.users, seed=self.seed)
+            if self.preset is None:
+                return TraceCube(self.path)
             return open_or_synthesise(self.preset, self.path, users=self.users, seed=self.seed)
         except ExistsError as error:
             raise ExistsError(f"cube.path: {error}") from None

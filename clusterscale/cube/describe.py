@@ -39,6 +39,8 @@ def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
         "when": cube.calendar.describe(),
         "source": _source(cube.attributes["provenance"]),
     }
+    if cube.n_known < cube.n_users:
+        about["n_known"] = cube.n_known
     return {
         "cube_fingerprint": cube.fingerprint,
         "cube": json.dumps(about, sort_keys=True),

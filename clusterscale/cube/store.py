@@ -104,6 +104,11 @@ class TraceCube:
         return int(self.attributes["n_users"])
 
     @property
+    def n_known(self) -> int:
+        """Number of users who are not simulated to complete a population: the first rows."""
+        return int(self.attributes["provenance"].get("known", self.n_users))
+
+    @property
     def n_rois(self) -> int:
         """Number of stored ROIs (without the null ROI)."""
         return int(self.attributes["n_rois"])

@@ -83,6 +83,8 @@ class PublishAnalysis(Analysis):
     def check_cube(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer."""
         plan, (first, stop) = self.publish, self.publish.span
+        if cube.n_known < cube.n_users:
+            raise ConfigError(f"cube: {cube.uri} has simulated people, who are not published")
         if stop > cube.n_epochs:
             raise ConfigError(
                 f"publish.period: epochs {first} to {stop - 1} are not all in the cube, which has "

@@ -27,12 +27,13 @@ from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
 from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reaudit.notify import Announcement, Webhook, junit, junit_of_tables, summary
+from clusterscale.reaudit.people import complete_cube
 from clusterscale.reaudit.policy import Limit, Policy, ReauditPlan, worst_of
 from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
 from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.reaudit.run import Outcome, audit_new
-from clusterscale.reaudit.scope import evaluate_scope, of_size
+from clusterscale.reaudit.scope import evaluate_scope, known_part, of_size
 from clusterscale.tables import ReleaseMetadata
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Verdict",
     "Webhook",
     "audit_new",
+    "complete_cube",
     "evaluate_ceilings",
     "evaluate_policy",
     "evaluate_scope",
@@ -66,6 +68,7 @@ __all__ = [
     "json_safe",
     "junit",
     "junit_of_tables",
+    "known_part",
     "measure",
     "of_size",
     "summary",

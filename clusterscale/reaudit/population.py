@@ -10,7 +10,6 @@ better than real ones, so that no verdict can pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ from clusterscale import storage
 from clusterscale.audit import AuditPlan, AuditTemplate
 from clusterscale.contracts import Bounds, Ints, hash_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import NULL_ROI, Regions
@@ -36,18 +34,16 @@ from clusterscale.reaudit.known_part import (
     fit_plan,
     knows_all_counted,
 )
+from clusterscale.reaudit.people import count_everyone, parts_of, spread_of, write_people
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.seeds import stream
 from clusterscale.tables import RawRelease, ReleaseMetadata
 
-__all__ = ["Population", "complete_population", "simulate_people", "write_without_people"]
+__all__ = ["Population", "complete_population", "write_without_people"]
 
 Floats = NDArray[np.float64]
 
 _HOUR = 3600  # seconds
-_BLOCK = 10_000  # people simulated from one stream
-_FEW = 20  # known people from whom activity is not estimated
-_MOST_SPREAD = 5.0  # standard deviation of the logarithm of the number of visits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,46 +177,19 @@ def _write(
     """Write the known people, and then the simulated ones."""
     bounds, n_visits = _summarise(cube, release, seed)
     if knows_all_counted(release, cube):
-        values, n_counted, mechanism = (
-            _count(cube, release),
-            cube.n_users,
-            MECHANISMS.create("exact"),
-        )
+        values, n_counted = count_everyone(cube, release.span), cube.n_users
+        mechanism = MECHANISMS.create("exact")
     else:
         values, n_counted = _published(release, content, cube), release.group_size
         mechanism = release.mechanism.bind(bounds).at_weight(cube.mean_weight)
     rng = stream(seed, "occupancy", release.content)
     days = cube.frame(release.span).days
     occupancy = estimate_occupancy(values, n_counted, mechanism, days, rng=rng)
-    n_known, spread = cube.n_users, _spread(n_visits)
-    about = {
-        "source": f"{n_known:,} known and {n_people - n_known:,} simulated people",
-        "release": release.content,
-    }
-    with new_cube(
-        uri,
-        cube.regions,
-        cube.calendar,
-        provenance=about,
-        pseudonyms=True,
-        public=cube.public,
-        force=True,
-    ) as writer:
-        for part in _parts(cube):
-            names, traces = cube.pseudonyms(np.arange(*part)), cube.block(*part, release.span)
-            cells = _place(traces.cells, release, cube)
-            writer.append(names.tolist(), np.diff(traces.offsets), cells)
-        for first in range(0, n_people - n_known, _BLOCK):
-            n_some = min(_BLOCK, n_people - n_known - first)
-            rng = stream(seed, "simulated people", release.content, first)
-            sizes, cells = simulate_people(n_some, occupancy, spread, rng=rng)
-            simulated = [f"simulated {first + i}" for i in range(n_some)]
-            writer.append(simulated, sizes, _place(cells, release, cube))
-        weights = cube.weights
-        if weights is not None and n_known:  # simulated people have those of known ones
-            rng = stream(seed, "simulated weights", release.content)
-            others = rng.choice(weights, n_people - n_known)
-            writer.weigh(np.concatenate([weights, others]))
+    spread, about = spread_of(n_visits), {"release": release.content}
+    write_people(
+        uri, cube, n_people, (occupancy, spread), release.span, about=about, key=release.content,
+        seed=seed,
+    )  # fmt: skip
 
 
 def _published(release: ResolvedRelease, content: Content, cube: TraceCube) -> Floats:
@@ -234,73 +203,14 @@ def _published(release: ResolvedRelease, content: Content, cube: TraceCube) -> F
     return np.nan_to_num(content.values[:n_rows], nan=0.0)
 
 
-def _count(cube: TraceCube, release: ResolvedRelease) -> Floats:
-    """Return the counts of all known people, float64, shape (roi, epoch)."""
-    counts = np.zeros(cube.n_rois * release.epochs)
-    for part in _parts(cube):
-        counts += np.bincount(cube.block(*part, release.span).cells, minlength=len(counts))
-    return counts.reshape(cube.n_rois, release.epochs)
-
-
-def _parts(cube: TraceCube) -> Iterator[Range]:
-    """Yield the ranges in which known people are read."""
-    if cube.n_users:
-        yield from ranges(0, cube.n_users, block_size(cube))
-
-
-def _place(cells: Ints, release: ResolvedRelease, cube: TraceCube) -> Ints:
-    """Return cells of the release as cells of the cube."""
-    roi, epoch = np.divmod(cells.astype(np.int64), release.epochs)
-    return roi * cube.n_epochs + release.first + epoch
-
-
 def _summarise(cube: TraceCube, release: ResolvedRelease, seed: int) -> tuple[Bounds, Ints]:
     """Return the largest contributions and the numbers of visits of known people."""
     source = TraceSource.of(cube, (release.span,), null_roi=release.null_roi, seed=seed)
     raw, steps = (), release.mechanism.trace_steps
     bounds = Bounds(1 + release.null_roi, 1, 1, 1, 1, release.null_roi)
     n_visits = [np.zeros(0, np.int64)]
-    for part in _parts(cube):
+    for part in parts_of(cube):
         read = load_settings(source, {raw, steps}, part)
         bounds = merge_bounds(bounds, read[steps].bounds)
         n_visits.append(np.diff(read[raw].traces.offsets))
     return bounds, np.concatenate(n_visits)
-
-
-def _spread(n_visits: Ints) -> float:
-    """Return the standard deviation of the log of known numbers of visits, 0 if few are known."""
-    seen = n_visits[n_visits > 0]
-    return min(float(np.log(seen).std()), _MOST_SPREAD) if len(seen) >= _FEW else 0.0
-
-
-def simulate_people(
-    n: int, occupancy: Floats, spread: float, *, rng: np.random.Generator
-) -> tuple[Ints, Ints]:
-    """Draw the traces of people who visit cells independently.
-
-    Parameters
-    ----------
-    n
-        Number of people.
-    occupancy
-        Probability of a person being in each cell, float64, shape (roi, epoch), below 1.
-    spread
-        Standard deviation of the logarithm of how active a person is.
-    rng
-        Random generator.
-
-    Returns
-    -------
-    tuple[Ints, Ints]
-        Cells of each person, int64, shape (person,); and these flat cells, increasing within a
-        person, int64, shape (cell,).
-    """
-    rates = -np.log1p(-occupancy.ravel())  # a Poisson number of visits to a cell is merged into one
-    total = np.cumsum(rates)
-    activity = np.exp(rng.normal(-(spread**2) / 2, spread, n))
-    n_visits = rng.poisson(activity * total[-1])
-    cells = np.searchsorted(total, rng.random(n_visits.sum()) * total[-1], side="right")
-    cells = np.minimum(cells, np.flatnonzero(rates)[-1:].sum())  # rounding may exceed the total
-    keys = np.unique(np.repeat(np.arange(n), n_visits) * len(rates) + cells)
-    people, cells = np.divmod(keys, len(rates))
-    return np.bincount(people, minlength=n), cells

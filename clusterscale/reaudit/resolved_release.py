@@ -150,6 +150,8 @@ def resolve_release(
     fields, where = entry.or_else(raw.metadata), f"{entry.label} ({entry.counts})"
     if not raw.values.size:
         raise ConfigError(f"{where}: shape {raw.values.shape} has no ROIs or no epochs")
+    if cube.n_known < cube.n_users:
+        raise ConfigError(f"{where}: {cube.uri} has simulated people: name the cube of known ones")
     _refuse_uris(entry, raw, cube, where)
     content = _in_cube_order(raw, cube, where)
     for key in ("group_size", "mechanism"):

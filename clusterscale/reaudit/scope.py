@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from math import nan
 from typing import TYPE_CHECKING
 
 from clusterscale.audit.findings import find_emptiness
 from clusterscale.contracts import Reason
+from clusterscale.reaudit.known_part import KnownPart
 from clusterscale.reaudit.policy import Policy
 from clusterscale.report.run import Run
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["evaluate_scope", "of_size"]
+__all__ = ["evaluate_scope", "known_part", "of_size"]
+
+
+def known_part(run: Run) -> KnownPart | None:
+    """Return what is known of the people of an audit; None if nobody is simulated among them."""
+    about = {} if run.audit is None else json.loads(run.audit.attrs.get("cube", "{}"))
+    if "n_known" not in about:
+        return None
+    return KnownPart(about["n_known"], about["n_users"], basis="the counts of these")
 
 
 def of_size(run: Run, group_size: int | None) -> Run:

@@ -133,7 +133,7 @@ def embedded(value: object) -> Markup:
 def absent_users(results: xr.Dataset) -> list[str]:
     """Return a sentence for each period of an audit or screen in which some users have no event."""
     plan, cube = json_attribute(results, "plan"), json_attribute(results, "cube")
-    n_users = results.sizes.get("user", cube.get("n_users"))
+    n_users = cube.get("n_known", results.sizes.get("user", cube.get("n_users")))
     if not isinstance(n_users, int):
         return []
     targets = plan.get("targets")

@@ -120,7 +120,7 @@ def is_counted(screened: xr.Dataset) -> xr.DataArray:
     """Return in which periods each user of a screen counts in its statistics.
 
     Users without an event in a period have nothing to expose, and count only if the plan has
-    ``unseen: include``.
+    ``unseen: include``. People who are simulated to complete a population never count.
 
     Parameters
     ----------
@@ -134,7 +134,10 @@ def is_counted(screened: xr.Dataset) -> xr.DataArray:
     """
     includes = json.loads(screened.attrs["plan"]).get("unseen") == "include"
     least = 0 if includes else 1
-    return screened["n_events"].transpose("user", "period") >= least
+    n_known = json.loads(screened.attrs.get("cube", "{}")).get("n_known", np.inf)
+    seen = screened["n_events"].transpose("user", "period") >= least
+    counted: xr.DataArray = seen & (screened["user"] < n_known)
+    return counted
 
 
 def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
@@ -146,7 +149,7 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
         **names_of("attack", screen.plan.attacks),
         "user": range(cube.n_users),
         "n_events": n_events.T,  # type: ignore[dict-item]
-        "n_seen": (n_events > 0).sum(axis=1).tolist(),
+        "n_seen": (n_events[:, : cube.n_known] > 0).sum(axis=1).tolist(),
     }
     create_table(
         uri,

@@ -56,7 +56,7 @@ def test_what_is_there_is_kept(weeks, tmp_path):
         ((), "name the cube to audit"),
         (("--knows", "user"), "--knows 'user' is not known: choose from"),
         (("--publishes", "counts,nothing"), "--publishes 'nothing' is not known"),
-        (("--size", 5000), "no config was written"),
+        (("--size", "all"), "--size .all.: give a number of people, 2 or more, or everyone"),
     ],
 )
 def test_what_cannot_be_written_is_refused(weeks, tmp_path, words, says):
@@ -64,3 +64,28 @@ def test_what_cannot_be_written_is_refused(weeks, tmp_path, words, says):
     with pytest.raises(InputError, match=says):
         init(tmp_path / "audit.yaml", *cube, *words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("knows", "size", "n_people"),
+    [("users", "everyone", 800), ("release", 199, 398), ("users", 30, 200), ("past", 60, 200)],
+)
+def test_an_audit_is_made_at_the_size_of_the_release(weeks, tmp_path, knows, size, n_people):
+    """Where the users are too few for groups of that size, others are simulated."""
+    file = tmp_path / "audit.yaml"
+    done = init(file, "--cube", weeks.uri, "--knows", knows, "--size", size)
+    n_counted = 200 if size == "everyone" else size
+    assert f"--group-size {n_counted}" in " ".join(done.output.split())
+    config = load(file)
+    assert config.audit.group_sizes == (n_counted,)
+    cube = config.cube.open()
+    assert cube.n_users == n_people
+    config.check(cube)
+    if n_people == 200:
+        assert cube.uri == weeks.uri
+        return
+    assert cube.n_known == 200
+    assert "simulated" in file.read_text()
+    users = config.audit.choose(cube).users
+    assert users.max() < 200, "targets are known people"
+    assert load(file).cube.open().fingerprint == cube.fingerprint

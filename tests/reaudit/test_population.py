@@ -28,11 +28,12 @@ from clusterscale.reaudit import (
     ReauditPlan,
     ReleaseEntry,
     evaluate_policy,
-    population,
+    people,
 )
 from clusterscale.reaudit.known_counts import KnownCounts
 from clusterscale.reaudit.known_part import KnownPart, fit_plan
-from clusterscale.reaudit.population import complete_population, simulate_people
+from clusterscale.reaudit.people import simulate_people
+from clusterscale.reaudit.population import complete_population
 from clusterscale.reaudit.release_store import ReleaseStore
 from clusterscale.reaudit.resolved_release import resolve_release
 from clusterscale.runtime import SerialExecutor
@@ -140,7 +141,7 @@ def test_known_people_are_the_first_of_a_population(panel, release, tmp_path):
 def test_known_people_are_read_in_blocks(panel, release, tmp_path, monkeypatch):
     template = AuditTemplate.model_validate(PLAN)
     found, content = resolved(release, panel)
-    monkeypatch.setattr(population, "_BLOCK", 5)
+    monkeypatch.setattr(people, "_BLOCK", 5)
     whole = complete_population(str(tmp_path / "a.zarr"), found, content, panel, template)
     monkeypatch.setattr(blocks, "_MOST_USERS", 4)
     parts = complete_population(str(tmp_path / "b.zarr"), found, content, panel, template)
