@@ -141,7 +141,7 @@ def evaluate_run(
     reasons = [
         *evaluate_policy(rules, metrics, IntervalEstimate(), part),
         *evaluate_scope(rules, run.audit, label, {"`group_size`": group_size}),
-        *evaluate_ceilings(rules, run, label),
+        *evaluate_ceilings(rules, run, label, part),
     ]
     return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
 

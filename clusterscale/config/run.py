@@ -218,7 +218,10 @@ class Config(ConfigModel):
             If there is no audit, or the config and the policy limit the same.
         """
         plan = self.advise if policy is None else limit_by_policy(self.advise, policy)
-        return Advice(plan, self.the_audit())
+        audit, size = self.the_audit(), policy and policy.group_size
+        if size is not None and size not in audit.group_sizes:
+            raise ConfigError(f"policy.group_size: {size}, but audit.group_sizes does not have it")
+        return Advice(plan, audit)
 
     def the_recovery(self) -> RecoveryPlan:
         """Return the plan of the recovery.

@@ -229,6 +229,25 @@ def test_a_gate_before_release(cube, run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_gate_passes_a_release_of_the_audited_size_only(run, tmp_path):
+    limits = {"promise": "pass", "float_noise": "pass", "worst_privacy_loss": 1.0}
+    policy = write_policy(tmp_path, **limits, exposure={"exposed": "pass", "inconclusive": "fail"})
+    unstated = call("gate", run, "--policy", policy)
+    assert unstated.exit_code == 4
+    assert "state it by `--group-size`" in " ".join(unstated.output.split())
+    other = call("gate", run, "--policy", policy, "--group-size", 4)
+    assert other.exit_code == 4
+    assert "counts 4 people, but the audit is of groups of 3, 6" in " ".join(other.output.split())
+    sized = write_policy(tmp_path, **limits, group_size=6, exposure={"inconclusive": "warn"})
+    same = call("gate", run, "--policy", sized, "--json", tmp_path / "gate.json")
+    assert "scope: groups of 6; period all; 4 targets" in " ".join(same.output.split())
+    reasons = json.loads((tmp_path / "gate.json").read_text())["reasons"]
+    assert {one["check"]: one["level"] for one in reasons}["group_size"] == "pass"
+    clash = call("gate", run, "--policy", sized, "--group-size", 3)
+    assert "3 people by `group_size`, 6 people by the policy" in " ".join(clash.output.split())
+
+
+@pytest.mark.slow
 def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path):
     policy = write_policy(tmp_path, utility={"pearson": 0.1}, float_noise="pass")
     for part in ("verdict", "status", "utility"):

@@ -62,7 +62,7 @@ def test_a_cube_a_plan_and_a_gate_are_tables(executed):
     for line, text in (
         ("cube", "fingerprint"),
         ("plan", "noise for a visit"),
-        ('cs.gate("runs/notebook", mechanism="noise for a visit")', "exposure"),
+        ('cs.gate("runs/notebook", mechanism="noise for a visit", group_size=50)', "exposure"),
     ):
         (output,) = executed[0][line]
         assert "<table>" in output.data["text/html"]
