@@ -91,15 +91,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cube = read(options.data, options.name, f"{folder}/cube.zarr")
         chosen, run = plan(sizes, options.groups), f"{folder}/run"
-        with cs.SerialExecutor() as executor:
-            screen = cs.screen(chosen, cube, run, executor, progress=False)
-            ((_, _, shares),) = shares_by_size(list(read_cases(screen)))
-            title = (
-                f"{cube.n_users:,} {options.name}: share of users with an AUC above .75, by size"
-            )
-            rows = {name: [f"{share:.1%}" for share in each] for name, each in shares.items()}
-            show(title, sizes, rows)
-            audit = cs.audit(chosen, cube, run, executor, progress=False)
+        executor = cs.SerialExecutor()
+        screen = cs.screen(chosen, cube, run, executor, progress=False)
+        ((_, _, shares),) = shares_by_size(list(read_cases(screen)))
+        title = f"{cube.n_users:,} {options.name}: share of users with an AUC above .75, by size"
+        rows = {name: [f"{share:.1%}" for share in each] for name, each in shares.items()}
+        show(title, sizes, rows)
+        audit = cs.audit(chosen, cube, run, executor, progress=False)
         both = Run.of([audit, screen])
         rows = {
             name: [verdicts(both, name, size, release) for size in sizes]
