@@ -196,7 +196,12 @@ class Mechanism(NamedModel):
     _boundary = _BOUNDARY
 
     noise_scope: ClassVar[NoiseScope] = "release"
-    """Scope of the published values that can change when one count changes."""
+    """Scope of the published values that can change when one count changes.
+
+    With ``cell`` or ``series``, the noise on each count, or on the counts of each ROI, is also
+    independent of that on all others. Certificates rely on it: else guarantees are only taken to
+    compose by group privacy.
+    """
 
     noise_is_count_independent: ClassVar[bool] = False
     """Whether the same generator adds the same noise to all counts of one shape."""
