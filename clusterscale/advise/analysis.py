@@ -43,6 +43,10 @@ class AdviseAnalysis(Analysis):
         self.plan = advice
         self.seed, self.null_roi = advice.audit.seed, advice.audit.null_roi
 
+    def settings(self) -> Any:
+        """Return the plan and all candidates."""
+        return self.advice, self.advice.candidates
+
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` or :class:`PoolError` if a cube cannot answer."""
         confirm = cube if self.confirm is None else self.confirm

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
-from clusterscale.study import Analysis, Identity, Stage, Study
+from clusterscale.study import Analysis, Stage, Study
 
 __all__ = ["substages"]
 
@@ -34,8 +34,7 @@ def substages(
     cube = job.cube if cube is None else cube
     folder = f"{job.uri}/{name}"
     uri = analysis.uri(folder)
-    identity = Identity(analysis.kind, analysis.digest, cube.fingerprint)
-    identity.claim(uri, analysis.describe(), force=True, own=analysis.own, shared=analysis.shared)
+    analysis.claim(uri, cube, force=True, keep=True)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
     part = Study(cube, source, folder, uri, "", job.memory, job.n_workers)
     for stage in analysis.stages(part):

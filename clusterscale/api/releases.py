@@ -128,10 +128,12 @@ def evaluate_run(
         of_size,
         verdict_of,
     )
+    from clusterscale.study.identity import require_same_code
 
     rules = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy or Policy()
     if run.audit is None:
         raise InputError(f"{name}: there is no audit to evaluate")
+    require_same_code(name.rstrip("/").removesuffix("/results.zarr"))
     label = _pick(run.audit, mechanism)
     run = of_size(run, group_size or rules.group_size)
     assert run.audit is not None

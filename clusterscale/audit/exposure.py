@@ -17,6 +17,7 @@ from clusterscale.errors import ExistsError, MissingError
 from clusterscale.screening import is_counted, open_screen
 from clusterscale.storage import exists
 from clusterscale.study.execution import Executor
+from clusterscale.study.identity import has_code
 from clusterscale.traits import TargetAUCs, list_exposures
 from clusterscale.validation_messages import check_kinds
 
@@ -138,10 +139,13 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
     audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
     if exists(f"{audited}/zarr.json"):
         results = open_results(output)
-        _compare(results, cube, output, results.attrs["plan_digest"] == plan.digest, "audit")
+        same = results.attrs["plan_digest"] == plan.digest and has_code(output, "audit", plan)
+        _compare(results, cube, output, same, "audit")
         exposures += list_exposures(results, audited, "audit")
     if (screen := _open_screen(f"{output}/screen")) is not None:
-        same = screen.attrs["plan_digest"] == plan.whole_screen.digest
+        whole = plan.whole_screen
+        same = screen.attrs["plan_digest"] == whole.digest
+        same &= has_code(f"{output}/screen", "screen", whole)
         _compare(screen, cube, output, same, "screen")
         exposures += list_exposures(screen, screened, "screen")
     if not exposures:
@@ -160,7 +164,7 @@ def _open_screen(uri: str) -> xr.Dataset | None:
 
 
 def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what: str) -> None:
-    other = [] if same else ["plan"]
+    other = [] if same else ["plan, or of other code"]
     other += [] if results.attrs["cube_fingerprint"] == cube.fingerprint else ["cube"]
     if other:
         raise ExistsError(

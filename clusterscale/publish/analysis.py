@@ -67,6 +67,7 @@ class PublishAnalysis(Analysis):
     """
 
     kind: ClassVar[str] = "publication"
+    once: ClassVar[bool] = True
     seed: int = 0  # of nothing: all numbers are the operating system's
 
     def __init__(self, plan: PublishPlan, gate: Gate | None = None) -> None:

@@ -110,7 +110,8 @@ class Reaudit:
     def _keys(self, release: ResolvedRelease) -> tuple[str, str]:
         """Return the key of the audit of a release, and that of its verdict."""
         cube = self._catalogue.cube_of(release)
-        audit = self._plan.key(release.identity(), cube.fingerprint, RESULTS_REVISION)
+        identity, mechanism = release.identity(), release.mechanism
+        audit = self._plan.key(identity, mechanism, cube.fingerprint, RESULTS_REVISION)
         return audit, key_of(release.series, release.name, audit, self._plan.policy.digest)
 
     def is_audited(self, pending: Pending) -> bool:

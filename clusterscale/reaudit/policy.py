@@ -10,7 +10,17 @@ from pydantic import BeforeValidator, Field, Strict, model_validator
 from clusterscale.audit import AuditTemplate
 from clusterscale.audit.findings import ExposureVerdict
 from clusterscale.consistency import CHECKS
-from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Even, Level, Probability, hash_of
+from clusterscale.contracts import (
+    VERDICT_LEVELS,
+    ConfigModel,
+    Even,
+    Level,
+    Mechanism,
+    Probability,
+    hash_of,
+)
+from clusterscale.errors import PluginError
+from clusterscale.study.foreign_code import code_of
 from clusterscale.tables.metadata import Size
 from clusterscale.utility import UTILITIES
 from clusterscale.validation_messages import choices
@@ -257,9 +267,22 @@ class ReauditPlan(ConfigModel):
         """Hash of the settings without the policy."""
         return hash_of(self.model_dump(mode="json", exclude={"policy"}))
 
-    def key(self, identity: dict[str, Any], cube: str, revision: int) -> str:
+    def key(self, identity: dict[str, Any], mechanism: Mechanism, cube: str, revision: int) -> str:
         """Return the key of the audit of a release, independent of the policy.
 
-        ``identity`` is that of the release, ``cube`` the fingerprint of its cube.
+        ``identity`` is that of the release, published by ``mechanism``; ``cube`` the fingerprint of
+        its cube. Code of other packages is part of the key.
+
+        Raises
+        ------
+        PluginError
+            If code of another package cannot be read, so that its verdicts could not be told from
+            those of other code.
         """
-        return hash_of([self.question, identity, cube, revision])
+        code = code_of(self, mechanism, CHECKS.classes)
+        if unread := [path for path, one in code.items() if not one["digest"]]:
+            raise PluginError(
+                f"{unread[0]}: its code cannot be read, so its verdicts could be those of an "
+                "earlier version: define it in an installed package"
+            )
+        return hash_of([self.question, identity, cube, revision, *([code] if code else [])])

@@ -63,8 +63,8 @@ class ReleaseAnalysis(Analysis):
     @property
     def digest(self) -> str:
         """Digest of the settings that decide results."""
-        release, cube = self._release.identity(), self._cube.fingerprint
-        return self._how.key(release, cube, RESULTS_REVISION)
+        release, cube = self._release, self._cube.fingerprint
+        return self._how.key(release.identity(), release.mechanism, cube, RESULTS_REVISION)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the release as plain values."""

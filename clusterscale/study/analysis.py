@@ -13,6 +13,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.storage import absolute
 from clusterscale.study.execution import MEMORY, Executor
+from clusterscale.study.foreign_code import code_of
 from clusterscale.study.identity import Identity
 from clusterscale.study.preflight import Probe, packages_of
 from clusterscale.study.stage import Stage, Tell
@@ -76,6 +77,9 @@ class Analysis(ABC):
     shared: ClassVar[Collection[str]] = ()
     """Names in the folder that belong to other studies."""
 
+    once: ClassVar[bool] = False
+    """Whether it must not be done again in its folder, even if code of others changed."""
+
     before: Sequence[Analysis] = ()
     """Analyses that are run first, in the folder of the same run; see :meth:`after`."""
 
@@ -96,6 +100,22 @@ class Analysis(ABC):
     def describe(self) -> Mapping[str, Any]:
         """Return the plan as plain values that may be shown to anyone."""
         return self.plan.describe()
+
+    def settings(self) -> Any:
+        """Return the settings whose classes, if of other packages, decide results."""
+        return getattr(self, "plan", None)
+
+    def claim(
+        self, uri: str, cube: TraceCube, digest: str = "", *, force: bool, keep: bool
+    ) -> None:
+        """Make a folder that of this analysis; see :meth:`Identity.claim`.
+
+        ``digest`` is that of the results it starts from.
+        """
+        code = code_of(self.settings(), type(self))
+        identity = Identity(self.kind, self.digest, cube.fingerprint, digest, code=code)
+        about, keep = self.describe(), keep or self.once
+        identity.claim(uri, about, force=force, own=self.own, shared=self.shared, keep=keep)
 
     @abstractmethod
     def check(self, cube: TraceCube, memory: int) -> None:
@@ -179,10 +199,9 @@ def run(
     run_uri = absolute(str(output)).rstrip("/")
     digest = analysis.input_digest(cube, run_uri)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
-    executor.preflight(Probe(source, packages_of(getattr(analysis, "plan", None))))
+    executor.preflight(Probe(source, packages_of(analysis.settings())))
     uri = analysis.uri(run_uri)
-    identity = Identity(analysis.kind, analysis.digest, cube.fingerprint, digest)
-    identity.claim(uri, analysis.describe(), force=force, own=analysis.own, shared=analysis.shared)
+    analysis.claim(uri, cube, digest, force=force, keep=False)
     for required in (*analysis.before, *analysis.requires()):
         run(
             required, cube, run_uri, executor, memory=memory, force=force, on_progress=on_progress

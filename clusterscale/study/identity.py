@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
+from warnings import warn
 
-from clusterscale.errors import ExistsError, StoreError
+from clusterscale.errors import ExistsError, InputError, StoreError
 from clusterscale.schema import RESULTS_REVISION
-from clusterscale.storage import list_names, put, put_new, read, remove
+from clusterscale.storage import exists, list_names, put, put_new, read, remove
 from clusterscale.storage.manifest import from_sealed, to_sealed
+from clusterscale.study.foreign_code import changed_code, code_of
 
-__all__ = ["Identity"]
+__all__ = ["Identity", "code_in", "has_code", "require_same_code"]
 
 _WORDS = {
     "plan_digest": "plan",
@@ -21,6 +23,7 @@ _WORDS = {
     "input_digest": "audit or screen",
     "results_revision": "revision of results",
 }
+_LATER = ("screen", "certify")  # in folders below that of the audit
 _OLD = "plan.json"  # of an audit before results revision 2
 _UNFINISHED = re.compile(r"\..+\.partial")  # of this or another process that claims the folder
 
@@ -42,6 +45,8 @@ class Identity:
     results_revision
         :data:`clusterscale.schema.RESULTS_REVISION`. The version of the software is written beside
         it and decides nothing.
+    code
+        Code of other packages, as :func:`~clusterscale.study.foreign_code.code_of` returns.
     """
 
     kind: str
@@ -49,6 +54,7 @@ class Identity:
     cube_fingerprint: str
     input_digest: str = ""
     results_revision: int = RESULTS_REVISION
+    code: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def claim(
         self,
@@ -58,6 +64,7 @@ class Identity:
         force: bool,
         own: Collection[str] | None = None,
         shared: Collection[str] = (),
+        keep: bool = False,
     ) -> None:
         """Make ``uri`` the folder of this study, or check that it already is.
 
@@ -71,24 +78,38 @@ class Identity:
         plan
             The plan as plain values, written to ``<kind>.json`` with the identity.
         force
-            Remove the results of another study.
+            Remove the results of another study, and of any in which code of other packages takes
+            part.
         own
             Names in the folder that ``force`` removes; all of them where None.
         shared
             Names in the folder that belong to other studies of the same run.
+        keep
+            Whether results of this study are kept: with ``force`` also where code of other packages
+            takes part, which may have changed unseen; without it they are not removed even if that
+            code changed.
 
         Raises
         ------
         ExistsError
-            If the folder holds something else and ``force`` is not set; says what differs.
+            If the folder holds something else and ``force`` is not set; says what differs. If only
+            code of other packages differs, the results are removed, with a warning.
+
+        Warns
+        -----
+        UserWarning
+            If results are removed because code of other packages differs.
         """
         names = set(list_names(uri))
         other = self._difference(uri, names)
-        if not other:
+        changed = not other and self._other_code(uri)
+        if not other and not changed and (keep or not (force and self.code)):
             return
         if {name for name in names if not _UNFINISHED.fullmatch(name)} - set(shared):
-            if not force:
-                raise _refuse(uri, other)
+            if not force and (other or (changed and keep)):
+                raise _refuse(uri, other or f"results of {changed}")
+            if changed:
+                warn(f"{uri} holds results of {changed}: they are computed again", stacklevel=2)
             for name in names if own is None else (*own, f"{self.kind}.json", _OLD):
                 remove(f"{uri}/{name}")
         about = {"plan": plan, "version": version("clusterscale")}
@@ -97,6 +118,16 @@ class Identity:
             other := self._difference(uri, {f"{self.kind}.json"})
         ):
             raise _refuse(uri, other)
+
+    def _other_code(self, uri: str) -> str:
+        """Return which code of other packages has changed, empty if it is the same."""
+        kept = code_in(uri, self.kind)
+        parts = [
+            f"{path} ({_release_of(kept.get(path))} then, {_release_of(self.code.get(path))} now)"
+            for path in sorted({*kept, *self.code})
+            if kept.get(path) != self.code.get(path) or not self.code[path]["digest"]
+        ]
+        return f"other code of {', '.join(parts)}" if parts else ""
 
     def _difference(self, uri: str, names: set[str]) -> str:
         """Return what is in the folder, empty if it is this study."""
@@ -110,6 +141,41 @@ class Identity:
         except ValueError:
             return f"{what} whose {kind}.json is damaged"
         return f"{what} of another {' and '.join(other)}" if other else ""
+
+
+def code_in(uri: str, kind: str) -> dict[str, dict[str, str]]:
+    """Return the code of other packages that the study in a folder used."""
+    code: dict[str, dict[str, str]] = from_sealed(read(f"{uri}/{kind}.json")).get("code", {})
+    return code
+
+
+def has_code(uri: str, kind: str, *settings: Any) -> bool:
+    """Return whether the study in a folder used the code of other packages that is here now."""
+    return code_in(uri, kind) == code_of(*settings)
+
+
+def require_same_code(run_uri: str) -> None:
+    """Check that the studies of a run used the code of other packages that is here now.
+
+    Raises
+    ------
+    InputError
+        If a study used other code, or code that is not here.
+    """
+    for kind, uri in (("audit", run_uri), *((one, f"{run_uri}/{one}") for one in _LATER)):
+        if exists(f"{uri}/{kind}.json") and (changed := changed_code(code_in(uri, kind))):
+            raise InputError(
+                f"{uri}: the {kind} used other code of {', '.join(changed)} than is here: run it "
+                "again with this code, or evaluate it where its code is installed"
+            )
+
+
+def _release_of(code: Mapping[str, str] | None) -> str:
+    if code is None:
+        return "not used"
+    if not code["digest"]:
+        return "cannot be read"
+    return " ".join([code["distribution"], code["version"], code["digest"][:8]]).strip()
 
 
 def _refuse(uri: str, other: str) -> ExistsError:

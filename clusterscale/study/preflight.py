@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from cloudpickle import list_registry_pickle_by_value
-from pydantic import BaseModel
 
 from clusterscale.cube.blocks import Source, open_source
 from clusterscale.errors import PackageError
+from clusterscale.study.foreign_code import classes_in, digest_of_files, owner_of
 
 __all__ = ["Package", "Probe", "packages_of"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:
-    """A module of classes in a plan, and its distribution; no name if it was not installed."""
+    """A module of classes in a plan, its distribution and code; no name if it is not installed."""
 
     module: str
     name: str
     version: str
+    digest: str = ""
 
     def fault(self) -> str:
         """Return what is wrong with the package in this process, ``""`` if nothing."""
@@ -40,6 +39,8 @@ class Package:
         except (Exception, SystemExit) as error:  # a third party's module may raise anything
             reason = f"module {self.module} cannot be imported there ({error})"
             return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
+        if self.digest and digest_of_files(self.module) != self.digest:
+            return f"the code of {self.name or self.module} is another there than here: {remedy}"
         return ""
 
 
@@ -70,29 +71,6 @@ def packages_of(plan: Any) -> tuple[Package, ...]:
     the tasks and are left out.
     """
     known = {"clusterscale", "__main__", *list_registry_pickle_by_value()}
-    modules = {cls.__module__ for cls in _classes(plan)} - known
+    modules = {cls.__module__ for cls in classes_in(plan)} - known
     modules = {name for name in modules if name.partition(".")[0] not in known}
-    if not modules:
-        return ()
-    owners = _owners()
-    names = {name: owners.get(name.partition(".")[0], [""])[0] for name in modules}
-    return tuple(
-        sorted(Package(key, name, version(name) if name else "") for key, name in names.items())
-    )
-
-
-@cache
-def _owners() -> Mapping[str, list[str]]:
-    return packages_distributions()  # reads the metadata of all distributions
-
-
-def _classes(value: Any) -> Iterator[type[Any]]:
-    """Yield the classes of a setting and of all settings in it."""
-    if isinstance(value, BaseModel):
-        yield type(value)
-        value = dict(value)
-    if isinstance(value, Mapping):
-        value = tuple(value.values())
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _classes(item)
+    return tuple(Package(name, *owner_of(name), digest_of_files(name)) for name in sorted(modules))

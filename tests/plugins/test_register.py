@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 from typing import Literal
@@ -219,20 +220,22 @@ def test_a_plugin_that_cannot_be_loaded_is_one_error_each_time(value, reason, in
 
 
 def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
-    assert packages_of(AuditPlan(**fields | {"utility": {"groups": 4}}).attacks) == (
-        Package("acme_privacy.attack", "", ""),
-    )
+    (package,) = packages_of(AuditPlan(**fields | {"utility": {"groups": 4}}).attacks)
+    assert package == Package("acme_privacy.attack", "", "", package.digest)
     monkeypatch.setattr(
-        "clusterscale.study.preflight._owners",
-        lambda: {"acme_privacy": ["acme-privacy"]},
+        "clusterscale.study.preflight.owner_of", lambda module: ("acme-privacy", "1.0")
     )
     monkeypatch.setattr("clusterscale.study.preflight.version", lambda name: "1.0")
     packages = packages_of(AuditPlan(**fields))
     assert packages == tuple(
-        Package(f"acme_privacy.{part}", "acme-privacy", "1.0")
+        Package(f"acme_privacy.{part}", "acme-privacy", "1.0", package.digest)
         for part in ("attack", "measure", "mechanism")
     )
     assert [package.fault() for package in packages] == ["", "", ""]
+    assert replace(packages[0], digest="1").fault() == (
+        "the code of acme-privacy is another there than here: install acme-privacy==1.0 where the "
+        "workers run"
+    )
     monkeypatch.setattr("clusterscale.study.preflight.version", lambda name: "1.1")
     assert packages[0].fault() == (
         "acme-privacy is 1.1 there and 1.0 here: install acme-privacy==1.0 where the workers run"

@@ -1,0 +1,331 @@
+"""Code of other packages in a plan: which distribution it is of, and a digest of what it does.
+
+A digest covers the files of the package of a class, those of all modules that it imports and that
+are not installed, the versions of installed ones, and the functions as they are in memory, which
+may have been changed since they were imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, cached_property, lru_cache, partial
+from hashlib import blake2b
+from importlib.metadata import (
+    PackageNotFoundError,
+    distribution,
+    distributions,
+    packages_distributions,
+    requires,
+)
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import resolve_name
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from clusterscale.contracts.foreign import is_foreign
+
+__all__ = ["changed_code", "classes_in", "code_of", "digest_of_files", "owner_of"]
+
+_LARGE = 1 << 26  # bytes of a file of which only size and time are in a digest
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
+_WRAPPERS = type(lru_cache(abs))
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_INTERNAL = re.compile(r"__(?!init__|call__|post_init__|new__)|_abc_|model_config")
+
+
+def code_of(*parts: Any) -> dict[str, dict[str, str]]:
+    """Return distribution, version and digest of each class of other packages in some settings.
+
+    A digest is empty if the code cannot be read, so that results must not be reused.
+    """
+    classes = {cls for part in parts for cls in classes_in(part) if is_foreign(cls)}
+    return {
+        f"{cls.__module__}:{cls.__qualname__}": _describe(cls) for cls in sorted(classes, key=str)
+    }
+
+
+def changed_code(code: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the classes whose code is another here and now than what :func:`code_of` returned."""
+    changed = []
+    for path, before in code.items():
+        try:
+            cls = resolve_name(path)
+        except (ImportError, AttributeError, ValueError):
+            changed.append(path)
+        else:
+            now = _describe(cls)
+            if now != before or not now["digest"]:
+                changed.append(path)
+    return changed
+
+
+def classes_in(value: Any) -> Iterator[type[Any]]:
+    """Yield the classes of a setting and of all settings in it."""
+    if isinstance(value, type):
+        yield value
+    elif isinstance(value, BaseModel):
+        yield type(value)
+        value = dict(value)
+    elif is_dataclass(value):
+        yield type(value)
+        value = [getattr(value, one.name) for one in fields(value)]
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from classes_in(item)
+
+
+def owner_of(module: str) -> tuple[str, str]:
+    """Return name and version of the distribution of a module, empty if it is not installed."""
+    name = next(iter(_owners().get(module.partition(".")[0], [])), "")
+    try:
+        return name, distribution(name).version if name else ""
+    except PackageNotFoundError:
+        return "", ""
+
+
+@cache
+def _owners() -> Mapping[str, list[str]]:
+    """Return the distributions of each top-level module; an editable one lists no modules."""
+    owners = dict(packages_distributions())  # reads the metadata of all distributions
+    for one in distributions():
+        for point in one.entry_points:
+            if point.group.startswith("clusterscale."):
+                owners.setdefault(point.module.partition(".")[0], [one.name])
+    return owners
+
+
+@cache
+def _known() -> frozenset[str]:
+    """Return the modules that are not foreign: those of Python, and what this package requires."""
+    words = (re.match(r"[\w.-]+", line) for line in requires("clusterscale") or ())
+    names = {_normal(word[0]) for word in words if word}
+    ours = {top for top, owners in _owners().items() if names & set(map(_normal, owners))}
+    return frozenset(sys.stdlib_module_names | ours | {"clusterscale"}) - {"__main__"}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_known(module: str | None) -> bool:
+    return module is None or module.partition(".")[0] in _known()
+
+
+def _describe(cls: type[Any]) -> dict[str, str]:
+    walk, (name, version) = _Walk(), owner_of(cls.__module__)
+    walk.add(cls)
+    words = [*walk.words, digest_of_files(cls.__module__, *walk.modules)]
+    digest = blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
+    return {"distribution": name, "version": version, "digest": "" if walk.unknown else digest}
+
+
+def digest_of_files(home: str, *others: str) -> str:
+    """Return the digest of the files of a module's package and of all that is imported there.
+
+    ``others`` are more modules. Of an installed package, other than its own, the list of files is
+    read, unless it is editable.
+    """
+    home = _package_of(home)
+    total, left, done = blake2b(digest_size=16), [home, *sorted(map(_package_of, others))], set()
+    while left:
+        package = left.pop(0)
+        if package in done or _is_known(package):
+            continue
+        done.add(package)
+        name = owner_of(package)[0]
+        if name and package != home and not _is_editable(name):
+            total.update(repr((owner_of(package), distribution(name).read_text("RECORD"))).encode())
+            continue
+        for file in _files(package):
+            stat = file.stat()
+            digest, imports = _read(file, stat.st_mtime_ns, stat.st_size)
+            total.update(repr((package, file.name, digest)).encode())
+            left += imports
+    return total.hexdigest()
+
+
+def _is_editable(name: str) -> bool:
+    about = distribution(name).read_text("direct_url.json") or ""
+    return re.search(r'"editable":\s*true', about) is not None
+
+
+def _package_of(module: str) -> str:
+    """Return the outermost regular package of a module; of a namespace package, the first in it."""
+    name = ""
+    for part in module.split("."):
+        name = f"{name}.{part}".lstrip(".")
+        if getattr(sys.modules.get(name), "__file__", None):
+            return name
+    return module
+
+
+def _files(package: str) -> list[Path]:
+    """Return the files of a module or a package, in order; none if it has none."""
+    found = sys.modules.get(package)
+    try:
+        spec = None if found else find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    folders = getattr(found, "__path__", None) or (spec and spec.submodule_search_locations)
+    file = getattr(found, "__file__", None) or (spec and spec.origin)
+    if folders:
+        every = (path for folder in folders for path in sorted(Path(folder).rglob("*")))
+        return [path for path in every if path.is_file() and "__pycache__" not in path.parts]
+    return [Path(file)] if file and Path(file).is_file() else []
+
+
+@lru_cache(maxsize=4096)
+def _read(file: Path, time: int, size: int) -> tuple[str, tuple[str, ...]]:
+    """Return the digest of a file, and the modules that it imports if it is of Python."""
+    if size > _LARGE:
+        return f"{size} {time}", ()
+    raw = file.read_bytes()
+    digest = blake2b(raw, digest_size=16).hexdigest()
+    if file.suffix != ".py":
+        return digest, ()
+    try:
+        tree = ast.walk(ast.parse(raw))
+    except (SyntaxError, ValueError):
+        return digest, ()
+    names = set[str]()
+    for node in tree:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return digest, tuple(sorted({_package_of(name.partition(".")[0]) for name in names}))
+
+
+@dataclass
+class _Walk:
+    """What functions, classes and data in memory do, in words that repeat in another process.
+
+    Data of a file that may change, such as a cache, are not read: the file has their beginning.
+    """
+
+    modules: set[str] = field(default_factory=set)
+    unknown: bool = False
+    seen: set[int] = field(default_factory=set)
+    words: list[str] = field(default_factory=list)
+
+    def add(self, value: Any) -> None:
+        """Add a value, and all that it uses."""
+        while getattr(value, "_is_guarded", False) or isinstance(value, _WRAPPERS):
+            value = value.__wrapped__
+        value = getattr(value, "py_func", value)  # of a function that numba compiles
+        if isinstance(value, _PLAIN):
+            self.words.append(repr(value))
+        elif id(value) not in self.seen:
+            self.seen.add(id(value))
+            self.words.append(f"{type(value).__module__}.{type(value).__qualname__}")
+            self._add_new(value)
+
+    def _add_new(self, value: Any) -> None:
+        if isinstance(value, tuple | list):
+            self._add_all(value)
+        elif isinstance(value, set | frozenset):
+            self._add_all(sorted(value, key=repr))
+        elif isinstance(value, Mapping):
+            self._add_all(value.items())
+        elif isinstance(value, ModuleType):
+            self._is_foreign(value.__name__)
+        elif isinstance(value, CodeType):
+            self.words.append(repr((value.co_code, value.co_names, value.co_varnames)))
+            self._add_all(value.co_consts)
+        elif isinstance(value, FunctionType):
+            self._add_function(value)
+        elif isinstance(value, type):
+            self._add_class(value)
+        elif isinstance(value, property | cached_property | classmethod | staticmethod):
+            self._add_all(getattr(value, name, None) for name in ("fget", "func", "__func__"))
+        elif isinstance(value, partial):
+            self._add_all((value.func, value.args, value.keywords))
+        elif isinstance(value, MethodType):
+            self._add_all((value.__func__, value.__self__))
+        else:
+            self._add_object(value)
+
+    def _add_all(self, values: Iterable[Any]) -> None:
+        for value in values:
+            self.add(value)
+
+    def _is_foreign(self, module: str | None) -> bool:
+        """Return whether a module is of other packages, and note it."""
+        if module is None or _is_known(module):
+            return False
+        self.modules.add(module)
+        return True
+
+    def _add_function(self, function: FunctionType) -> None:
+        self.words.append(f"{function.__module__}.{function.__qualname__}")
+        if not self._is_foreign(function.__module__):
+            return
+        self._add_all((function.__code__, function.__defaults__, function.__kwdefaults__))
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # it is empty
+                self.add(cell.cell_contents)
+        names = _names(function.__code__)
+        for name in names:
+            value = function.__globals__.get(name)
+            if isinstance(value, ModuleType) and self._is_foreign(value.__name__):
+                for used in names:
+                    self._add_named(used, vars(value).get(used), value.__name__)
+            else:
+                self._add_named(name, value, function.__module__)
+
+    def _add_class(self, cls: type[Any]) -> None:
+        self.words.append(f"{cls.__module__}.{cls.__qualname__}")
+        for base in cls.__mro__:
+            if not is_foreign(base) or not self._is_foreign(base.__module__):
+                continue
+            for name, value in sorted(vars(base).items()):
+                if not _INTERNAL.match(name):
+                    self._add_named(name, value, base.__module__)
+            for name, known in getattr(base, "model_fields", {}).items():
+                text = f"{name} {known.annotation!r} {known.default!r} {known.metadata!r}"
+                self.words.append(_ADDRESS.sub("", text))
+
+    def _add_named(self, name: str, value: Any, module: str) -> None:
+        """Add a global or an attribute, unless it is data of a file that may change."""
+        fixed = (*_PLAIN, tuple, frozenset, property, cached_property, classmethod, staticmethod)
+        if value is not None and (
+            module == "__main__" or isinstance(value, fixed) or callable(value)
+        ):
+            self.words.append(name)
+            self.add(value)
+
+    def _add_object(self, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            self.words.append(f"{value.dtype} {value.shape} {blake2b(value.tobytes()).hexdigest()}")
+        elif not _is_known(type(value).__module__) and hasattr(value, "__dict__"):
+            self._add_all((type(value), vars(value)))
+        elif not isinstance(value, MemberDescriptorType | GetSetDescriptorType):
+            try:
+                self.words.append(blake2b(pickle.dumps(value)).hexdigest())
+            except Exception:  # a third party's object may raise anything
+                self.unknown = True
+
+
+def _names(code: CodeType) -> list[str]:
+    """Return the names of globals and attributes in a code, those of inner functions included."""
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return sorted(set(code.co_names).union(*inner))
