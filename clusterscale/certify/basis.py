@@ -226,7 +226,7 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
         else:
             yield group
     known = mechanism.user_privacy_loss(visits.bounds)
-    if isinstance(known, ApproximateLoss) and by_series:
+    if isinstance(known, ApproximateLoss) and by_series and known.n <= visits.bounds.rois:
         reason = "its privacy loss for each place that the person visits"
         yield SeriesBasis(known.epsilon, known.delta, reason)
 

@@ -5,11 +5,13 @@ from typing import Literal
 import numpy as np
 import pytest
 import typer
+from conftest import write_cube
 from typer.testing import CliRunner
 
 import clusterscale as cs
 from clusterscale.audit import AuditPlan
 from clusterscale.cli import app, reports
+from clusterscale.contracts import Guarantee, Mechanism
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.reaudit import Policy, evaluate_ceilings
 from clusterscale.reaudit.known_part import KnownPart
@@ -164,3 +166,45 @@ def test_a_certificate_of_rows_that_follow_from_the_records_never_passes(folder)
     found = {why["check"]: why for why in reasons}["certified_auc"]
     assert found["level"] == "warn"
     assert "if the places and epochs of releases are public" in found["text"]
+
+
+class NoisyTotal(Mechanism):
+    """Honest: the total with Laplace noise of scale 1/ε, and its guarantee for an event."""
+
+    name: Literal["noisy_total"] = "noisy_total"
+    epsilon: float
+
+    @property
+    def guarantee(self):
+        return Guarantee("event", self.epsilon, 0.0, "add_remove", "noise on the total", 1.0)
+
+    def release(self, counts, *, group_size, rng):
+        values = np.zeros(counts.shape)
+        totals = counts.sum(axis=(-2, -1))
+        values[..., 0, 0] = totals + rng.laplace(0.0, 1 / self.epsilon, totals.shape)
+        return values
+
+
+@pytest.mark.slow
+def test_an_honest_total_is_not_accused(tmp_path):
+    """One of forty people has ten visits, the others none: measured .94, whatever is stated."""
+    dense = np.zeros((40, 4, 48), np.uint8)
+    dense[0, 0, :10] = 1
+    cube = write_cube(str(tmp_path / "cube.zarr"), dense)
+    plan = AuditPlan(
+        seed=1,
+        null_roi=False,
+        group_sizes=[10],
+        targets={"listed": ["row 0"], "unseen": "include"},
+        periods=[{"name": "all", "first": 0, "epochs": 48}],
+        priors=[{"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 1000}],
+        mechanisms=[NoisyTotal(epsilon=0.3)],
+        attacks=[{"name": "projection"}],
+        verdict={"trials": 200},
+        utility={"groups": 2},
+    )
+    found = cs.audit(plan, cube, str(tmp_path / "run"), SerialExecutor(), progress=False)
+    assert float(found.auc.max()) > 0.9
+    brackets = [case.bracket for case in read_brackets(open_run(str(tmp_path / "run"))[0])]
+    assert brackets
+    assert not any(one.is_violated for one in brackets)
