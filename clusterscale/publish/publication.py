@@ -23,7 +23,7 @@ from clusterscale.publish.release import (
 )
 from clusterscale.publish.rows import arrange
 from clusterscale.publish.series import Series
-from clusterscale.reaudit import Lease, LeaseHeldError, ReleaseEntry, Verdict
+from clusterscale.reaudit import Lease, LeaseHeldError, Verdict
 from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study import Progress, Stage, Study, Tell
 from clusterscale.study.execution import Executor
@@ -129,13 +129,14 @@ class Publication:
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:
-                listed = gate_entry(plan, cube, counted, uri)
-                verdict = self._pass_gate(listed, executor, tell)
+                verdict = self._pass_gate(counted, uri, executor, tell)
                 lease.check()
                 series.commit(files_of(uri), entry)
         self._finish(series, entry.number, verdict, n_elsewhere)
 
-    def _pass_gate(self, listed: ReleaseEntry, executor: Executor, tell: Tell) -> Verdict | None:
+    def _pass_gate(
+        self, counted: Counted, uri: str, executor: Executor, tell: Tell
+    ) -> Verdict | None:
         """Return the verdict of the gate, None without one.
 
         A refusal is final for this run: if it were asked until other noise passes, the noise that
@@ -144,6 +145,7 @@ class Publication:
         if self.gate is None:
             return None
         job, where = self.job, f"{self.job.uri}/{_REFUSED}"
+        listed = gate_entry(self.plan, job.cube, counted, uri)
         try:
             return evaluate(
                 self.gate, listed, job.cube, f"{job.uri}/{_GATE}", executor,
