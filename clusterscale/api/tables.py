@@ -34,6 +34,7 @@ def check(
     epoch_totals: ArrayLike | None = None,
     bounds: Bounds | None = None,
     others: Sequence[PublishedTable] = (),
+    subset_of: Sequence[str] = (),
     first_epoch: int = 0,
     name: str = "table",
     seed: int = 0,
@@ -63,6 +64,8 @@ def check(
         mechanism does not set. Without it, a mechanism of unknown sensitivity is refused.
     others
         Tables published earlier or together with this one, to be compared with it.
+    subset_of
+        Names of those of them that count everyone whom this table counts.
     first_epoch
         Number of the epoch of the first column, on the same calendar as that of ``others``.
     name
@@ -75,8 +78,8 @@ def check(
     xr.Dataset
         Over ``check``: ``level`` (consistent, inconsistent, or unknown where a check cannot
         decide), ``measured`` and ``expected`` (NaN where unknown), ``n_cells``, and ``text``, a
-        sentence. ``attrs["level"]`` is the worst level: a table with an unknown check is not
-        consistent.
+        sentence. ``attrs["level"]`` is that of the table, as by ``clusterscale check``: consistent
+        only if a check could decide, and no comparison with ``others`` is undecided.
 
     Raises
     ------
@@ -101,9 +104,11 @@ def check(
         counts=np.full(array.shape, -1, np.int32) if counts is None else _whole(counts),
         roi_totals=_floats(totals.get("roi_total") if roi_totals is None else roi_totals),
         epoch_totals=_floats(totals.get("epoch_total") if epoch_totals is None else epoch_totals),
+        subset_of=tuple(subset_of),
     )
     checks = consistency.create_checks()
-    return _dataset(consistency.check_table(table, others, checks, seed=seed), name)
+    results = consistency.check_table(table, others, checks, seed=seed)
+    return _dataset(results, name, consistency.open_comparison(checks, results))
 
 
 def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = None) -> xr.Dataset:
@@ -154,6 +159,7 @@ def check_tables(
     beside: Sequence[str] = (),
     mechanism: Mechanism | Mapping[str, Any] | str | None = None,
     group_size: int | None = None,
+    subset_of: Mapping[str, str | Sequence[str]] | None = None,
     form: TableFormat | Mapping[str, Any] | str | None = None,
     seed: int = 0,
 ) -> list[TableFindings]:
@@ -173,6 +179,9 @@ def check_tables(
     group_size
         Number of people in each table; None: what each states itself. A table of unknown size is
         not compared with others.
+    subset_of
+        Names of the tables that count everyone whom a table counts, and others, by its name, e.g.
+        ``{"residents.csv": "all.csv"}``, besides those that the table itself states.
     form
         Format of all tables; by default the one that the ending of each suggests.
     seed
@@ -186,7 +195,8 @@ def check_tables(
     Raises
     ------
     MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
-        If a table cannot be read, or how it was published is not known.
+        If a table cannot be read, how it was published is not known, or ``subset_of`` names a
+        table that is not given.
     """
     from clusterscale import consistency, tables
 
@@ -205,6 +215,10 @@ def check_tables(
         consistency.create_checks(),
         mechanism=None if mechanism is None else make_mechanism(mechanism),
         group_size=group_size,
+        subset_of={
+            part: (wholes,) if isinstance(wholes, str) else wholes
+            for part, wholes in (subset_of or {}).items()
+        },
         seed=seed,
     )
 
@@ -254,10 +268,10 @@ def _whole(counts: ArrayLike) -> NDArray[np.int32]:
     return given.astype(np.int32)
 
 
-def _dataset(results: Sequence[Any], name: str) -> xr.Dataset:
+def _dataset(results: Sequence[Any], name: str, omitted: str) -> xr.Dataset:
     import xarray as xr
 
-    from clusterscale.consistency import CheckResult
+    from clusterscale.consistency import CheckResult, worst_level
 
     found = {
         field.name: (
@@ -269,7 +283,6 @@ def _dataset(results: Sequence[Any], name: str) -> xr.Dataset:
         )
         for field in fields(CheckResult)
     }
-    levels = [result.level for result in results]
-    worst = next(level for level in ("inconsistent", "unknown", "consistent") if level in levels)
+    worst = worst_level(results, omitted)
     key = found.pop("check")
     return xr.Dataset(found, coords={"check": key}, attrs={"table": name, "level": worst})

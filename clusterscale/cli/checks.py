@@ -13,6 +13,7 @@ from rich.markup import escape
 from clusterscale.cli.console import out
 from clusterscale.cli.options import check_address, check_addresses
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
+from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
     from clusterscale.consistency import TableFindings
@@ -36,6 +37,13 @@ Method = Annotated[
 GroupSize = Annotated[
     int | None, typer.Option(help="People in each table; by default what each states.", min=2)
 ]
+SubsetOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="PART=WHOLE: two of the tables, of which the second counts everyone whom the first "
+        "counts, and others; may be repeated."
+    ),
+]
 Form = Annotated[
     str | None,
     typer.Option(
@@ -56,6 +64,7 @@ def check(
     beside: Beside = None,
     method: Method = None,
     group_size: GroupSize = None,
+    subset_of: SubsetOf = None,
     form: Form = None,
     to_json: Annotated[
         str | None, typer.Option("--json", help="File to write the findings to.")
@@ -83,6 +92,7 @@ def check(
         beside=beside or [],
         mechanism=None if method is None else parse_entry(MECHANISMS, method),
         group_size=group_size,
+        subset_of=_read_subsets(subset_of or []),
         form=None if form is None else parse_entry(TABLE_FORMATS, form),
     )
     for table in findings:
@@ -97,6 +107,16 @@ def check(
 
         out.print(f"page     {write_checks(findings, to_page)}", highlight=False, soft_wrap=True)
     raise typer.Exit(EXIT_CODES[worst])
+
+
+def _read_subsets(declared: Sequence[str]) -> dict[str, list[str]]:
+    wholes: dict[str, list[str]] = {}
+    for text in declared:
+        part, mark, whole = text.partition("=")
+        if not (part and mark and whole):
+            raise InputError(f"--subset-of {text}: should be PART=WHOLE, as in part.csv=all.csv")
+        wholes.setdefault(part, []).append(whole)
+    return wholes
 
 
 def _show(table: TableFindings) -> None:

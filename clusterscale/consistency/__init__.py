@@ -14,9 +14,9 @@ possible_counts values that no group of the known    noise; a group of other use
 noise_law       noise on known counts that does not  anything without known counts; for
                 follow the declared mechanism        mechanisms that process whole series or
                                                      releases, anything unless all are known
-differencing    tables of a group and a subset of    pairs with both leavers and joiners; a small
-                it whose difference describes few    subset of a large group; sums and
-                people; reused noise                 differences of more than two tables
+differencing    tables of a group and a subset of    pairs with many leavers and joiners; sums
+                it whose difference describes few    and differences of more than two tables
+                people; reused noise
 complement      hidden cells that follow from the    tables with noise; sums of more than two
                 tables of a group's two parts        groups
 totals          hidden cells that follow from        how far totals narrow down cells that they
@@ -46,7 +46,13 @@ accepts coincidences with probability ``chance``. The other checks are exact.
 
 from clusterscale.consistency.complement import Complement
 from clusterscale.consistency.differencing import Differencing
-from clusterscale.consistency.finding import Check, CheckResult, check_table
+from clusterscale.consistency.finding import (
+    Check,
+    CheckResult,
+    check_table,
+    open_comparison,
+    worst_level,
+)
 from clusterscale.consistency.noise_law import NoiseLaw
 from clusterscale.consistency.possible_counts import PossibleCounts
 from clusterscale.consistency.possible_values import PossibleValues
@@ -56,7 +62,8 @@ from clusterscale.consistency.totals import Totals
 from clusterscale.registry import Registry
 
 __all__ = ["CHECKS", "Check", "CheckResult", "NamedRelease", "PublishedTable", "TableFindings"]
-__all__ += ["check_table", "check_together", "create", "create_checks"]
+__all__ += ["check_table", "check_together", "create", "create_checks", "open_comparison"]
+__all__ += ["worst_level"]
 
 CHECKS: Registry[Check] = Registry(
     "check",

@@ -28,9 +28,10 @@ class Complement(Check):
 
     Among three tables over the same cells, without noise, one is taken as the sum of the other two
     if its group size is the sum of theirs, no cell contradicts it, and at least ``least`` non-zero
-    cells that are exact in all three agree. A cell that one table hides, by redaction or by
-    suppression, is then the sum or the difference of the others. The result is inconsistent if a
-    hidden cell is shown to count 1 to ``small`` − 1 people.
+    cells that are exact in all three agree, or both are declared subsets of it. A cell that one
+    table hides, by redaction or by suppression, is then the sum or the difference of the others.
+    The result is inconsistent if a hidden cell is shown to count 1 to ``small`` − 1 people; it is
+    unknown if it would be, but too few cells show whether the table is the sum.
 
     Parts of parts, and sums of more than two groups, are not searched for.
     """
@@ -45,15 +46,27 @@ class Complement(Check):
     ) -> CheckResult:
         """Return how many hidden cells follow from any two of ``others``; ``rng`` is not used."""
         sums = [
-            found
+            row
             for pair in combinations(others, 2)
-            if (found := _learned((table, *pair), self.least, self.small)) is not None
+            if (row := _learned((table, *pair), self.small)) is not None
         ]
-        if not sums:
+
+        def decides(row: tuple[_Tables, _Learned]) -> bool:
+            (total, *parts), learned = row
+            declared = all(total.name in part.subset_of for part in parts)
+            return declared or learned.n_seen >= self.least
+
+        found = [row for row in sums if decides(row)]
+        if not any(row[1].n_small for row in found) and any(row[1].n_small for row in sums):
+            text = (
+                f"{table.name} may be in a sum of a group and its two parts: too few cells show it"
+            )
+            return CheckResult.unknown(self.name, sums[0][1].n_cells, text)
+        if not found:
             text = f"{table.name} is in no sum of a group and its two parts"
             return CheckResult.of_faults(self.name, 0, 0, text)
         (total, first, second), learned = max(
-            sums, key=lambda row: (row[1].n_small, row[1].n_known)
+            found, key=lambda row: (row[1].n_small, row[1].n_known)
         )
         small, n_small = smallest_shown(self.small, total, first, second), learned.n_small
         text = (
@@ -104,7 +117,7 @@ class _Learned:
         return True
 
 
-def _learned(tables: _Tables, least: int, small: int | None) -> tuple[_Tables, _Learned] | None:
+def _learned(tables: _Tables, small: int | None) -> tuple[_Tables, _Learned] | None:
     """Return the largest table, the other two, and what follows; None if it is not their sum."""
     total, first, second = sorted(tables, key=lambda table: -table.group_size)
     if total.group_size != first.group_size + second.group_size:
@@ -128,4 +141,4 @@ def _learned(tables: _Tables, least: int, small: int | None) -> tuple[_Tables, _
         )
         if not learned.add(of_total, of_first, of_second, most):
             return None
-    return ((total, first, second), learned) if learned.n_seen >= least else None
+    return (total, first, second), learned

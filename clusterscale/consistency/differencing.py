@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.consistency.finding import Check, CheckResult, Level, agree
-from clusterscale.consistency.pairs import TablePair
+from clusterscale.consistency.pairs import Subtraction, TablePair
 from clusterscale.consistency.reused_noise import chance_of_step
 from clusterscale.consistency.table import PublishedTable, smallest_shown
 from clusterscale.contracts import Count, Probability
@@ -25,19 +25,24 @@ class Differencing(Check):
     """Check whether the table minus another one over the same cells describes few people.
 
     Counts without noise are subtracted where both are exact. The smaller group is taken as a
-    subset of the larger if no cell contradicts it (no difference is negative or exceeds that of
-    the group sizes), at least ``least`` cells differ, and disjoint groups of these sizes from one
-    population would look so with probability below ``chance``. The result is inconsistent if a
-    difference is 1 to ``small`` − 1 visits, or if the groups differ by fewer than ``small`` people.
+    subset of the larger if that is declared; or if their sizes differ, the people in the larger
+    only explain every difference, and disjoint groups of these sizes from one population would
+    look so with probability below ``chance``. The result is then inconsistent, however few cells
+    differ, if a difference is 1 to ``small`` − 1 visits, or if the groups differ by fewer than
+    ``small`` people. A declared subset that exceeds the whole is inconsistent, too.
+
+    The result is consistent only if cells show that each group has people whom the other has not,
+    at least ``small`` together; or if one is a subset, and no difference is of few people. It is
+    unknown if neither that nor a subset is shown.
 
     Independent noise on both tables protects their difference. Reused noise is inconsistent. It is
     detected where fractions agree more often than by ``chance``, where differences vary less than
     independent noise requires, or where more of them than by ``chance`` are those of the few people
     in one table only. A table that repeats the values of another discloses nothing.
 
-    Not detected: pairs that differ by both leavers and joiners; a small subset of a large group,
-    which looks like any other small group; sums and differences of more than two tables; reused
-    noise in whole numbers where groups differ by more than twenty people.
+    Fewer than ``least`` noisy cells are unknown. Not detected: pairs that differ by many leavers
+    and joiners; sums and differences of more than two tables; reused noise in whole numbers where
+    groups differ by more than twenty people.
     """
 
     name: Literal["differencing"] = "differencing"
@@ -101,7 +106,7 @@ class Differencing(Check):
                 f"{observed:.3g}, but independent noise gives at least {expected:.3g}"
             )
             return CheckResult(self.name, "inconsistent", observed, expected, n, text)
-        people = pair.larger.group_size - pair.smaller.group_size
+        people = pair.people
         n_few, n_differing = pair.count_steps(people)
         if n_few >= self.least and self._by_chance(pair, n_few, n_differing) < self.chance:
             who = "one person" if people == 1 else f"{people:,} people"
@@ -132,31 +137,49 @@ class Differencing(Check):
         return float(scipy.stats.binom.sf(n_few - 1, n_differing, chance_of_step(made)))
 
     def _subtracted(self, pair: TablePair) -> CheckResult:
-        small = smallest_shown(self.small, *pair.tables)
+        small, people = smallest_shown(self.small, *pair.tables), pair.people
         found = pair.subtract(small)
-        n_exact, n_differing = found.n_exact, found.n_differing
-        if n_exact < self.least:
-            are = "is" if n_exact == 1 else "are"
+        apart = found.n_larger_only + found.n_smaller_only
+        if found.n_smaller_only and pair.declared:
             text = (
-                f"{pair.names} share {plural(n_exact, 'cell')} that {are} exact in both: "
-                "too few to detect whether one group is a subset of the other"
+                f"{pair.smaller.name} is declared a subset of {pair.larger.name}, but a cell "
+                f"counts {found.n_smaller_only:,} more in it"
             )
-            level: Level = "unknown" if pair.n_shared < self.least else "consistent"
-            return CheckResult(self.name, level, 0.0, 0.0, n_exact, text)
-        if n_differing < self.least or found.contradicted or not pair.nested(self.chance):
+            return CheckResult(self.name, "inconsistent", apart, 0.0, found.n_exact, text)
+        if found.n_smaller_only and found.n_larger_only and apart >= small:
             text = (
-                f"{pair.names} do not look like a group and a subset of it: {n_differing:,} of "
-                f"{plural(n_exact, 'exact cell')} differ"
+                f"{pair.names} are not a group and a subset of it: at least {apart:,} people are "
+                "in only one of them"
             )
-            return CheckResult.of_faults(self.name, 0, n_exact, text)
-        people = abs(pair.larger.group_size - pair.smaller.group_size)
-        n_few = n_differing if people < small else found.n_few
-        leak = people < small or n_few > 0
+            return CheckResult.of_faults(self.name, 0, pair.n_shared, text)
+        explained = not found.n_smaller_only and found.n_larger_only <= people
+        if not pair.declared and not (people and explained and pair.nested(self.chance)):
+            text = (
+                f"{found.n_differing:,} of {plural(found.n_exact, 'exact cell')} of {pair.names} "
+                "differ, which does not show whether one group is a subset of the other: if it is, "
+                "declare it with `subset_of`"
+            )
+            return CheckResult.unknown(self.name, found.n_exact, text)
+        leak = found.n_few > 0 or (found.n_exact > 0 and explained and 0 < people < small)
+        return self._of_subset(pair, found, small, leak=leak, decided=explained)
+
+    def _of_subset(
+        self, pair: TablePair, found: Subtraction, small: int, *, leak: bool, decided: bool
+    ) -> CheckResult:
+        """Return the result for a group and a subset of it."""
+        if not leak and not (decided and found.n_differing):
+            text = (
+                f"{pair.names} are a group and a subset of it, but no difference of exact cells "
+                "shows how many people are in the larger only"
+            )
+            return CheckResult.unknown(self.name, found.n_exact, text)
+        people = pair.people or found.n_larger_only
+        n_few = max(found.n_differing, found.n_few) if people < small else found.n_few
         who = "one person was" if people == 1 else f"{people:,} people were"
         text = (
             f"{pair.names} are a group and a subset of it: subtracting shows where {who}, and "
-            f"{n_few:,} of {plural(n_exact, 'cell')} {agree(n_few, 'count')} fewer than {small} "
-            "of them"
+            f"{n_few:,} of {plural(found.n_exact, 'cell')} {agree(n_few, 'count')} fewer than "
+            f"{small} of them"
         )
-        level = "inconsistent" if leak else "consistent"
-        return CheckResult(self.name, level, float(n_few), 0.0, n_exact, text)
+        level: Level = "inconsistent" if leak else "consistent"
+        return CheckResult(self.name, level, float(n_few), 0.0, found.n_exact, text)

@@ -14,7 +14,8 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.seeds import stream
 
-__all__ = ["Check", "CheckResult", "Level", "agree", "check_table"]
+__all__ = ["Check", "CheckResult", "Level", "agree", "check_table", "open_comparison"]
+__all__ += ["worst_level"]
 
 Level = Literal["consistent", "inconsistent", "unknown"]
 
@@ -128,6 +129,28 @@ def check_table(
         check.check(table, others, rng=stream(seed, "consistency", *path, table.name, check.name))
         for check in checks
     ]
+
+
+def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> str:
+    """Return why the first comparison with another table is not decided; empty if all are."""
+    undecided = (
+        result.text
+        for check, result in zip(checks, results, strict=True)
+        if check.compares and result.level == "unknown"
+    )
+    return next(undecided, "")
+
+
+def worst_level(results: Sequence[CheckResult], omitted: str) -> Level:
+    """Return the level of a table.
+
+    It is consistent if a check could decide, none found a fault, and nothing is ``omitted``: no
+    comparison with another table is undecided, and nothing was lost in reading.
+    """
+    if any(result.level == "inconsistent" for result in results):
+        return "inconsistent"
+    decided = any(result.decided for result in results)
+    return "consistent" if decided and not omitted else "unknown"
 
 
 def agree(n: int, verb: str) -> str:

@@ -35,15 +35,17 @@ class Subtraction:
     Attributes
     ----------
     n_exact, n_differing, n_few
-        Numbers of cells: exact in both; with a difference; with a difference of few people.
-    contradicted
-        Whether a cell shows that the smaller group is no subset of the larger.
+        Numbers of cells: exact in both; of these with a difference; of all with a difference that
+        is certainly of few people, if one group is a subset of the other.
+    n_larger_only, n_smaller_only
+        Largest number of people who, by any one cell, are certainly in only one of the groups.
     """
 
     n_exact: int = 0
     n_differing: int = 0
     n_few: int = 0
-    contradicted: bool = False
+    n_larger_only: int = 0
+    n_smaller_only: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +81,20 @@ class TablePair:
 
     @property
     def larger(self) -> PublishedTable:
-        """The table of more people."""
+        """The table of which the other is declared a subset, else that of more people."""
+        if self.declared:
+            return self.table if self.table.name in self.other.subset_of else self.other
         return max(self.tables, key=lambda table: table.group_size)
+
+    @property
+    def declared(self) -> bool:
+        """Whether one table is declared a subset of the other."""
+        return self.table.name in self.other.subset_of or self.other.name in self.table.subset_of
+
+    @property
+    def people(self) -> int:
+        """How many more people the larger table counts, by the stated group sizes."""
+        return max(self.larger.group_size - self.smaller.group_size, 0)
 
     @property
     def smaller(self) -> PublishedTable:
@@ -89,8 +103,13 @@ class TablePair:
 
     @property
     def same(self) -> bool:
-        """Whether one table repeats the other, so that their difference discloses nothing."""
-        if any(np.nan_to_num(difference).any() for difference in self._differences()):
+        """Whether one table repeats the other, so that their difference discloses nothing.
+
+        Equal values of groups of different sizes disclose where the people in only one are not.
+        """
+        if self.people or any(
+            np.nan_to_num(difference).any() for difference in self._differences()
+        ):
             return False
         return self.n_shared > 0
 
@@ -118,15 +137,16 @@ class TablePair:
         return n_few, n_differing
 
     def subtract(self, small: int) -> Subtraction:
-        """Subtract counts without noise where both are exact."""
-        found, people = Subtraction(), self.larger.group_size - self.smaller.group_size
+        """Subtract counts without noise."""
+        found = Subtraction()
         for (low, high), (low_part, high_part) in self._counts():
-            difference = (low - low_part)[(low == high) & (low_part == high_part)]
+            least, most = low - high_part, high - low_part
+            difference = least[(low == high) & (low_part == high_part)]
             found.n_exact += len(difference)
             found.n_differing += int(np.count_nonzero(difference))
-            found.n_few += _few(difference, small)
-            if ((low_part > high) | (low - high_part > people)).any():
-                found.contradicted = True
+            found.n_few += int(np.count_nonzero((least >= 1) & (most < small)))
+            found.n_larger_only = max(found.n_larger_only, int(least.max(initial=0)))
+            found.n_smaller_only = max(found.n_smaller_only, int((-most).max(initial=0)))
         return found
 
     def nested(self, chance: float) -> bool:
@@ -135,12 +155,11 @@ class TablePair:
         The log probabilities of ROIs are at most 0, so once their sum is low enough, the rest need
         not be computed.
         """
-        people = self.larger.group_size - self.smaller.group_size
         share = self.smaller.group_size / (self.larger.group_size + self.smaller.group_size)
         log_chance = 0.0
         for (low, high), (low_part, high_part) in self._counts():
             exact = (low == high) & (low_part == high_part)
-            log_chance += coincidence(low, low_part, exact, people, share)
+            log_chance += coincidence(low, low_part, exact, self.people, share)
             if log_chance < float(np.log(chance)):
                 return True
         return False

@@ -51,6 +51,8 @@ class PublishedTable:
     limits
         Smallest and largest possible count of each cell, for a group of the users whose traces are
         known; int64, both of shape (roi, epoch), visits. None if no traces are known.
+    subset_of
+        Names of tables that count everyone whom this one counts, and others.
 
     Raises
     ------
@@ -69,6 +71,7 @@ class PublishedTable:
     roi_totals: Values | None = None
     epoch_totals: Values | None = None
     limits: tuple[Whole, Whole] | None = None
+    subset_of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:

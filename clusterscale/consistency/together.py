@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -10,11 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.consistency.finding import Check, CheckResult, check_table
+from clusterscale.consistency.finding import (
+    Check,
+    CheckResult,
+    check_table,
+    open_comparison,
+    worst_level,
+)
 from clusterscale.consistency.table import PublishedTable
 from clusterscale.contracts import Level, Mechanism
 from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.tables import RawRelease
+from clusterscale.tables.place_names import describe_mismatch, lost_zeros
 
 __all__ = ["NamedRelease", "TableFindings", "check_together"]
 
@@ -53,7 +60,7 @@ class TableFindings:
     results
         One for each check.
     omitted
-        Why some checks were not done that should have been; empty if all were.
+        Why some checks were not done or not decided that should have been; empty if all were.
     """
 
     name: str
@@ -63,14 +70,12 @@ class TableFindings:
 
     @property
     def verdict(self) -> Level:
-        """``fail`` if a check is inconsistent; ``pass`` if some could decide, and none is omitted.
+        """``fail`` if inconsistent, ``pass`` if consistent, else ``warn``.
 
-        Otherwise ``warn``: that nothing was found says nothing then.
+        Where it is ``warn``, that nothing was found says nothing.
         """
-        if any(result.level == "inconsistent" for result in self.results):
-            return "fail"
-        decided = any(result.decided for result in self.results)
-        return "pass" if decided and not self.omitted else "warn"
+        levels: dict[str, Level] = {"inconsistent": "fail", "consistent": "pass"}
+        return levels.get(worst_level(self.results, self.omitted), "warn")
 
 
 def check_together(
@@ -80,6 +85,7 @@ def check_together(
     *,
     mechanism: Mechanism | None = None,
     group_size: int | None = None,
+    subset_of: Mapping[str, Sequence[str]] | None = None,
     seed: int = 0,
 ) -> list[TableFindings]:
     """Check tables alone, and against each other and those ``beside`` them.
@@ -98,6 +104,9 @@ def check_together(
     mechanism, group_size
         How all were published, and how many people each counts; None: what each states itself. A
         table of unknown size is checked alone.
+    subset_of
+        Names of the tables that count everyone whom a table counts, by its name, besides those
+        that the table itself states.
     seed
         Root seed of checks that draw random numbers.
 
@@ -109,10 +118,14 @@ def check_together(
     Raises
     ------
     ConfigError
-        If the mechanism of a table is not known.
+        If the mechanism of a table is not known, or ``subset_of`` names a table that is not given.
     """
     everything = [*releases, *beside]
-    alone = [_table(item, mechanism, group_size) for item in everything]
+    wholes = _declared_wholes(everything, subset_of or {})
+    alone = [
+        replace(_table(item, mechanism, group_size), subset_of=wholes[item.name])
+        for item in everything
+    ]
     why, shared = _align(everything, alone)
     unsized = any(_size(item, group_size) is None for item in everything)
     if not why and unsized and len(everything) > 1:
@@ -131,9 +144,37 @@ def check_together(
             except ClusterscaleError as error:
                 omitted = f"{check.name} cannot run: {error}"
                 results.append(CheckResult.unknown(check.name, 0, omitted))
+        omitted = omitted or open_comparison(checks, results)
         label = table.mechanism.label
         findings.append(TableFindings(item.name, label, tuple(results), omitted))
     return findings
+
+
+def _declared_wholes(
+    items: Sequence[NamedRelease], subset_of: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tables of which each table is declared a subset."""
+
+    def find(stated: str) -> list[str]:
+        return [item.name for item in items if stated in _short_names(item.name)]
+
+    wholes = {item.name: list(item.release.metadata.subset_of) for item in items}
+    for part, stated in subset_of.items():
+        for name in (part, *stated):
+            if not find(name):
+                raise ConfigError(f"subset_of: {name} is none of the tables: {', '.join(wholes)}")
+        for name in find(part):
+            wholes[name] += stated
+    return {
+        part: tuple(name for one in stated for name in find(one) if name != part)
+        for part, stated in wholes.items()
+    }
+
+
+def _short_names(name: str) -> tuple[str, str, str]:
+    """Return the names by which a table may be stated: also without folder and ending."""
+    base = name.rstrip("/").rpartition("/")[2]
+    return name, base, base.partition(".")[0]
 
 
 def _size(item: NamedRelease, group_size: int | None) -> int | None:
@@ -225,6 +266,11 @@ def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
     if in_order and all(some == names[0] for some in names):
         return [_ALL for _ in releases]
     shared = sorted(set(names[0]).intersection(*names[1:]))
+    for some in names[1:]:
+        for short, full in ((some, names[0]), (names[0], some)):
+            if lost_zeros(short, full):
+                why = describe_mismatch(short, full, "another table")
+                raise ConfigError(f"the tables are not compared: {why}")
     if not shared:
         raise ConfigError("the tables have no place in common, so they are not compared")
     return [_rows_of(shared, some) for some in names]

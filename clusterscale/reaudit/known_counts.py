@@ -201,4 +201,5 @@ def make_table(
         roi_totals=content.totals.roi,
         epoch_totals=content.totals.epoch,
         limits=limits,
+        subset_of=release.subset_of,
     )

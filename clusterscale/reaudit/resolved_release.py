@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit.entry import Name, ReleaseEntry
 from clusterscale.tables import DeclaredMechanism, PublishedTotals, RawRelease
 from clusterscale.tables.metadata import First, Size
+from clusterscale.tables.place_names import describe_mismatch, lost_zeros
 from clusterscale.validation_messages import explain
 
 __all__ = ["Content", "ResolvedRelease", "resolve_release"]
@@ -42,6 +44,8 @@ class ResolvedRelease(ConfigModel):
         As in a :class:`~clusterscale.reaudit.ReleaseEntry`.
     content
         Hash of all values, totals and known members.
+    subset_of
+        As in the metadata; names of other releases.
     stated_size
         The group size by the release's own attributes, if the catalogue sets another one.
     """
@@ -61,6 +65,7 @@ class ResolvedRelease(ConfigModel):
     members: Address | None = None
     content: str
     stated_size: Size | None = None
+    subset_of: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
     @property
     def span(self) -> tuple[int, int]:
@@ -71,7 +76,8 @@ class ResolvedRelease(ConfigModel):
         """Return the fields that decide results of the audit, as plain values."""
         names = {"name", "series", "counts", "variable", "cube", "members"}
         # as releases had none of these at first
-        names |= {name for name in ("population", "stated_size") if getattr(self, name) is None}
+        added = ("population", "stated_size", "subset_of")
+        names |= {name for name in added if not getattr(self, name)}
         return self.model_dump(mode="json", exclude=names)
 
     @property
@@ -206,22 +212,15 @@ def _refuse_uris(entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, where: s
 
 
 def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> Content:
-    """Return rows in the order of the cube, if they are named like its ROIs."""
+    """Return rows in the order of the cube, by their names; by position only if they have none."""
     names = cube.regions.names
     if raw.rois is None:
         return Content(raw.values, raw.totals)
     named = set(raw.rois) - {"null"}
     if named != set(names):
-        if len(named) >= len(names) and named & set(names):
-            unknown = ", ".join(sorted(named - set(names))[:3])
-            raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {unknown}")
-        if len(named) == len(names) and not all(map(str.isdecimal, named)):
-            raise ConfigError(
-                f"{where}: no ROI is named as in the cube, such as {raw.rois[0]}, where the cube "
-                f"has {names[0]}; rows are taken in the order of the cube only if they have no "
-                "names, or numbers"
-            )
-        return Content(raw.values, raw.totals)
+        if _are_positions(raw.rois) and not lost_zeros(named, names):
+            return Content(raw.values, raw.totals)
+        raise ConfigError(f"{where}: {describe_mismatch(named, names, 'the cube')}")
     if len(set(raw.rois)) < len(raw.rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
     index = {name: i for i, name in enumerate(raw.rois)}
@@ -231,6 +230,12 @@ def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> Content:
     return Content(
         raw.values[rows], PublishedTotals(None if roi is None else roi[rows], totals.epoch)
     )
+
+
+def _are_positions(names: Sequence[str]) -> bool:
+    """Return whether names are only the numbers of the rows, in their order, as if unnamed."""
+    places = names[:-1] if names[-1] == "null" else names
+    return all(name.isdecimal() and int(name) == row for row, name in enumerate(places))
 
 
 def _find_first_epoch(start: str | None, raw: RawRelease, calendar: Calendar, where: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, Strict, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, Strict, ValidationError, model_validator
 
 from clusterscale.contracts import ConfigModel, Count, Mechanism, OptionalUnique
 from clusterscale.errors import ConfigError
@@ -22,6 +22,11 @@ URI_FIELDS = ("cube", "members")
 
 First = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 Size = Annotated[int, Strict(), Field(ge=2, lt=2**63)]
+
+
+def _as_several(names: Any) -> Any:
+    return (names,) if isinstance(names, str) else names
+
 
 if TYPE_CHECKING:
     DeclaredMechanism = Mechanism
@@ -42,7 +47,8 @@ class ReleaseMetadata(ConfigModel):
     first epochs of past windows that adversaries have seen. ``null_roi``: whether users without an
     event are counted in a last ROI. ``series``: consecutive releases of one series are compared.
     ``rows``: whether places and epochs are public, or those of the records, so that a single visit
-    may add one. ``ledger``: what ``clusterscale publish`` has entered in the budget ledger.
+    may add one. ``subset_of``: tables that count everyone whom this one counts, and others.
+    ``ledger``: what ``clusterscale publish`` has entered in the budget ledger.
 
     Attributes
     ----------
@@ -69,6 +75,8 @@ class ReleaseMetadata(ConfigModel):
         writes them; nothing follows from it, e.g. ``ε 1 per user``.
     rows
         What places and epochs follow from: ``public`` lists, or ``records``, e.g. ``public``.
+    subset_of
+        Names of tables that count everyone whom this one counts, e.g. ``[all.csv]``.
     ledger
         Entry of the budget ledger, which ``clusterscale publish`` writes, e.g. ``{number: 1,
         period: week-01, start: 1267401600, stop: 1268006400, first_day: 733832, last_day: 733838,
@@ -86,6 +94,7 @@ class ReleaseMetadata(ConfigModel):
     series: str = ""
     guarantee: str = ""
     rows: Literal["public", "records"] | None = None
+    subset_of: Annotated[tuple[str, ...], BeforeValidator(_as_several), *OptionalUnique] = ()
     ledger: LedgerEntry | None = None
 
     @model_validator(mode="after")

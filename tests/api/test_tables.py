@@ -1,12 +1,18 @@
 """Checks of published tables on arrays and datasets."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
+from typer.testing import CliRunner
 
 import clusterscale as cs
-from clusterscale.consistency import CHECKS
+from clusterscale.cli import app
+from clusterscale.consistency import CHECKS, PublishedTable
 from clusterscale.errors import InputError, UnknownNameError
+from clusterscale.mechanisms import create
 
 SUPPRESS = {"name": "suppress_small", "up_to": 3}
 COUNTS = np.array([[7, 2, 9], [3, 8, 6]])
@@ -33,9 +39,39 @@ def test_totals_of_a_dataset_are_used_whatever_the_order_of_dimensions():
 
 
 def test_a_check_that_cannot_decide_leaves_the_table_unknown():
-    checked = cs.check(COUNTS, "exact", 20)
+    checked = cs.check(np.full((2, 3), np.nan), SUPPRESS, 20)
     assert checked.attrs["level"] == "unknown"
     assert np.isnan(checked.measured.sel(check="noise_law").item())
+
+
+@pytest.mark.parametrize(
+    ("part", "declared", "level", "code"),
+    [
+        ([[40, 39]], False, "unknown", 3),
+        ([[40, 39]], True, "inconsistent", 4),
+        ([[90, 5]], False, "consistent", 0),
+    ],
+)
+def test_python_and_the_command_agree(tmp_path, monkeypatch, part, declared, level, code):
+    """Two cells are too few to show that a group is everyone but one person."""
+    monkeypatch.chdir(tmp_path)
+    for name, counts in (("all", [[40, 40]]), ("part", part)):
+        lines = [f"a,2026-03-02T0{hour}:00Z,{n}" for hour, n in enumerate(counts[0])]
+        Path(f"{name}.csv").write_text("place,time,count\n" + "\n".join(lines))
+        about = {"clusterscale": {"group_size": 299 + (name == "all")}}
+        Path(f"{name}.csv-metadata.json").write_text(json.dumps(about))
+    words = ["--subset-of", "part.csv=all.csv"] if declared else []
+    run = CliRunner().invoke(app, ["check", "all.csv", "part.csv", "--method", "exact", *words])
+    assert run.exit_code == code
+    wholes = {"part.csv": "all.csv"} if declared else None
+    results = cs.check_tables(["all.csv", "part.csv"], mechanism="exact", subset_of=wholes)
+    verdicts = {"unknown": "warn", "inconsistent": "fail", "consistent": "pass"}
+    assert {result.verdict for result in results} == {verdicts[level]}
+    exact, unknown = create("exact"), np.full((1, 2), -1, np.int32)
+    whole = PublishedTable("all", np.array([[40.0, 40.0]]), 300, exact, 0, unknown)
+    subset_of = ["all"] if declared else []
+    checked = cs.check(part, "exact", 299, others=[whole], subset_of=subset_of)
+    assert checked.attrs["level"] == level
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clusterscale.consistency import CHECKS, NamedRelease, check_together, create
+from clusterscale.consistency import CHECKS, NamedRelease, check_together, create, worst_level
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata
@@ -103,17 +103,43 @@ def test_two_tables_whose_difference_is_one_person():
 
 
 @pytest.mark.parametrize(
+    ("stated", "given"),
+    [({"subset_of": "all"}, None), ({}, {"part": ["all.csv"]}), ({}, {"part.csv": ["all"]})],
+)
+def test_a_declared_subset_is_inconsistent_and_an_undeclared_one_inconclusive(stated, given):
+    whole, fewer = counts(mean=40), counts(mean=40)
+    fewer[2, 5] -= 1
+    pair = [table("d/all.csv", whole[:, 5:6], group_size=300)]
+    few = table("d/part.csv", fewer[:, 5:6], group_size=240, **stated)
+    for result in check_together([*pair, few], [], EVERY, mechanism=EXACT, subset_of=given):
+        assert found(result, "differencing").level == result_level(result) == "inconsistent"
+    few = table("d/part.csv", fewer[:, 5:6], group_size=240)
+    for result in check_together([*pair, few], [], EVERY, mechanism=EXACT):
+        assert found(result, "differencing").level == result_level(result) == "unknown"
+        assert result.verdict == "warn"
+    with pytest.raises(ConfigError, match=r"subset_of: al is none of the tables: d/all.csv, d/par"):
+        check_together([*pair, few], [], EVERY, mechanism=EXACT, subset_of={"part": ["al"]})
+
+
+def result_level(findings):
+    """Return the level by Python, whose function is also the command's."""
+    return worst_level(findings.results, findings.omitted)
+
+
+@pytest.mark.parametrize(
     ("other", "reason"),
     [
         ({"epochs": HOURS[:30] + 1800}, "begin at other times"),
         ({"epochs": HOURS[0] + np.arange(30) * 900}, "differ in length"),
         ({"epochs": None}, "not all tables state their times"),
         ({"places": tuple("uvwxyz")}, "no place in common"),
+        ({"places": ("zone 0", "01", "02", "3", "4", "5")}, "1, 2 are not named in another table"),
         ({"group_size": None}, "the number of people in a table is not stated"),
     ],
 )
 def test_what_cannot_be_compared_is_said_and_is_no_pass(other, reason):
-    one = table("a", counts(), group_size=300)
+    codes = ("zone 0", *"12345") if "01" in other.get("places", ()) else None
+    one = table("a", counts(), group_size=300, places=codes)
     settings = {"group_size": 200} | other
     size = settings.pop("group_size")
     two = table("b", counts(3), **settings, **({} if size is None else {"group_size": size}))

@@ -16,6 +16,7 @@ from clusterscale.mechanisms import create
 from clusterscale.reaudit import ReleaseEntry, ReleaseMetadata
 from clusterscale.reaudit.resolved_release import ResolvedRelease, resolve_release
 from clusterscale.tables import PublishedTotals, RawRelease, read_table
+from clusterscale.tables.place_names import describe_mismatch
 
 N_ROIS, N_EPOCHS = 4, 48
 LAPLACE = {"name": "laplace", "epsilon": 1.0}
@@ -82,11 +83,23 @@ def test_rows_go_where_the_cube_has_them(paris, order, null):
     assert listed.null_roi is null
 
 
-def test_numbers_keep_their_order_and_other_names_are_refused(paris):
-    _, content = resolved(paris, written(rois=("0", "1", "2", "3")), **SAID)
-    np.testing.assert_array_equal(content.values, VALUES)
-    told = refused(paris, written(rois=("w", "x", "y", "z")), **SAID)
-    assert "no ROI is named as in the cube, such as w" in told
+def test_only_rows_without_names_or_with_their_own_numbers_go_by_position(paris):
+    for rois in (None, ("0", "1", "2", "3")):
+        _, content = resolved(paris, written(rois=rois), **SAID)
+        np.testing.assert_array_equal(content.values, VALUES)
+    for rois in (("w", "x", "y", "z"), ("43", "812", "9", "10"), ("1", "0", "2", "3")):
+        told = refused(paris, written(rois=rois), **SAID)
+        assert f"{min(rois)}, " in told
+        assert f"the cube, which has {min(paris.regions.names)}" in told
+        assert "only rows without names go by their position" in told
+
+
+@pytest.mark.parametrize("lost", [("43", "812"), ("43.0", "812.0"), ("0043", "00812")])
+def test_codes_that_lost_their_zeros_are_refused(lost):
+    told = describe_mismatch(lost, ("00043", "00812"), "the cube")
+    assert told.startswith(f"{', '.join(name for name in lost if name != '00812')} ")
+    assert "not named in the cube, which has 00043" in told
+    assert told.endswith("pad the codes with leading zeros to 5 digits")
 
 
 def test_some_names_that_the_cube_does_not_know(paris):
