@@ -40,7 +40,8 @@ class Package:
             reason = f"module {self.module} cannot be imported there ({error})"
             return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
         if self.digest and digest_of_files(self.module) != self.digest:
-            return f"the code of {self.name or self.module} is another there than here: {remedy}"
+            reason = f"the code of {self.name or self.module} is another there than here"
+            return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
         return ""
 
 
