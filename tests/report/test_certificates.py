@@ -68,6 +68,14 @@ def test_a_mechanism_with_less_noise_than_it_states_exceeds_its_ceiling(folder):
     assert sound.low < sound.certified < 1
 
 
+def test_adversaries_who_train_on_the_challenge_groups_are_not_compared(folder):
+    """They recognise groups, and may be right more often than a ceiling on the target allows."""
+    run, _ = open_run(folder)
+    reused = run.audit.assign(epsilon_lower=run.audit["epsilon_lower"] * np.nan)
+    found = read_brackets(type(run)(audit=reused, screen=run.screen, certify=run.certify))
+    assert {case.kind for case in found} == {"screen"}
+
+
 def test_of_many_people_the_most_exposed_is_drawn(monkeypatch, folder):
     run, _ = open_run(folder)
     every = read_brackets(run)
