@@ -68,7 +68,7 @@ def show(title: str, sizes: tuple[int, ...], rows: dict[str, list[str]]) -> None
     """Print a table."""
     print(f"\n{title}\n{'':52}" + "".join(f"{size:>12,}" for size in sizes))
     for name, cells in rows.items():
-        print(f"{name[:51]:52}" + "".join(f"{cell:>12}" for cell in cells))
+        print(f"{name[:51]:52}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
 
 
 def verdicts(run: Run, mechanism: str, size: int, release: int) -> str:
