@@ -18,6 +18,7 @@ from clusterscale.ingest import READERS, IngestOptions, ingest
 from clusterscale.reaudit import Policy
 from clusterscale.report import Run
 from clusterscale.report.screening import read_cases, shares_by_size
+from clusterscale.schema import with_labels
 
 MECHANISMS = (
     {"name": "exact"},
@@ -93,7 +94,7 @@ def main() -> None:
         chosen, run = plan(sizes, options.groups), f"{folder}/run"
         executor = cs.SerialExecutor()
         screen = cs.screen(chosen, cube, run, executor, progress=False)
-        ((_, _, shares),) = shares_by_size(list(read_cases(screen)))
+        ((_, _, shares),) = shares_by_size(list(read_cases(with_labels(screen))))
         title = f"{cube.n_users:,} {options.name}: share of users with an AUC above .75, by size"
         rows = {name: [f"{share:.1%}" for share in each] for name, each in shares.items()}
         show(title, sizes, rows)
