@@ -27,6 +27,7 @@ def publish(
     executor: Executor | Cluster | None = None,
     *,
     gate: Gate | None = None,
+    without_guarantee: bool = False,
     memory: int | None = None,
     force: bool = False,
     progress: bool | Tell = True,
@@ -39,7 +40,10 @@ def publish(
         As for :func:`clusterscale.audit`; exact counts are in ``publication/`` below ``output``
         until the release exists. The same call with the same folder publishes once.
     gate
-        Audit and policy that the release must pass before; None: it is published in any case.
+        Audit and policy that the release must pass before; None: a release without a guarantee is
+        refused, unless the plan or ``without_guarantee`` allows it.
+    without_guarantee
+        Whether to publish without a guarantee and without a gate.
 
     Returns
     -------
@@ -52,7 +56,8 @@ def publish(
     InputError, ConfigError
         If an argument has another type, or the plan does not fit the cube.
     RefusedError
-        If the budget or the gate does not allow the release.
+        If the budget or the gate does not allow the release, or its difference from an earlier one
+        of the series shows few people.
     ExistsError
         If the period is published already, or ``output`` holds another study.
     PackageError
@@ -61,6 +66,8 @@ def publish(
         If the ledger is damaged, another process publishes in the series, or a store fails.
     """
     check_kinds(plan=(plan, PublishPlan))
+    if without_guarantee:
+        plan = plan.model_copy(update={"without_guarantee": True})
     return run_analysis(
         PublishAnalysis(plan, gate), cube, output, executor, memory, force, progress
     )

@@ -108,7 +108,8 @@ def check(
     )
     checks = consistency.create_checks()
     results = consistency.check_table(table, others, checks, seed=seed)
-    return _dataset(results, name, consistency.open_comparison(checks, results))
+    changes = str(getattr(values, "attrs", {}).get("changes", ""))
+    return _dataset(results, name, changes or consistency.open_comparison(checks, results))
 
 
 def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = None) -> xr.Dataset:
@@ -126,7 +127,8 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     -------
     xr.Dataset
         ``values`` over (roi, epoch), float64, NaN where hidden; ``roi_total`` and ``epoch_total``
-        if they were published. As :func:`check` takes it.
+        if they were published. As :func:`check` takes it. ``attrs["changes"]`` says what reading
+        has added up or merged, if anything: such a table is never consistent.
 
     Raises
     ------
@@ -148,6 +150,8 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     totals = {"roi": found.totals.roi, "epoch": found.totals.epoch}
     variables |= {f"{dim}_total": (dim, one) for dim, one in totals.items() if one is not None}
     attributes = found.metadata.model_dump(mode="json", include=found.metadata.model_fields_set)
+    if found.changes:
+        attributes["changes"] = "; ".join(found.changes)
     return xr.Dataset(
         variables, {dim: np.asarray(axis) for dim, axis in coords.items()}, attributes
     )

@@ -132,6 +132,8 @@ def _show(table: TableFindings) -> None:
             _print(f"{mark}{result.check}: {result.text}")
         else:
             open_checks.setdefault(result.text, []).append(result.check)
+    if table.omitted and table.omitted not in open_checks:
+        _print(f"not decided: {table.omitted}")
     for text, names in open_checks.items():
         _print(f"not checked: {', '.join(names)}: {text}")
 

@@ -43,6 +43,12 @@ GatePolicy = Annotated[
 AllowWarn = Annotated[
     bool, typer.Option("--allow-warn", help="With --gate, the verdict warn is enough.")
 ]
+WithoutGuarantee = Annotated[
+    bool,
+    typer.Option(
+        "--without-guarantee", help="Publish without a guarantee and without the audit of --gate."
+    ),
+]
 
 
 def publish(
@@ -53,6 +59,7 @@ def publish(
     memory: Memory = None,
     gate: GatePolicy = None,
     allow_warn: AllowWarn = False,
+    without_guarantee: WithoutGuarantee = False,
     explain: Explain = False,
     force: Force = False,
 ) -> None:
@@ -61,7 +68,8 @@ def publish(
     Counts all users or those of a list, draws noise from the operating system's source, and stores
     the release and its ledger entry: both or neither. Repeated, it resumes, and publishes once.
 
-    Exits with 4 if the budget or the policy of --gate does not allow the release.
+    Exits with 4 if the budget or the policy of --gate does not allow the release, or if its
+    difference from an earlier one of the series shows few people.
     """
     from clusterscale.config import load_gate
     from clusterscale.publish import Gate, PublishAnalysis
@@ -70,6 +78,8 @@ def publish(
         raise InputError("--allow-warn is for the policy of --gate, which is missing")
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
     plan, rules = options.config.the_publication(), None
+    if without_guarantee:
+        plan = plan.model_copy(update={"without_guarantee": True})
     if gate is not None:
         rules = Gate(plan=load_gate(gate, options.config.audit), allow_warnings=allow_warn)
     try:
@@ -103,6 +113,8 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
         what = "in one row" if plan.other_places == "one_row" else "dropped"
         n_elsewhere = f"{about['elsewhere']:,} visits {what}"
         rows["other places"] = f"{n_elsewhere}; this number depends on the data, keep it"
+    if about.get("undecided"):
+        rows["not compared"] = about["undecided"]
     if about["verdict"]:
         rows["gate"] = about["verdict"]
         reasons = json.loads(about["reasons"])

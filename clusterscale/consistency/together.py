@@ -145,9 +145,31 @@ def check_together(
                 omitted = f"{check.name} cannot run: {error}"
                 results.append(CheckResult.unknown(check.name, 0, omitted))
         omitted = omitted or open_comparison(checks, results)
+        omitted = "; ".join(item.release.changes) or omitted
+        results += _check_rows(item.release, table, checks, seed)
         label = table.mechanism.label
         findings.append(TableFindings(item.name, label, tuple(results), omitted))
     return findings
+
+
+def _check_rows(
+    release: RawRelease, table: PublishedTable, checks: Sequence[Check], seed: int
+) -> list[CheckResult]:
+    """Return what is inconsistent in the rows themselves, before they were added up."""
+    if not release.row_values.size:
+        return []
+    values = release.row_values[None]
+    rows = PublishedTable(
+        f"{table.name}, row by row", values, table.group_size, table.mechanism, 0,
+        _unknown(values.shape),
+    )  # fmt: skip
+    alone = [check for check in checks if check.name == "possible_values"]
+    found = check_table(rows, [], alone, seed=seed)
+    return [
+        replace(one, text=f"before rows were added: {one.text}")
+        for one in found
+        if one.level == "inconsistent"
+    ]
 
 
 def _declared_wholes(

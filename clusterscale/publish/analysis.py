@@ -77,6 +77,13 @@ class PublishAnalysis(Analysis):
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` if ``cube`` cannot answer, or memory is too small."""
         self.check_cube(cube)
+        plan = self.publish
+        if plan.mechanism.guarantee.unit == "none" and not (self.gate or plan.without_guarantee):
+            raise ConfigError(
+                f"publish.mechanism: {plan.mechanism.label} has no guarantee: audit the release "
+                "before, by --gate POLICY (in Python: gate), or set without_guarantee: true or "
+                "--without-guarantee to publish it unaudited"
+            )
         if self.publish.mechanism.guarantee.unit != "none":
             require_opendp()
         require_memory(memory, self._worker_bytes(cube), "to count a block of users")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from clusterscale import storage
+from clusterscale.consistency import NamedRelease, check_together, create_checks
 from clusterscale.contracts import ConfigModel
 from clusterscale.cube import TraceCube
 from clusterscale.errors import RefusedError
 from clusterscale.reaudit import Catalogue, Problem, Reaudit, ReauditPlan, ReleaseEntry, Verdict
 from clusterscale.study import Tell, prefixed
 from clusterscale.study.execution import Executor
+from clusterscale.tables import RawRelease, read_table
 
-__all__ = ["Gate", "evaluate"]
+__all__ = ["Gate", "compare_series", "evaluate"]
 
 _MOST_REASONS = 8
 
@@ -97,6 +100,52 @@ def _evaluate(
             "\n".join([f"the policy does not pass this release: {found.verdict}", *_why(found.why)])
         )
     return found
+
+
+def compare_series(release: RawRelease, size: int, earlier: Sequence[str], *, strict: bool) -> str:
+    """Compare a release that is not published yet with the earlier ones of its series.
+
+    Parameters
+    ----------
+    release
+        The release.
+    size
+        Number of people whom it counts.
+    earlier
+        Addresses of the earlier releases.
+    strict
+        Whether a release with a comparison that cannot be decided is refused, too.
+
+    Returns
+    -------
+    str
+        Why a comparison cannot be decided; empty if all can.
+
+    Raises
+    ------
+    RefusedError
+        If the difference of two releases describes few people, or noise was reused.
+    """
+    about = release.metadata.model_copy(update={"group_size": size})
+    new = NamedRelease("the new release", replace(release, metadata=about))
+    old = [NamedRelease(uri.rpartition("/")[2], read_table(uri)) for uri in earlier]
+    start, stop = _span(release)
+    old = [one for one in old if (span := _span(one.release))[0] < stop and start < span[1]]
+    if not old:
+        return ""
+    (found,) = check_together([new], old, create_checks(compares=True))
+    if found.verdict == "fail" or (strict and found.omitted):
+        wrong = [one.text for one in found.results if one.level == "inconsistent"]
+        raise RefusedError(
+            "\n".join(["the release does not fit its series:", *(wrong or [found.omitted])])
+        )
+    return found.omitted
+
+
+def _span(release: RawRelease) -> tuple[int, int]:
+    entry = release.metadata.ledger
+    assert entry is not None  # of a release of a series
+    return entry.start, entry.stop
 
 
 def _why(reasons: Sequence[dict[str, Any]]) -> list[str]:

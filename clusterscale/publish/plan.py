@@ -81,6 +81,8 @@ class PublishPlan(ConfigModel):
         Whether users without an event are counted in a last ROI.
     format
         Format of the releases: ``zarr``, ``netcdf``, ``parquet`` or ``csv``.
+    without_guarantee
+        Whether a release without a guarantee is published, although no gate has audited it.
     releases
         Folder of releases, a path or URL, e.g. ``runs/releases``; each series has a folder in it.
     """
@@ -96,6 +98,7 @@ class PublishPlan(ConfigModel):
     other_places: Literal["drop", "one_row"] = "drop"
     null_roi: bool = False
     format: Literal["zarr", "netcdf", "parquet", "csv"] = "zarr"
+    without_guarantee: bool = False
     releases: Address
 
     @model_validator(mode="after")
@@ -160,7 +163,7 @@ class PublishPlan(ConfigModel):
         """Return the settings as plain values that may be shown to anyone."""
         added = {"group_size", "places", "other_places"}  # without them, ids are as they were
         unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
-        return self.model_dump(mode="json", exclude=unset)
+        return self.model_dump(mode="json", exclude={*unset, "without_guarantee"})
 
     @property
     def digest(self) -> str:

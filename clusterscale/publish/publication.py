@@ -10,7 +10,7 @@ from typing import Any, Self
 from clusterscale import storage
 from clusterscale.errors import DamagedError, RefusedError, StoreError
 from clusterscale.publish.counting import Counted, CountJournal
-from clusterscale.publish.gate import Gate, evaluate
+from clusterscale.publish.gate import Gate, compare_series, evaluate
 from clusterscale.publish.plan import PublishPlan
 from clusterscale.publish.release import (
     describe_entry,
@@ -27,6 +27,7 @@ from clusterscale.reaudit import Lease, LeaseHeldError, Verdict
 from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study import Progress, Stage, Study, Tell
 from clusterscale.study.execution import Executor
+from clusterscale.tables import RawRelease
 
 __all__ = ["COUNTS", "MEMBERS", "RECEIPT", "Publication", "ReleaseStage", "name_of_run"]
 __all__ += ["raise_refusal"]
@@ -119,7 +120,7 @@ class Publication:
         series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
         series.begin()
         series.complete()
-        entry, verdict, n_elsewhere = series.find(self.run), None, 0
+        entry, verdict, n_elsewhere, compared = series.find(self.run), None, 0, ""
         if entry is None:
             entry = describe_entry(plan, cube, series, self.run)
             series.check(entry)
@@ -129,10 +130,31 @@ class Publication:
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:
+                compared = self._compare(release, counted.n_users, series)
                 verdict = self._pass_gate(counted, uri, executor, tell)
                 lease.check()
                 series.commit(files_of(uri), entry)
-        self._finish(series, entry.number, verdict, n_elsewhere)
+        self._finish(series, entry.number, verdict, n_elsewhere, compared)
+
+    def _compare(self, release: RawRelease, size: int, series: Series) -> str:
+        """Compare a release with those of its series, and return what could not be decided.
+
+        A release with a guarantee is not compared: whether it is refused must not depend on data.
+        """
+        if self.plan.budget is not None:
+            return ""
+        earlier = [series.address(entry.number) for entry in series.entries]
+        strict = self.gate is not None and not self.gate.allow_warnings
+        try:
+            return compare_series(release, size, earlier, strict=strict)
+        except RefusedError as error:
+            self._refuse(error)
+            raise
+
+    def _refuse(self, error: RefusedError) -> None:
+        """Keep a refusal, which is final for this run, and remove the exact counts."""
+        storage.put(f"{self.job.uri}/{_REFUSED}", to_sealed({"why": str(error)}))
+        self._forget()
 
     def _pass_gate(
         self, counted: Counted, uri: str, executor: Executor, tell: Tell
@@ -144,7 +166,7 @@ class Publication:
         """
         if self.gate is None:
             return None
-        job, where = self.job, f"{self.job.uri}/{_REFUSED}"
+        job = self.job
         listed = gate_entry(self.plan, job.cube, counted, uri)
         try:
             return evaluate(
@@ -152,8 +174,7 @@ class Publication:
                 memory=job.memory, tell=tell,
             )  # fmt: skip
         except RefusedError as error:
-            storage.put(where, to_sealed({"why": str(error)}))
-            self._forget()
+            self._refuse(error)
             raise
 
     def _forget(self) -> None:
@@ -162,7 +183,12 @@ class Publication:
             storage.remove(f"{self.job.uri}/{name}")
 
     def _finish(
-        self, series: Series, number: int, verdict: Verdict | None, n_elsewhere: int
+        self,
+        series: Series,
+        number: int,
+        verdict: Verdict | None,
+        n_elsewhere: int,
+        compared: str,
     ) -> None:
         """Write the receipt, and remove the exact counts."""
         entry, budget = series.entries[number - 1], self.plan.budget
@@ -182,6 +208,7 @@ class Publication:
             "reasons": verdict.reasons if verdict else "[]",
             "bytes": storage.size(uri),
             "elsewhere": n_elsewhere,
+            "undecided": compared,
         }
         self._forget()
         storage.put(f"{self.job.uri}/{RECEIPT}", to_sealed(receipt))

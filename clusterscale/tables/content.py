@@ -53,6 +53,10 @@ class RawRelease:
         Metadata from the attributes of the store.
     uris
         URIs in attributes, by name of the attribute; they are never opened.
+    changes
+        What reading has added up or merged, a clause for each: the table is not as published.
+    row_values
+        Distinct values of the rows that were added up, float64, shape (value,); else empty.
     """
 
     values: Values
@@ -61,6 +65,8 @@ class RawRelease:
     totals: PublishedTotals = field(default_factory=PublishedTotals)
     metadata: ReleaseMetadata = field(default_factory=ReleaseMetadata)
     uris: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    row_values: Values = field(default_factory=lambda: np.empty(0))
 
     @property
     def digest(self) -> str:

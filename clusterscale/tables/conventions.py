@@ -76,7 +76,8 @@ class Mitma(LongTable):
     """Trips between districts of Spain, as its ministry of transport publishes them since 2022.
 
     Rows of one origin, destination and hour are added: they are split by distance, activities,
-    home, income, age and sex.
+    home, income, age and sex. A threshold is checked on the rows, too; the sums are never found
+    consistent.
     """
 
     name: Literal["mitma"] = "mitma"  # type: ignore[assignment]

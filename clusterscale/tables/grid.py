@@ -29,7 +29,7 @@ class Grid:
     def fill(
         self, row: Ints, column: Ints, value: Values, shape: tuple[int, int], *, add_up: bool
     ) -> Ints:
-        """Fill cells, and return which of ``row`` were filled before: none if values are added.
+        """Fill cells, and return which of ``row`` were filled before.
 
         Parameters
         ----------
@@ -43,7 +43,7 @@ class Grid:
             Whether values of one cell are added, in their order.
         """
         self._reserve(*shape)
-        repeated = np.empty(0 if add_up else len(row), np.int64)
+        repeated = np.empty(len(row), np.int64)
         n = _fill(self._cells, self._n_columns, row, column, value, add_up, repeated)
         return repeated[:n]
 
@@ -108,13 +108,13 @@ def _fill(
     n_repeated = 0
     for i in range(len(row)):
         cell = row[i] * n_columns + column[i]
-        if add_up:
-            cells[cell] = (0.0 if cells[cell] == EMPTY else cells[cell]) + value[i]
-        elif cells[cell] == EMPTY:
+        if cells[cell] == EMPTY:
             cells[cell] = value[i]
-        else:
-            repeated[n_repeated] = i
-            n_repeated += 1
+            continue
+        repeated[n_repeated] = i
+        n_repeated += 1
+        if add_up:
+            cells[cell] += value[i]
     return n_repeated
 
 

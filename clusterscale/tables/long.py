@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -28,6 +29,7 @@ from clusterscale.tables.values import HIDDEN_STATUS, Spot, decode_values, text_
 
 __all__ = ["LongTable"]
 
+_TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
 
 
@@ -105,7 +107,25 @@ class LongTable(TextTable):
         rows = self._collect(uri)
         table = self.lay_out(rows, absent=self.absent)
         metadata, uris = read_beside(uri)
-        return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+        release = RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+        changes = list(self._merged_folders(uri))
+        if rows.n_added:
+            changes.append(f"{rows.n_added:,} rows were added to others of one place and time")
+            release = replace(release, row_values=rows.row_values)
+        return replace(release, changes=tuple(changes))
+
+    def _merged_folders(self, uri: str) -> Iterator[str]:
+        """Yield which folders of different levels or strata were read as one table."""
+        used, found = {*self._columns(), *_TIME_FOLDERS}, dict[str, set[str]]()
+        for piece in columns.pieces(uri, _PIECE):
+            for part in piece.file.name[len(uri) :].split("/")[:-1]:
+                key, mark, value = part.partition("=")
+                if mark and key not in used:
+                    found.setdefault(key, set()).add(value)
+        for key, values in found.items():
+            if len(values) > 1:
+                shown = ", ".join(sorted(values)[:5])
+                yield f"folders of {key} ({shown}) were read as one table"
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV or Parquet file; hidden values are empty, times in UTC."""

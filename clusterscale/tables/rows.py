@@ -20,6 +20,7 @@ __all__ = ["Rows", "TableLayout"]
 
 _CELL, _NAME = 16, 150  # bytes of memory of a cell, and of the name of a place
 _UTC = "datetime64[s]"
+_MOST_ROW_VALUES = 1 << 16
 
 _Flags = NDArray[np.bool_]
 _Cell = tuple[bool, str, bool, int]  # total over places, place, total over times, time: sorted so
@@ -49,12 +50,18 @@ class Rows:
         Name of the file, for messages.
     add_up
         Whether several rows of one cell are added.
+    n_added
+        Number of rows that were added to others of one cell.
+    row_values
+        If rows are added, the smallest distinct values of rows, ascending, at most 65,536.
     """
 
     places: Sequence[str]
     slots: bool
     file: str
     add_up: bool = False
+    n_added: int = field(default=0, init=False)
+    row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
     _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
     _times: IntegerCodes = field(default_factory=IntegerCodes)
     _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
@@ -83,7 +90,11 @@ class Rows:
         self._has_values = flags[1:]
         self._check_memory(shape[1], f"{shape[1] - 1:,} times")
         again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
-        if len(again):
+        if self.add_up:
+            self.n_added += len(again)
+            shown = np.unique(value[~np.isnan(value)])
+            self.row_values = np.union1d(self.row_values, shown)[:_MOST_ROW_VALUES]
+        elif len(again):
             self._note(place[again], time[again], all_times[again])
 
     def lay_out(self, *, step: int | None, absent: str | None) -> TableLayout:
@@ -154,8 +165,9 @@ class Rows:
             where = "all places" if all_places else quote(place)
             when = "all times" if all_times else self._shown(time)
             raise SourceError(
-                f"{self.file}: {where}, {when} is listed {n_rows} times: set `add_rows: true` "
-                "if values of one cell are to be added"
+                f"{self.file}: {where}, {when} is listed {n_rows} times: keep one row of each; "
+                "`add_rows: true` adds them, which is right only for parts that do not overlap, "
+                "not for a total and its parts, nor for two hours of one name when clocks go back"
             )
 
     def _shown(self, time: int) -> object:

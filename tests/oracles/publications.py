@@ -31,6 +31,7 @@ def plan(folder, *, week=1, **fields):
         "series": "places",
         "budget": BUDGET,
         "releases": f"{folder}/releases",
+        "without_guarantee": True,
     } | fields
     return PublishPlan.model_validate(given)
 

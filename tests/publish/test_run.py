@@ -15,6 +15,7 @@ from clusterscale.errors import (
     ConfigError,
     ExistsError,
     MissingError,
+    RefusedError,
     StoreError,
 )
 from clusterscale.publish import publication
@@ -339,3 +340,26 @@ def test_the_function_of_the_package(cube, tmp_path):
     release = cs.publish(plan(tmp_path), cube, tmp_path / "run", progress=False)
     assert release.counts.shape == (8, 48)
     assert release.attrs["release"] == uri_of(tmp_path)
+
+
+def test_a_release_without_one_person_is_refused_beside_that_of_everyone(cube, tmp_path):
+    panel = tmp_path / "panel.csv"
+    pd.DataFrame({"user": [f"u{i:03d}" for i in range(59)]}).to_csv(panel, index=False)
+    publish(cube, plan(tmp_path, mechanism={"name": "exact"}, budget=None), tmp_path / "all")
+    fewer = plan(tmp_path, week=2, mechanism={"name": "exact"}, budget=None, population=str(panel))
+    for _ in range(2):  # a refusal is final
+        with pytest.raises(RefusedError, match="subtracting shows where one person was"):
+            publish(cube, fewer, tmp_path / "fewer")
+        assert not storage.exists(uri_of(tmp_path, number=2))
+    later = {"name": "week-3", "first": 0, "epochs": 48}
+    same = plan(tmp_path, mechanism={"name": "exact"}, budget=None, period=later)
+    assert publish(cube, same, tmp_path / "same").attrs["undecided"] == ""
+
+
+def test_without_a_guarantee_a_gate_or_a_word_is_needed(cube, tmp_path):
+    made = plan(tmp_path, mechanism={"name": "exact"}, budget=None, without_guarantee=False)
+    with pytest.raises(ConfigError, match="exact has no guarantee: audit the release before"):
+        publish(cube, made, tmp_path / "run")
+    allowed = made.model_copy(update={"without_guarantee": True})
+    assert made.digest == allowed.digest
+    assert publish(cube, allowed, tmp_path / "run").attrs["number"] == 1

@@ -107,7 +107,7 @@ LONG = [
     (
         FULL + "a,2026-03-02T08:00Z,3\n",
         {},
-        "'a', 2026-03-02T08:00:00 is listed 2 times: set `add_r",
+        "'a', 2026-03-02T08:00:00 is listed 2 times: keep one",
     ),
     (FULL + "a,2026-03-02T09:00+01:00,3\n", {}, "'a', 2026-03-02T08:00:00 is listed 2 times"),
     (
@@ -119,7 +119,7 @@ LONG = [
     (
         HEAD + "1kmN1E2,2026-03-02T08:00Z,3\nDE_1kmN1E2,2026-03-02T08:00Z,3\n",
         {"inspire": True},
-        "'CRS3035RES1000mN1000E2000', 2026-03-02T08:00:00 is listed 2 times: set `add_rows: true`",
+        "'CRS3035RES1000mN1000E2000', 2026-03-02T08:00:00 is listed 2 times: keep one row of each",
     ),
     (
         FULL + "a,2026-03-02T10:30Z,3\n",
