@@ -132,7 +132,18 @@ def check_table(
 
 
 def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> str:
-    """Return why the first comparison with another table is not decided; empty if all are."""
+    """Return why the first comparison with another table is not decided.
+
+    Parameters
+    ----------
+    checks, results
+        The checks, and the result of each.
+
+    Returns
+    -------
+    str
+        Empty if all comparisons are decided.
+    """
     undecided = (
         result.text
         for check, result in zip(checks, results, strict=True)
@@ -144,8 +155,17 @@ def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> 
 def worst_level(results: Sequence[CheckResult], omitted: str) -> Level:
     """Return the level of a table.
 
-    It is consistent if a check could decide, none found a fault, and nothing is ``omitted``: no
-    comparison with another table is undecided, and nothing was lost in reading.
+    Parameters
+    ----------
+    results
+        Results of all checks.
+    omitted
+        Comparison that is not decided, or what was merged or dropped in reading; empty: neither.
+
+    Returns
+    -------
+    str
+        Consistent if a check could decide, none found a fault, and nothing is ``omitted``.
     """
     if any(result.level == "inconsistent" for result in results):
         return "inconsistent"

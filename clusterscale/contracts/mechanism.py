@@ -69,6 +69,11 @@ def stability_of(
     frames
         Coordinates of the cells before each step, and of those after the last; None: as if no epoch
         were on two days.
+
+    Returns
+    -------
+    Stability or None
+        How many events of a user change after the last step if a unit is removed before the first.
     """
     found = Stability()
     for step, frame in zip(steps, frames or [_ONE_DAY] * len(steps), strict=False):

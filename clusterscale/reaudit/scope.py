@@ -20,7 +20,18 @@ __all__ = ["evaluate_scope", "known_part", "of_size"]
 
 
 def known_part(run: Run) -> KnownPart | None:
-    """Return what is known of the people of an audit; None if nobody is simulated among them."""
+    """Return what is known of the people of an audit.
+
+    Parameters
+    ----------
+    run
+        The audit, and what was computed beside it.
+
+    Returns
+    -------
+    KnownPart or None
+        None if nobody is simulated among them.
+    """
     about = {} if run.audit is None else json.loads(run.audit.attrs.get("cube", "{}"))
     if "n_known" not in about:
         return None
@@ -28,7 +39,20 @@ def known_part(run: Run) -> KnownPart | None:
 
 
 def of_size(run: Run, group_size: int | None) -> Run:
-    """Return the results for groups of a size; all of them if the audit has none of that size."""
+    """Return the results for groups of one size.
+
+    Parameters
+    ----------
+    run
+        Results for groups of one or several sizes.
+    group_size
+        Number of people of each group; None: any.
+
+    Returns
+    -------
+    Run
+        ``run`` itself if its audit has no groups of that size.
+    """
     if run.audit is None or group_size not in run.audit["group_size"].values:
         return run
     found = (data for data in (run.audit, run.screen, run.certify) if data is not None)

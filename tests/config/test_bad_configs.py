@@ -60,7 +60,7 @@ CHANGES = [
         "tlf",
         "cube: preset 'tlf' is not known: choose from cdr, milan, sfc, tfl; did you mean 'tfl'?",
     ),
-    ("cube.preset", None, "cube: users and seed need a preset"),
+    ("cube.preset", None, "cube: users and seed need a preset, or known"),
     ("cube.users", 0, "cube.users: is 0, but should be greater than or equal to 1"),
     (
         "cube.users",
