@@ -31,7 +31,7 @@ def plan(folder, *, week=1, **fields):
         "series": "places",
         "budget": BUDGET,
         "releases": f"{folder}/releases",
-        "without_guarantee": True,
+        "without_guarantee": fields.get("budget", BUDGET) is None,
     } | fields
     return PublishPlan.model_validate(given)
 
