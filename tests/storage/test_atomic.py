@@ -75,8 +75,12 @@ def test_ctrl_c_while_chunks_are_written_leaves_nothing(remote, tmp_path, monkey
             threading.Thread(target=interrupt).start()
             array[:] = np.arange(3000)
 
-    with pytest.raises(KeyboardInterrupt):
-        write()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # imports may replace it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write()
+    finally:
+        signal.signal(signal.SIGINT, before)
     time.sleep(0.1)
     assert storage.list_names(uri.rpartition("/")[0]) == []
 
