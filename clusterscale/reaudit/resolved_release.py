@@ -48,6 +48,8 @@ class ResolvedRelease(ConfigModel):
         As in the metadata; names of other releases.
     stated_size
         The group size by the release's own attributes, if the catalogue sets another one.
+    changes
+        What reading has added up or merged, a clause for each.
     """
 
     name: Name
@@ -65,6 +67,7 @@ class ResolvedRelease(ConfigModel):
     members: Address | None = None
     content: str
     stated_size: Size | None = None
+    changes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     subset_of: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
     @property
@@ -74,7 +77,7 @@ class ResolvedRelease(ConfigModel):
 
     def identity(self) -> dict[str, Any]:
         """Return the fields that decide results of the audit, as plain values."""
-        names = {"name", "series", "counts", "variable", "cube", "members"}
+        names = {"name", "series", "counts", "variable", "cube", "members", "changes"}
         # as releases had none of these at first
         added = ("population", "stated_size", "subset_of")
         names |= {name for name in added if not getattr(self, name)}
@@ -181,7 +184,7 @@ def resolve_release(
     if fields.get("epochs") is None:
         fields["epochs"] = n_epochs
     fields |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
-    fields |= {"cube": entry.cube}
+    fields |= {"cube": entry.cube, "changes": raw.changes}
     if raw.metadata.group_size not in (None, fields["group_size"]):
         fields["stated_size"] = raw.metadata.group_size
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,11 @@ def of_size(run: Run, group_size: int | None) -> Run:
 
 
 def evaluate_scope(
-    policy: Policy, audit: xr.Dataset, mechanism: str, stated: Mapping[str, int | None]
+    policy: Policy,
+    audit: xr.Dataset,
+    mechanism: str,
+    stated: Mapping[str, int | None],
+    changes: Sequence[str] = (),
 ) -> Iterator[Reason]:
     """Yield whether the audit is of a release of that size, and what was audited.
 
@@ -74,13 +78,15 @@ def evaluate_scope(
         Label of the mechanism.
     stated
         How many people the release counts, by who says so; None: not said.
+    changes
+        What reading the release has added up or merged, a clause for each.
 
     Yields
     ------
     Reason
         ``group_size``: exposure at one size says nothing about another, because it is not monotone
-        in the size. ``scope``: group sizes, periods, targets, priors and attacks, and whether the
-        release is nearly empty.
+        in the size. ``reading``: the audited table is not the published one. ``scope``: group sizes,
+        periods, targets, priors and attacks, and whether the release is nearly empty.
     """
     said = {who: size for who, size in {**stated, "the policy": policy.group_size}.items() if size}
     audited = [int(size) for size in audit["group_size"].values]
@@ -103,6 +109,9 @@ def evaluate_scope(
     level = policy.exposure.inconclusive if wrong else "pass"
     text = wrong or f"the release counts {size:,} people, and so do the audited groups"
     yield Reason("group_size", level, float(audited[0]) if len(audited) == 1 else nan, size, text)
+    for change in changes:
+        text = f"the audited table is not the published one: {change}"
+        yield Reason("reading", policy.exposure.inconclusive, nan, nan, text)
     yield Reason("scope", "pass", nan, nan, _scope(audit, mechanism))
 
 

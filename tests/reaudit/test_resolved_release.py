@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -164,6 +166,15 @@ def test_a_start_is_in_the_zone_of_the_cube(paris):
         assert resolved(paris, written(start=start), **said)[0].first == first
     for start, word in (("monday", "'monday' is not an ISO date"), ("2024-08-01", "no epoch")):
         assert word in refused(paris, written(), start=start, **said)
+
+
+def test_what_reading_changed_is_kept_and_is_no_part_of_the_identity(paris):
+    added = replace(written(), changes=("2 rows were added to others of one place and time",))
+    listed, _ = resolved(paris, added, **SAID)
+    plain, _ = resolved(paris, **SAID)
+    assert listed.changes == added.changes
+    assert listed.identity() == plain.identity()
+    assert ResolvedRelease.model_validate(listed.model_dump(mode="json")) == listed
 
 
 def test_what_is_said_first_wins(paris):

@@ -54,6 +54,14 @@ def test_sizes_that_contradict_each_other_are_inconclusive():
     assert found.text.endswith("100 people by release, 900 people by the policy")
 
 
+def test_a_table_of_which_rows_were_added_cannot_pass():
+    changes = ("3 rows were added to others of one place and time",)
+    found = evaluate_scope(Policy(), audited([100]), "threshold", {"release": 100}, changes)
+    (reading,) = (reason for reason in found if reason.check == "reading")
+    assert reading.level == "warn"
+    assert reading.text == f"the audited table is not the published one: {changes[0]}"
+
+
 @pytest.mark.parametrize(
     ("share", "words"),
     [
