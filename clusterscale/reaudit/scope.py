@@ -85,8 +85,8 @@ def evaluate_scope(
     ------
     Reason
         ``group_size``: exposure at one size says nothing about another, because it is not monotone
-        in the size. ``reading``: the audited table is not the published one. ``scope``: group sizes,
-        periods, targets, priors and attacks, and whether the release is nearly empty.
+        in the size. ``reading``: the audited table is not the published one. ``scope``: sizes of
+        groups, periods, targets, priors and attacks, and whether the release is nearly empty.
     """
     said = {who: size for who, size in {**stated, "the policy": policy.group_size}.items() if size}
     audited = [int(size) for size in audit["group_size"].values]
