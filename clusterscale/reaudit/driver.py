@@ -9,7 +9,7 @@ from importlib.metadata import version
 from math import nan
 
 from clusterscale import storage, study
-from clusterscale.consistency import CheckResult, PublishedTable, check_table, create_checks
+from clusterscale.consistency import PublishedTable, check_table, create_checks
 from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, StoreError
 from clusterscale.metrics import Drift
@@ -213,18 +213,21 @@ class Reaudit:
             *evaluate_policy(policy, metrics, record.published, record.part),
             *evaluate_scope(policy, results, label, release.sizes, release.changes),
             *evaluate_ceilings(policy, run, label, record.part),
-            *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
+            *evaluate_findings(policy, record.findings),
+            *self._compare(release, store, record),
             *evaluate_change(policy, change.drift),
         ]
         return self._row(pending, metrics, record, change, reasons)
 
     def _compare(
         self, release: ResolvedRelease, store: ReleaseStore, record: ReleaseRecord
-    ) -> list[CheckResult]:
-        """Check a release against earlier releases of the same epochs."""
+    ) -> Iterator[Reason]:
+        """Check a release against earlier ones of the same epochs: undecided is inconclusive."""
         table = make_table(release, store.content(), record.bounds)
         others, checks = list(self._others(release, record.cube)), create_checks(compares=True)
-        return check_table(table, others, checks, seed=self._plan.audit.seed)
+        policy, seed = self._plan.policy, self._plan.audit.seed
+        findings = check_table(table, others, checks, seed=seed)
+        yield from evaluate_findings(policy, findings, policy.exposure.inconclusive)
 
     def _others(self, release: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:
         newest = {row.release: row for row in self.ledger.rows if row.release != release.name}

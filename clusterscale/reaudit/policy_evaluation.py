@@ -102,11 +102,15 @@ def evaluate_policy(
         )
 
 
-def evaluate_findings(policy: Policy, findings: Sequence[CheckResult]) -> Iterator[Reason]:
-    """Yield the reasons that follow from checks of consistency."""
+def evaluate_findings(
+    policy: Policy,
+    findings: Sequence[CheckResult],
+    undecided: Literal["unknown", "warn", "fail"] = "unknown",
+) -> Iterator[Reason]:
+    """Yield the reasons that follow from checks; the level of open ones is ``undecided``."""
     for finding in findings:
         level: Level = "pass" if finding.level == CONSISTENT else policy.level_of(finding.check)
-        known = "unknown" if finding.level == "unknown" else level
+        known = undecided if finding.level == "unknown" else level
         yield Reason(finding.check, known, finding.measured, finding.expected, finding.text)
 
 
