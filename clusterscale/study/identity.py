@@ -144,8 +144,11 @@ class Identity:
 
 
 def code_in(uri: str, kind: str) -> dict[str, dict[str, str]]:
-    """Return the code of other packages that the study in a folder used."""
-    code: dict[str, dict[str, str]] = from_sealed(read(f"{uri}/{kind}.json")).get("code", {})
+    """Return the code of other packages that the study in a folder used; none if it is not said."""
+    try:
+        code: dict[str, dict[str, str]] = from_sealed(read(f"{uri}/{kind}.json")).get("code", {})
+    except FileNotFoundError:
+        return {}
     return code
 
 

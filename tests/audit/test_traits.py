@@ -399,14 +399,18 @@ def test_without_an_audit_or_a_screen_there_is_nothing_to_explain(plan, cube, tm
 
 def test_results_of_another_plan_or_cube_are_refused(plan, cube, copied, tmp_path_factory):
     other = plan.model_copy(update={"seed": 4})
-    with pytest.raises(ExistsError, match="an audit of another plan: run `clusterscale audit`"):
+    with pytest.raises(
+        ExistsError, match="an audit of another plan, or of other code: run `clusterscale audit`"
+    ):
         audit.traits(other, cube, copied, SerialExecutor())
     dense = draw_dense(np.random.default_rng(8), 60, 6, 48)
     uri = str(tmp_path_factory.mktemp("other") / "cube.zarr")
     with pytest.raises(ExistsError, match="an audit of another cube"):
         audit.traits(plan, write_cube(uri, dense), copied, SerialExecutor())
     storage.remove(str(copied / "results.zarr"))
-    with pytest.raises(ExistsError, match="a screen of another plan: run `clusterscale screen`"):
+    with pytest.raises(
+        ExistsError, match="a screen of another plan, or of other code: run `clusterscale screen`"
+    ):
         audit.traits(other, cube, copied, SerialExecutor())
 
 
