@@ -41,6 +41,7 @@ def test_jobs_count_everyone_once(slurm, cube, dense, tmp_path):
             "mechanism": {"name": "threshold", "k": 3},
             "period": {"name": "days", "first": 0, "epochs": 48},
             "series": "places",
+            "without_guarantee": True,
             "releases": str(tmp_path / "releases"),
         },
     }
