@@ -16,7 +16,7 @@ MOST_OUTCOMES, MOST_CELLS = 400, 12
 
 
 def coordinates(epochs, n_rois):
-    """Return what the package is told of epochs: the days in which they begin and end."""
+    """Return the frame of the epochs: the days in which they begin and end."""
     days = np.array([min(days) for days in epochs])
     until = np.array([max(days) for days in epochs])
     return CellCoordinates(days, np.arange(float(n_rois)), np.zeros(n_rois), until)
