@@ -30,16 +30,18 @@ pass the cluster, which is opened for the call::
 ``help(cs.api)`` lists the other functions.
 """
 
-import sys
-from collections.abc import Callable
 from importlib import import_module
-from inspect import Signature, signature
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from clusterscale.advise import AdvicePlan, open_advice
+    from clusterscale.analyses.advise import AdvicePlan, open_advice
+    from clusterscale.analyses.audit import AuditPlan, open_results, run
+    from clusterscale.analyses.certify import CertifyPlan, open_certificates
+    from clusterscale.analyses.publish import PublishPlan
+    from clusterscale.analyses.recovery import RecoveryPlan, open_recovery
+    from clusterscale.analyses.screening import open_screen
+    from clusterscale.analyses.traits import TraitsPlan, open_traits
     from clusterscale.api import (
         Gate,
         advise,
@@ -62,18 +64,12 @@ if TYPE_CHECKING:
         screen,
         traits,
     )
-    from clusterscale.audit import AuditPlan, open_results, run
-    from clusterscale.certify import CertifyPlan, open_certificates
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
-    from clusterscale.publish import PublishPlan
-    from clusterscale.recovery import RecoveryPlan, open_recovery
     from clusterscale.registry import register
-    from clusterscale.report import write_report
+    from clusterscale.reporting import write_report
     from clusterscale.runtime import Local, Serial, SerialExecutor
-    from clusterscale.screening import open_screen
-    from clusterscale.traits import TraitsPlan, open_traits
 
 __all__ = [
     "AdvicePlan",
@@ -120,79 +116,48 @@ __all__ = [
 ]
 __all__ += ["__version__"]
 
-_CALLABLE = (
-    "advise",
-    "audit",
-    "certify",
-    "ingest",
-    "publish",
-    "reaudit",
-    "report",
-    "traits",
-)  # also names of subpackages
 _PACKAGES = {
-    "AdvicePlan": "advise",
-    "AuditPlan": "audit",
-    "CertifyPlan": "certify",
+    "AdvicePlan": "analyses.advise",
+    "AuditPlan": "analyses.audit",
+    "CertifyPlan": "analyses.certify",
     "ClusterscaleError": "errors",
     "Gate": "api",
     "Local": "runtime",
-    "PublishPlan": "publish",
-    "RecoveryPlan": "recovery",
+    "PublishPlan": "analyses.publish",
+    "RecoveryPlan": "analyses.recovery",
     "Serial": "runtime",
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
-    "TraitsPlan": "traits",
+    "TraitsPlan": "analyses.traits",
+    "advise": "api",
     "analyse": "api",
     "attack": "api",
+    "audit": "api",
+    "certify": "api",
     "check": "api",
     "check_tables": "api",
     "gate": "api",
+    "ingest": "api",
     "inspect": "api",
-    "open_advice": "advise",
-    "open_certificates": "certify",
-    "open_recovery": "recovery",
-    "open_results": "audit",
-    "open_screen": "screening",
-    "open_traits": "traits",
+    "open_advice": "analyses.advise",
+    "open_certificates": "analyses.certify",
+    "open_recovery": "analyses.recovery",
+    "open_results": "analyses.audit",
+    "open_screen": "analyses.screening",
+    "open_traits": "analyses.traits",
     "play": "api",
+    "publish": "api",
     "read_table": "api",
+    "reaudit": "api",
     "recover": "api",
     "register": "registry",
-    "run": "audit",
+    "report": "api",
+    "run": "analyses.audit",
     "screen": "api",
     "synthesise": "cube.synthetic",
-    "write_report": "report",
+    "traits": "api",
+    "write_report": "reporting",
 }
-
-
-class _Callable(ModuleType):
-    """A subpackage that can be called as the function of the API with its name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._function(*args, **options)
-
-    @property
-    def __signature__(self) -> Signature:
-        return signature(self._function)
-
-    @property
-    def _function(self) -> Callable[..., Any]:
-        api = import_module("clusterscale.api")
-        return cast(Callable[..., Any], getattr(api, self.__name__.rpartition(".")[2]))
-
-
-class _Package(ModuleType):
-    """The package, in which ``audit``, ``report`` and the like are subpackages and functions."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # The import system sets a subpackage as an attribute when it is imported, by whomever.
-        if name in _CALLABLE and type(value) is ModuleType:
-            value.__class__ = _Callable
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -201,14 +166,14 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("clusterscale")
-    if name in (*_CALLABLE, "api"):
-        return import_module(f"clusterscale.{name}")
+    if name == "api":
+        return import_module("clusterscale.api")
     if name == "figures":
         return import_module("clusterscale.api.figures")
     if name not in _PACKAGES:
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
     if name.startswith("open_"):
-        import_module("clusterscale.report.accessor")  # adds ``clusterscale`` to datasets
+        import_module("clusterscale.reporting.accessor")  # adds ``clusterscale`` to datasets
     return getattr(import_module(f"clusterscale.{_PACKAGES[name]}"), name)
 
 

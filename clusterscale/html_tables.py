@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["Cell", "grid", "list_facts"]
-
 _LEFT = ' style="text-align: left"'
 
 Cell = str | Sequence[str]

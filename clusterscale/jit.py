@@ -11,8 +11,6 @@ from uuid import uuid4
 import numba
 from numba.core.bytecode import FunctionIdentity
 
-__all__ = ["kernel"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["BROKEN", "CONSISTENT", "GUARANTEE_VERDICTS", "LOOKS", "NOTHING_PROMISED"]
-__all__ += [
-    "CHECK_VERDICTS",
-    "NOT_TESTED",
-    "NO_GUARANTEE",
-    "RELEASE_VERDICTS",
-    "TOO_FEW_SAMPLES",
-    "is_tested",
-]
-__all__ += ["privacy_unit", "worst_guarantee"]
-
 BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
 NOTHING_PROMISED = "nothing promised"
 """Value of the variable ``verdict`` for a mechanism without a guarantee."""

@@ -12,8 +12,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 from clusterscale.errors import InputError
 
-__all__ = ["check_url", "clean", "without_controls"]
-
 _HIDDEN = "[hidden]"
 _SHORTEST = 8  # characters; replacing shorter values would hide ordinary words
 

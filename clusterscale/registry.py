@@ -23,8 +23,6 @@ from clusterscale.errors import (
 )
 from clusterscale.validation_messages import choices, explain, forget_schemas
 
-__all__ = ["Registry", "register"]
-
 T = TypeVar("T")
 _LOCK = RLock()  # of no registry, so that a registry can be pickled
 
@@ -254,8 +252,8 @@ def register(cls: type[T]) -> type[T]:
     ----------
     cls
         Derives from ``clusterscale.contracts.Mechanism``, ``Prior`` or ``Attack``,
-        ``clusterscale.utility.Utility``, ``clusterscale.ingest.Reader``,
-        ``clusterscale.tables.TableFormat``, ``clusterscale.consistency.Check``,
+        ``clusterscale.utility.Utility``, ``clusterscale.ingestion.Reader``,
+        ``clusterscale.release.TableFormat``, ``clusterscale.release.checks.Check``,
         ``clusterscale.runtime.Cluster`` or ``clusterscale.study.AnalysisPlan``, which decides its
         kind, and has a literal ``name``.
 

@@ -14,18 +14,6 @@ from clusterscale.errors import FormatError
 if TYPE_CHECKING:  # screening workers need no dataset, so they do not import xarray
     import xarray as xr
 
-__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY_FORMAT", "RESULTS"]
-__all__ += ["RESULTS_FORMAT", "SCREEN_FORMAT", "STATUS", "TRAITS_FORMAT"]
-__all__ += [
-    "RAW_COUNTS",
-    "RESULTS_REVISION",
-    "Coordinates",
-    "Variable",
-    "empty_variable",
-    "find_mechanism",
-    "validate",
-    "with_labels",
-]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 2

@@ -9,8 +9,6 @@ from hashlib import blake2b
 
 import numpy as np
 
-__all__ = ["stream"]
-
 
 def stream(seed: int, *path: str | int) -> np.random.Generator:
     """Return the generator that belongs to ``path`` under the root ``seed``.

@@ -17,9 +17,6 @@ from pydantic import BaseModel, ValidationError
 
 from clusterscale.errors import InputError
 
-__all__ = ["check_kinds", "choices", "exact_number", "exact_percent", "explain", "find_ties"]
-__all__ += ["forget_schemas", "name_best", "plural", "quote"]
-
 _SAME = 5e-4  # numbers that look the same with three digits
 _MOST_NAMED = 3
 _MOST_FAULTS = 8

@@ -128,8 +128,8 @@ def local_cluster():
 
 
 def _draw_nothing(monkeypatch, plot):
-    from clusterscale.report import figures
-    from clusterscale.report.figures import single
+    from clusterscale.reporting import figures
+    from clusterscale.reporting.figures import single
 
     for name in (
         "boxes",
@@ -156,7 +156,7 @@ def no_figures(monkeypatch):
 @pytest.fixture
 def empty_figures(monkeypatch):
     """Leave figures empty: each has its place, title and description, and nothing is drawn."""
-    from clusterscale.report.section import fill
+    from clusterscale.reporting.section import fill
 
     def plot(model, **named):
         return fill("figure.html.j2", item="null", **named)

@@ -10,13 +10,16 @@ from oracles.plays import EXACT, crowd, deal
 
 import clusterscale as cs
 from clusterscale import attacks, mechanisms, priors
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief
+from clusterscale.analyses.recovery.estimates import WeightedBelief, compare
+from clusterscale.analyses.screening import ScreenPlan
+from clusterscale.analyses.screening.kernels import gather
+from clusterscale.analyses.traits.unicity import Sets
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.spectral import Spectral
 from clusterscale.attacks.statistics import summarise
 from clusterscale.config import parse
-from clusterscale.consistency import PublishedTable
-from clusterscale.consistency.transport_bounds import bridges
 from clusterscale.contracts import GroupRequest, Traces
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
@@ -24,12 +27,9 @@ from clusterscale.groups import count_visits
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.mechanisms.noise import LaplaceNoise
 from clusterscale.metrics import auc
-from clusterscale.reaudit import ReauditPlan
-from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.estimates import WeightedBelief, compare
-from clusterscale.screening import ScreenPlan
-from clusterscale.screening.kernels import gather
-from clusterscale.traits.unicity import Sets
+from clusterscale.reauditing import ReauditPlan
+from clusterscale.release.checks import PublishedTable
+from clusterscale.release.checks.transport_bounds import bridges
 
 SIZE = 8
 LAPLACE = LaplaceNoise(1.0)

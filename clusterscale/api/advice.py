@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale.advise import Advice, AdvicePlan, AdviseAnalysis
+from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.api.execution import run_analysis
-from clusterscale.audit import AuditPlan
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.config.reading import load_policy
-from clusterscale.reaudit import Policy
+from clusterscale.reauditing import Policy
 from clusterscale.study import Tell
 from clusterscale.validation_messages import check_kinds
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
-
-__all__ = ["advise"]
 
 
 def advise(
@@ -49,7 +47,7 @@ def advise(
     wanted
         Goal, limits, candidates and search; the defaults where None.
     policy
-        A :class:`clusterscale.reaudit.Policy` or a YAML file of one, whose limits hold in addition.
+        A ``Policy`` or a YAML file of one, whose limits hold in addition.
     confirm
         The cube on which the advice is confirmed, such as the real one where ``cube`` is synthetic.
         None: ``cube``, with users that the search does not target.
@@ -57,7 +55,7 @@ def advise(
     Returns
     -------
     xr.Dataset
-        One row per candidate, read lazily; conforms to :data:`clusterscale.advise.ADVICE`. Its
+        One row per candidate, read lazily; conforms to ``ADVICE``. Its
         attributes ``verdict``, ``advised`` and ``yaml`` are the answer.
 
     Raises

@@ -6,13 +6,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
+from clusterscale.analyses.certify import Certification, CertifyAnalysis, CertifyPlan
+from clusterscale.analyses.recovery import RecoveryAnalysis, RecoveryPlan
+from clusterscale.analyses.screening import ScreenAnalysis
+from clusterscale.analyses.traits import TraitsPlan
 from clusterscale.api.execution import run_analysis
-from clusterscale.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
-from clusterscale.certify import Certification, CertifyAnalysis, CertifyPlan
-from clusterscale.recovery import RecoveryAnalysis, RecoveryPlan
-from clusterscale.screening import ScreenAnalysis
 from clusterscale.study import AnalysisPlan, Tell
-from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
-
-__all__ = ["analyse", "audit", "certify", "recover", "screen", "traits"]
 
 
 def audit(
@@ -99,8 +97,8 @@ def audit(
 
 
 def _warn_if_exceeded(output: str | Path) -> None:
-    from clusterscale.report import open_run
-    from clusterscale.report.brackets import read_brackets
+    from clusterscale.reporting import open_run
+    from clusterscale.reporting.brackets import read_brackets
 
     run, _ = open_run(str(output))
     exceeded = {case.mechanism for case in read_brackets(run) if case.bracket.is_violated}
@@ -139,7 +137,7 @@ def screen(
     Returns
     -------
     xr.Dataset
-        One row per user, read lazily; conforms to :data:`clusterscale.screening.SCREEN`.
+        One row per user, read lazily; conforms to :data:`clusterscale.analyses.screening.SCREEN`.
 
     Raises
     ------
@@ -185,7 +183,7 @@ def certify(
     Returns
     -------
     xr.Dataset
-        One row per user, read lazily; conforms to :data:`clusterscale.certify.CERTIFICATES`.
+        One row per user, read lazily; conforms to ``CERTIFICATES``.
 
     Raises
     ------
@@ -222,7 +220,7 @@ def traits(
     Returns
     -------
     xr.Dataset
-        Conforms to :data:`clusterscale.traits.TRAITS`; read lazily.
+        Conforms to :data:`clusterscale.analyses.traits.TRAITS`; read lazily.
 
     Raises
     ------
@@ -255,7 +253,7 @@ def recover(
     Returns
     -------
     xr.Dataset
-        Errors of the adversary, per user; conforms to :data:`clusterscale.recovery.RECOVERY`; read
+        Errors of the adversary, per user; conforms to ``RECOVERY``; read
         lazily.
 
     Raises

@@ -13,11 +13,7 @@ from clusterscale.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from clusterscale.contracts import Attack, Mechanism
-    from clusterscale.tables import TableFormat
-
-__all__ = ["count_groups", "make_attack", "make_mechanism", "make_table_format"]
-__all__ += ["read_groups", "read_labels"]
-__all__ += ["read_releases", "read_rows", "read_traces"]
+    from clusterscale.release import TableFormat
 
 
 def make_mechanism(given: Any) -> Mechanism:
@@ -38,9 +34,9 @@ def make_attack(given: Any) -> Attack:
 
 def make_table_format(given: Any) -> TableFormat:
     """Return a table format: an object, or made from a name, or from a mapping with a name."""
-    from clusterscale import tables
+    from clusterscale import release
 
-    return _part(given, tables.create, tables.TableFormat, "table format")  # type: ignore[no-any-return]
+    return _part(given, release.TABLE_FORMATS.create, release.TableFormat, "table format")  # type: ignore[no-any-return]
 
 
 def _part(given: Any, create: Any, kind: type[Any], what: str) -> Any:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 _BETWEEN = 0.1
 """Least seconds between two updates of a bar in a notebook."""
 
-__all__ = ["PlainConsole", "new_bar", "open_executor", "run_analysis", "show_progress", "teller"]
-
 
 class PlainConsole(Console):
     """A console that shows control characters of data as ``�``, so that no text acts on it."""
@@ -194,7 +192,7 @@ def run_analysis(
     progress: bool | Tell,
 ) -> xr.Dataset:
     """Run any analysis; arguments and errors are those of :func:`clusterscale.audit`."""
-    import_module("clusterscale.report.accessor")  # adds ``clusterscale`` to datasets
+    import_module("clusterscale.reporting.accessor")  # adds ``clusterscale`` to datasets
     with (
         show_progress(progress, analysis.kind) as tell,
         open_executor(executor) as (opened, usable),

@@ -1,7 +1,7 @@
 """Figures of the report, one by one: Bokeh models, and pictures for papers.
 
 Each function takes the dataset of an audit and returns a list of
-:class:`~clusterscale.report.figures.Figure`: ``figure.model`` is the Bokeh figure, and
+:class:`~clusterscale.reporting.figures.Figure`: ``figure.model`` is the Bokeh figure, and
 ``figure.save("auc.svg")`` writes a picture (PNG, SVG or PDF), for which matplotlib must be
 installed: ``pip install 'clusterscale[figures]'``. To draw fewer, select: for example
 ``cs.figures.auc(results.sel(mechanism=["exact"]))``; select with lists, which keep the dimensions.
@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import xarray as xr
 
-    from clusterscale.report.figures import Figure
-
-__all__ = ["auc", "loss", "tradeoff"]
+    from clusterscale.reporting.figures import Figure
 
 
 def auc(results: xr.Dataset) -> list[Figure]:
@@ -37,7 +35,7 @@ def auc(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.report.audit.exports import draw_auc
+    from clusterscale.reporting.audit.exports import draw_auc
 
     return draw_auc(results)
 
@@ -60,7 +58,7 @@ def loss(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.report.audit.exports import draw_loss
+    from clusterscale.reporting.audit.exports import draw_loss
 
     return draw_loss(results)
 
@@ -84,6 +82,6 @@ def tradeoff(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.report.audit.exports import draw_tradeoff
+    from clusterscale.reporting.audit.exports import draw_tradeoff
 
     return draw_tradeoff(results)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from clusterscale.contracts import Attack, Mechanism
     from clusterscale.game import Outcome
 
-__all__ = ["attack", "play"]
 
 Named = Mapping[str, Any] | str
 _LEAST = 10  # challenge groups of each kind

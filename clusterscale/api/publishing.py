@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.api.execution import run_analysis
-from clusterscale.publish import Gate, PublishAnalysis, PublishPlan
+from clusterscale.reauditing import Gate
 from clusterscale.study import Tell
 from clusterscale.validation_messages import check_kinds
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
-
-__all__ = ["publish"]
 
 
 def publish(

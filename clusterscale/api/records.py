@@ -13,9 +13,7 @@ from clusterscale.study import Progress, Tell
 if TYPE_CHECKING:
     from clusterscale.cube import Locator, TraceCube
     from clusterscale.cube.summary import CubeSummary
-    from clusterscale.ingest import IngestOptions, IngestReport, Reader
-
-__all__ = ["ingest", "ingest_with_report", "inspect"]
+    from clusterscale.ingestion import IngestOptions, IngestReport, Reader
 
 
 def ingest(
@@ -54,12 +52,12 @@ def ingest(
     reader
         Format of the records: a name (``events``, ``trips``, ``geojson``, ``cabspotting``), a
         mapping with a name and the names of columns, such as
-        ``{"name": "events", "user": "card_id"}``, or an object of :mod:`clusterscale.ingest`.
+        ``{"name": "events", "user": "card_id"}``, or an object of :mod:`clusterscale.ingestion`.
     regions
         Regions of positions: a :class:`~clusterscale.cube.Grid`,
         :class:`~clusterscale.cube.Hexagons`, :class:`~clusterscale.cube.Geohash`,
         :class:`~clusterscale.cube.InspireGrid`, or points from
-        :func:`clusterscale.ingest.read_points`. None if the records name their ROIs.
+        :func:`clusterscale.ingestion.read_points`. None if the records name their ROIs.
     pseudonymise
         Secret key of 16 to 64 bytes; user ids become keyed hashes.
     top_users
@@ -94,7 +92,7 @@ def ingest(
         If something is stored at ``output`` and ``force`` is not set.
     """
     from clusterscale.cube import Calendar, TraceCube
-    from clusterscale.ingest import IngestOptions
+    from clusterscale.ingestion import IngestOptions
 
     options = IngestOptions(
         reader=_reader(reader),
@@ -114,10 +112,10 @@ def ingest_with_report(
 ) -> IngestReport:
     """Convert records to a cube, show the progress, and return the counts of records.
 
-    Parameters and errors are those of :func:`clusterscale.ingest.ingest`; ``progress`` as for
+    Parameters and errors are those of :func:`clusterscale.ingestion.ingest`; ``progress`` as for
     :func:`~clusterscale.api.audit`.
     """
-    from clusterscale.ingest import ingest as write_cube
+    from clusterscale.ingestion import ingest as write_cube
 
     with show_progress(progress, "ingest") as tell:
         return write_cube(
@@ -157,7 +155,7 @@ def inspect(cube: TraceCube | str | Path) -> CubeSummary:
 
 
 def _reader(given: str | Mapping[str, Any] | Reader) -> Reader:
-    from clusterscale.ingest import READERS
+    from clusterscale.ingestion import READERS
 
     if isinstance(given, str):
         return READERS.create(given)

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from clusterscale.config import ReleasesConfig
-    from clusterscale.reaudit import Outcome, Policy, Reaudit
-    from clusterscale.report import Run
+    from clusterscale.reauditing import Outcome, Policy, Reaudit
+    from clusterscale.reporting import Run
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
-
-__all__ = ["Gate", "evaluate_run", "gate", "open_catalogue", "reaudit", "write_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +66,9 @@ def gate(
     Parameters
     ----------
     results
-        Folder of a finished run, or a :class:`clusterscale.report.Run`.
+        Folder of a finished run, or a :class:`clusterscale.reporting.Run`.
     policy
-        A :class:`clusterscale.reaudit.Policy`, or a YAML file of one or of a catalogue that has
+        A :class:`clusterscale.reauditing.Policy`, or a YAML file of one or of a catalogue that has
         one. None: the verdict *exposed* fails, and an inconclusive run warns.
     mechanism
         Label or id of the mechanism to evaluate; needed if the run has several besides raw counts.
@@ -115,7 +113,7 @@ def evaluate_run(
     The other parameters and errors are those of :func:`gate`.
     """
     from clusterscale.config import load_policy
-    from clusterscale.reaudit import (
+    from clusterscale.reauditing import (
         IntervalEstimate,
         Policy,
         evaluate_ceilings,
@@ -186,7 +184,7 @@ def reaudit(
     -------
     xr.Dataset
         Over ``release``, all of the catalogue: the fields of its
-        :class:`~clusterscale.reaudit.Verdict` under the present settings, ``new`` (whether this
+        :class:`~clusterscale.reauditing.Verdict` under the present settings, ``new`` (whether this
         call evaluated it), and ``error``. A release that could not be evaluated has the verdict
         ``error``, even if it had another before. ``attrs["page"]`` is the page with the trend,
         empty if nothing was new.
@@ -208,7 +206,7 @@ def reaudit(
     import warnings
 
     from clusterscale.config import load_releases
-    from clusterscale.reaudit import Announcement, audit_new
+    from clusterscale.reauditing import Announcement, audit_new
 
     chosen = load_releases(str(catalogue)) if isinstance(catalogue, str | Path) else catalogue
     if chosen.releases is None:
@@ -236,7 +234,7 @@ def reaudit(
 
 def open_catalogue(chosen: ReleasesConfig, folder: str) -> Reaudit:
     """Return the re-audit of a catalogue, whose ledger is in ``folder``."""
-    from clusterscale.reaudit import Catalogue, Reaudit
+    from clusterscale.reauditing import Catalogue, Reaudit
 
     entries = chosen.entries()  # before a preset is written
     cube = None if chosen.cube is None else chosen.cube.open().uri
@@ -246,7 +244,7 @@ def open_catalogue(chosen: ReleasesConfig, folder: str) -> Reaudit:
 
 def write_page(folder: str, open_run: Callable[[str], Run] = gather) -> None:
     """Write the page of a run to its folder; ``open_run`` says what is left out."""
-    from clusterscale.report import write_report
+    from clusterscale.reporting import write_report
 
     write_report(open_run(folder), f"{folder}/report.html")
 
@@ -263,7 +261,7 @@ def _verdicts(work: Reaudit, outcome: Outcome) -> xr.Dataset:
     """Return the verdict on each release of a catalogue under its present settings."""
     import xarray as xr
 
-    from clusterscale.reaudit import Verdict
+    from clusterscale.reauditing import Verdict
 
     errors = {problem.name: clean(str(problem.error)) for problem in outcome.problems}
     listed = {release.name for release in work.releases}

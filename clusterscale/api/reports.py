@@ -12,9 +12,7 @@ from clusterscale.errors import InputError
 if TYPE_CHECKING:
     import xarray as xr
 
-    from clusterscale.report import Run
-
-__all__ = ["gather", "report"]
+    from clusterscale.reporting import Run
 
 
 def report(
@@ -54,7 +52,7 @@ def report(
     UserWarning
         If an analysis in a folder is left out, because it has not finished or is of another cube.
     """
-    from clusterscale.report import write_report
+    from clusterscale.reporting import write_report
 
     if output is None:
         if not isinstance(results, str | Path):
@@ -86,7 +84,7 @@ def gather(folder: str | Path) -> Run:
     UserWarning
         For each analysis that is left out.
     """
-    from clusterscale.report import open_run
+    from clusterscale.reporting import open_run
 
     run, notes = open_run(str(folder))
     for note in notes:

@@ -15,11 +15,10 @@ from clusterscale.errors import InputError
 if TYPE_CHECKING:
     import xarray as xr
 
-    from clusterscale.consistency import PublishedTable, TableFindings
     from clusterscale.contracts import Bounds, Mechanism
-    from clusterscale.tables import TableFormat
+    from clusterscale.release import TableFormat
+    from clusterscale.release.checks import PublishedTable, TableFindings
 
-__all__ = ["check", "check_tables", "read_table"]
 
 _NUMBERS = ("measured", "expected", "n_cells")
 
@@ -41,7 +40,7 @@ def check(
 ) -> xr.Dataset:
     """Check that a published table matches its declared mechanism and discloses nothing else.
 
-    :mod:`clusterscale.consistency` lists what each check detects. No check shows that a table is
+    :mod:`clusterscale.release.checks` lists what each check detects. No check shows that a table is
     safe: that takes an audit.
 
     Parameters
@@ -89,13 +88,18 @@ def check(
         If there is no such mechanism, it cannot be applied to the table, or its sensitivity is not
         known.
     """
-    from clusterscale import consistency
+    from clusterscale.release.checks import (
+        PublishedTable,
+        check_table,
+        create_checks,
+        open_comparison,
+    )
 
     array, totals = _values_of(values)
     declared = make_mechanism(mechanism)
     if bounds is not None:
         declared = declared.bind(bounds)
-    table = consistency.PublishedTable(
+    table = PublishedTable(
         name=name,
         values=array,
         group_size=group_size,
@@ -106,10 +110,10 @@ def check(
         epoch_totals=_floats(totals.get("epoch_total") if epoch_totals is None else epoch_totals),
         subset_of=tuple(subset_of),
     )
-    checks = consistency.create_checks()
-    results = consistency.check_table(table, others, checks, seed=seed)
+    checks = create_checks()
+    results = check_table(table, others, checks, seed=seed)
     changes = str(getattr(values, "attrs", {}).get("changes", ""))
-    return _dataset(results, name, changes or consistency.open_comparison(checks, results))
+    return _dataset(results, name, changes or open_comparison(checks, results))
 
 
 def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = None) -> xr.Dataset:
@@ -141,9 +145,9 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     """
     import xarray as xr
 
-    from clusterscale import tables
+    from clusterscale import release
 
-    found = tables.read_table(uri, _format_of(form))
+    found = release.read_table(uri, _format_of(form))
     names: dict[str, Any] = {"roi": found.rois, "epoch": found.epochs}
     coords = {name: axis for name, axis in names.items() if axis is not None}
     variables: dict[str, Any] = {"values": (("roi", "epoch"), found.values)}
@@ -169,7 +173,7 @@ def check_tables(
 ) -> list[TableFindings]:
     """Check published tables alone and against each other, without traces.
 
-    :mod:`clusterscale.consistency` lists what each check detects. No check shows that a table is
+    :mod:`clusterscale.release.checks` lists what each check detects. No check shows that a table is
     safe: that takes an audit.
 
     Parameters
@@ -202,21 +206,21 @@ def check_tables(
         If a table cannot be read, how it was published is not known, or ``subset_of`` names a
         table that is not given.
     """
-    from clusterscale import consistency, tables
+    from clusterscale.release import read_table
+    from clusterscale.release.checks import NamedRelease, check_together, create_checks
 
     read = [
-        consistency.NamedRelease(_name_of(uri), tables.read_table(uri, _format_of(form)))
-        for uri in (*uris, *beside)
+        NamedRelease(_name_of(uri), read_table(uri, _format_of(form))) for uri in (*uris, *beside)
     ]
     names = [one.name for one in read]
     read = [
-        one if names.count(one.name) == 1 else consistency.NamedRelease(uri, one.release)
+        one if names.count(one.name) == 1 else NamedRelease(uri, one.release)
         for one, uri in zip(read, (*uris, *beside), strict=True)
     ]
-    return consistency.check_together(
+    return check_together(
         read[: len(uris)],
         read[len(uris) :],
-        consistency.create_checks(),
+        create_checks(),
         mechanism=None if mechanism is None else make_mechanism(mechanism),
         group_size=group_size,
         subset_of={
@@ -275,7 +279,7 @@ def _whole(counts: ArrayLike) -> NDArray[np.int32]:
 def _dataset(results: Sequence[Any], name: str, omitted: str) -> xr.Dataset:
     import xarray as xr
 
-    from clusterscale.consistency import CheckResult, worst_level
+    from clusterscale.release.checks import CheckResult, worst_level
 
     found = {
         field.name: (

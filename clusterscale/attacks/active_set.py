@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["minimise"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from clusterscale.contracts import (
 from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 
-__all__ = ["ATTACKS", "BaseAttack", "CheckedDistinguisher"]
-
 ATTACKS: Registry[Attack] = Registry.of_package(
     "attack", "clusterscale.attacks", Attack, plugins="clusterscale.attacks"
 )

@@ -12,9 +12,6 @@ from clusterscale.contracts import Counts, Labels, Release, Scores, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["LinearDistinguisher", "Rows", "blocks", "centre", "column_variances", "combine", "gram"]
-__all__ += ["product"]
-
 Floats = NDArray[np.float64]
 Rows = Values | Counts  # flattened to (row, column)
 

@@ -13,8 +13,6 @@ from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.attacks.lasso import fit_lasso
 from clusterscale.contracts import Knowledge, Labels, Positive, Release, Scores
 
-__all__ = ["Cells", "youden"]
-
 _TOLERANCE = 1e-10  # for standardised cells, where it costs little
 
 

@@ -27,8 +27,6 @@ from clusterscale.contracts import (
     Values,
 )
 
-__all__ = ["Contradiction", "Diagonal", "LinearCellScore", "Projection"]
-
 Floats = NDArray[np.float64]
 
 

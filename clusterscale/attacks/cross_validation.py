@@ -13,8 +13,6 @@ from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowle
 from clusterscale.contracts.protocols import score_groups
 from clusterscale.errors import InputError
 
-__all__ = ["CrossValidated"]
-
 if TYPE_CHECKING:
     Candidates = tuple[Attack, ...]
 else:

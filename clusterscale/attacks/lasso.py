@@ -23,8 +23,6 @@ from clusterscale.contracts import Labels
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["fit_lasso"]
-
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Inputs = NDArray[np.int32] | Floats

@@ -31,8 +31,6 @@ from clusterscale.contracts import (
     Share,
 )
 
-__all__ = ["Forest", "LearnedAttack", "Logistic", "Model", "Nearest", "Perceptron", "draw_seed"]
-
 Floats = NDArray[np.float64]
 Model = Callable[[Floats], Scores]
 """A trained classifier: scores rows of features, float64, shape (group, feature)."""

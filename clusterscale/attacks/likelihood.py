@@ -33,8 +33,6 @@ from clusterscale.contracts import (
     Scores,
 )
 
-__all__ = ["Likelihood"]
-
 Floats = NDArray[np.float64]
 
 _LEAST_SCALE = 0.002  # less noise is the same for whole counts, but exp(−1/scale) would underflow

@@ -19,8 +19,6 @@ from clusterscale.contracts import Labels
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["eliminate", "fit_logistic", "solve"]
-
 Floats = NDArray[np.float64]
 
 _STEPS = 100  # scikit-learn's max_iter

@@ -14,8 +14,6 @@ from clusterscale.contracts import CellLaw, Counts, Ints, Labels, Scores, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["BinomialCounts", "LaplaceCounts", "Normal", "PublishedBinomialCounts"]
-
 Floats = NDArray[np.float64]
 
 _WIDTH = 2048  # cells evaluated at once

@@ -9,13 +9,6 @@ from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.contracts import Knowledge, Reference, TargetKnowledge
 from clusterscale.errors import InputError
 
-__all__ = [
-    "build_reference",
-    "occupancy_probabilities",
-    "require_target_knowledge",
-    "variances",
-]
-
 Floats = NDArray[np.float64]
 
 

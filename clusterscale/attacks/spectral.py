@@ -20,8 +20,6 @@ from clusterscale.attacks.blocked_linalg import (
 from clusterscale.attacks.linear import solve
 from clusterscale.contracts import Count, Knowledge, Release, Share
 
-__all__ = ["Spectral"]
-
 Floats = NDArray[np.float64]
 
 _GRAMS: WeakKeyDictionary[Release, dict[bool, tuple[Floats, Floats | None]]] = WeakKeyDictionary()

@@ -12,8 +12,6 @@ from clusterscale.contracts import Counts, Release, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["STATISTICS", "features", "summarise"]
-
 STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_deviation", "sum")
 
 _BINS = 256

@@ -27,7 +27,6 @@ from clusterscale.cli.tables import Key, add_numbers, new_table
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["advise", "show_advice"]
 
 _ROWS = 12  # candidates that are shown; the page lists all
 
@@ -56,7 +55,7 @@ def advise(
     section says how they are attacked. The advice is confirmed on users and groups that the search
     has not touched. Exits with 4 if no mechanism could be confirmed.
     """
-    from clusterscale.advise import AdviseAnalysis
+    from clusterscale.analyses.advise import AdviseAnalysis
     from clusterscale.config import load_policy
     from clusterscale.cube import TraceCube
 
@@ -75,7 +74,7 @@ def advise(
 
 def show_advice(advice: xr.Dataset) -> None:
     """Print the answer, what was confirmed, and the leading candidates with why they fell out."""
-    from clusterscale.report.advice import answer, leading, summarise
+    from clusterscale.reporting.advice import answer, leading, summarise
 
     for line in answer(advice):
         out.print(line, markup=False, highlight=False)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from clusterscale.config import Config
     from clusterscale.study import Analysis
 
-__all__ = ["analyse", "certify", "recover", "screen", "show_certificates", "show_recovery"]
-__all__ += ["show_screen", "show_traits", "traits"]
 
 _STRATEGIES = 4  # columns per table
 _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
@@ -29,8 +27,8 @@ _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print the exposure of users in aggregate, one table per period and group size."""
-    from clusterscale.report.screening import AUC_LEVELS, BY_SIZE, read_cases, shares_by_size
-    from clusterscale.report.section import absent_users
+    from clusterscale.reporting.screening import AUC_LEVELS, BY_SIZE, read_cases, shares_by_size
+    from clusterscale.reporting.section import absent_users
 
     screened = with_labels(screened)
     for sentence in absent_users(screened):
@@ -68,7 +66,7 @@ def show_screen(screened: xr.Dataset) -> None:
 
 def show_certificates(certificates: xr.Dataset) -> None:
     """Print the ceilings of users in aggregate, one table per period and group size."""
-    from clusterscale.report.certificates import (
+    from clusterscale.reporting.certificates import (
         COVERS,
         NEIGHBOURS,
         read_ceilings,
@@ -184,8 +182,8 @@ def screen(config: Config) -> Analysis:
     Certifies all users first, and uses only attacks without training; with `targets:
     {most_exposed: …}` in a config, an audit runs the others on the most exposed users.
     """
-    from clusterscale.certify import CertifyAnalysis
-    from clusterscale.screening import ScreenAnalysis
+    from clusterscale.analyses.certify import CertifyAnalysis
+    from clusterscale.analyses.screening import ScreenAnalysis
 
     certificates = CertifyAnalysis(config.the_certification())
     return ScreenAnalysis(config.the_audit().whole_screen).after(certificates)
@@ -198,7 +196,7 @@ def certify(config: Config) -> Analysis:
     The adversary knows everything but whether the user is inside. Attacks show what some
     adversaries do; certificates bound all of them.
     """
-    from clusterscale.certify import CertifyAnalysis
+    from clusterscale.analyses.certify import CertifyAnalysis
 
     return CertifyAnalysis(config.the_certification())
 
@@ -210,14 +208,14 @@ def recover(config: Config) -> Analysis:
     Resumes an interrupted recovery. The `recovery` section of a config sets the adversary's prior
     knowledge, the published mechanisms and the epochs.
     """
-    from clusterscale.recovery import RecoveryAnalysis
+    from clusterscale.analyses.recovery import RecoveryAnalysis
 
     return RecoveryAnalysis(config.the_recovery())
 
 
 def _check_exposures(options: RunOptions) -> None:
     """Raise an error if the folder has neither an audit nor a screen of the config."""
-    from clusterscale.audit import find_exposures
+    from clusterscale.analyses.audit import find_exposures
 
     find_exposures(options.config.the_audit(), options.cube, options.folder)
 
@@ -229,7 +227,7 @@ def traits(config: Config) -> Analysis:
     Compares their mobility with that of the least exposed, and reports which locations and times
     the attack uses. The `traits` section of a config sets how they are compared.
     """
-    from clusterscale.audit import TraitsAnalysis
+    from clusterscale.analyses.audit import TraitsAnalysis
 
     return TraitsAnalysis(config.the_audit(), config.traits)
 

@@ -16,9 +16,8 @@ from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
-    from clusterscale.consistency import TableFindings
+    from clusterscale.release.checks import TableFindings
 
-__all__ = ["check"]
 
 Beside = Annotated[
     list[str] | None,
@@ -83,9 +82,9 @@ def check(
     from clusterscale.api.tables import check_tables
     from clusterscale.config import parse_entry
     from clusterscale.mechanisms import MECHANISMS
-    from clusterscale.reaudit import junit_of_tables
+    from clusterscale.reauditing import junit_of_tables
+    from clusterscale.release import TABLE_FORMATS
     from clusterscale.storage import put
-    from clusterscale.tables import TABLE_FORMATS
 
     findings = check_tables(
         tables,
@@ -103,7 +102,7 @@ def check(
     if to_junit:
         put(to_junit, junit_of_tables(findings).encode())
     if to_page:
-        from clusterscale.report import write_checks
+        from clusterscale.reporting import write_checks
 
         out.print(f"page     {write_checks(findings, to_page)}", highlight=False, soft_wrap=True)
     raise typer.Exit(EXIT_CODES[worst])
@@ -144,7 +143,7 @@ def _print(text: str) -> None:
 
 def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:
     from clusterscale.phrases import CHECK_VERDICTS
-    from clusterscale.reaudit import json_safe
+    from clusterscale.reauditing import json_safe
 
     tables = [
         {

@@ -12,8 +12,6 @@ from clusterscale.cli.tables import show_pairs
 if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
 
-__all__ = ["PlainConsole", "err", "out", "progress", "show_cube"]
-
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)

@@ -12,8 +12,6 @@ from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, Stor
 from clusterscale.redaction import clean
 from clusterscale.validation_messages import quote
 
-__all__ = ["describe_failure", "find_exit_code", "shows_traceback"]
-
 BUG = 70
 """Exit code of an unexpected error: EX_SOFTWARE of sysexits.h."""
 

@@ -12,8 +12,6 @@ from clusterscale.cli.options import argument
 from clusterscale.cli.releases import EXIT_CODES, show_reasons
 from clusterscale.errors import ClusterscaleError
 
-__all__ = ["gate"]
-
 
 def gate(
     results: Annotated[str, argument("Folder of a finished run.")],

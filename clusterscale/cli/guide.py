@@ -18,8 +18,6 @@ from clusterscale.cli.console import out
 from clusterscale.errors import UnknownNameError
 from clusterscale.validation_messages import choices
 
-__all__ = ["PAGES", "guide", "read_page", "write_page", "written"]
-
 PAGES = Path(str(files("clusterscale"))) / "guide"
 """Folder of the pages."""
 

@@ -73,8 +73,8 @@ def audit(
     All users are certified first; the report compares what attacks measure with what the best
     adversary can do.
     """
-    from clusterscale.audit import AuditAnalysis, count_failed
-    from clusterscale.certify import CertifyAnalysis
+    from clusterscale.analyses.audit import AuditAnalysis, count_failed
+    from clusterscale.analyses.certify import CertifyAnalysis
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
     plan = options.config.the_audit()

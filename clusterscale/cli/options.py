@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     from clusterscale.config import Config, ReleasesConfig
     from clusterscale.runtime import Cluster
 
-__all__ = ["ClusterName", "ConfigFile", "Explain", "Force", "Full", "Memory", "Output", "Workers"]
-__all__ += [
-    "argument",
-    "in_flags",
-    "load_config",
-    "load_either",
-    "option",
-    "parse_memory",
-]
-__all__ += ["describe_memory", "pick_cluster", "say_command"]
-
 
 _FLAGS = {
     "e.g. mechanism=": "e.g. --mechanism ",

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterscale.papers import Cubes, PaperStudy
-    from clusterscale.report.papers import StudyReport
+    from clusterscale.reporting.papers import StudyReport
     from clusterscale.runtime import Cluster
 
-__all__ = ["reproduce"]
 
 _NO_CABS = "it needs the San Francisco cabs: give their location with --cabs"
 
@@ -60,7 +59,7 @@ def reproduce(
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
-    from clusterscale.report.papers_page import write_reproduced
+    from clusterscale.reporting.papers_page import write_reproduced
     from clusterscale.runtime import Local
 
     if not (names or only_list):
@@ -133,7 +132,7 @@ def _work(
 
 
 def _show(reports: list[StudyReport]) -> None:
-    from clusterscale.report.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
+    from clusterscale.reporting.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
     out.print("published numbers, and statements")
     table = new_table()

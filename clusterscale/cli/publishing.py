@@ -30,9 +30,8 @@ from clusterscale.redaction import clean
 if TYPE_CHECKING:
     import xarray as xr
 
-    from clusterscale.publish import PublishPlan
+    from clusterscale.analyses.publish import PublishPlan
 
-__all__ = ["publish"]
 
 GatePolicy = Annotated[
     Path | None,
@@ -71,8 +70,9 @@ def publish(
     Exits with 4 if the budget or the policy of --gate does not allow the release, or if its
     difference from an earlier one of the series shows few people.
     """
+    from clusterscale.analyses.publish import PublishAnalysis
     from clusterscale.config import load_gate
-    from clusterscale.publish import Gate, PublishAnalysis
+    from clusterscale.reauditing import Gate
 
     if allow_warn and gate is None:
         raise InputError("--allow-warn is for the policy of --gate, which is missing")

@@ -16,7 +16,7 @@ from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
     from clusterscale.cube import Locator
-    from clusterscale.ingest import IngestOptions, Reader
+    from clusterscale.ingestion import IngestOptions, Reader
 
 
 HELP = """Convert location records to a cube, and count the dropped rows by reason.
@@ -93,7 +93,7 @@ def ingest(
 ) -> None:
     """Convert location records to a cube, and count the dropped rows by reason."""
     from clusterscale.cube import Calendar
-    from clusterscale.ingest import READERS, IngestOptions, read_key
+    from clusterscale.ingestion import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])
     areas = {"grid": grid, "h3": h3, "geohash": geohash, "inspire": inspire}
@@ -155,7 +155,7 @@ def _locator(
     areas: dict[str, str | None], points: str | None, cutoff: float | None
 ) -> Locator | None:
     from clusterscale.cube import Geohash, Grid, Hexagons, InspireGrid
-    from clusterscale.ingest import read_points
+    from clusterscale.ingestion import read_points
 
     given = {name: text for name, text in areas.items() if text is not None}
     if len(given) + (points is not None) > 1:

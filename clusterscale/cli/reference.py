@@ -12,8 +12,6 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.contracts.descriptions import SETTINGS
 from clusterscale.schema import RESULTS, Variable
 
-__all__ = ["GENERATED"]
-
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "M": "date and time"}
 
@@ -136,11 +134,11 @@ def _limits(field: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_datasets() -> str:
     """Return a page with every variable of the datasets of results."""
-    from clusterscale.advise import ADVICE
-    from clusterscale.certify import CERTIFICATES
-    from clusterscale.recovery.results import RECOVERY
-    from clusterscale.screening.results import SCREEN
-    from clusterscale.traits.results import TRAITS
+    from clusterscale.analyses.advise import ADVICE
+    from clusterscale.analyses.certify import CERTIFICATES
+    from clusterscale.analyses.recovery.results import RECOVERY
+    from clusterscale.analyses.screening.results import SCREEN
+    from clusterscale.analyses.traits.results import TRAITS
 
     datasets: Sequence[tuple[str, str, Mapping[str, Variable]]] = (
         ("Audit", "open_results", RESULTS),

@@ -28,12 +28,11 @@ from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
-    from clusterscale.reaudit import Outcome, Problem, Reaudit
+    from clusterscale.reauditing import Outcome, Problem, Reaudit
     from clusterscale.runtime import Cluster
     from clusterscale.study import Tell
     from clusterscale.study.execution import Executor
 
-__all__ = ["EXIT_CODES", "VERDICT_STYLES", "reaudit", "show_reasons"]
 
 EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 """Exit code of each verdict."""
@@ -73,7 +72,8 @@ def reaudit(
     """
     from clusterscale.api.releases import open_catalogue, write_page
     from clusterscale.cli.reports import gather
-    from clusterscale.reaudit import Announcement, LeaseHeldError, audit_new
+    from clusterscale.reauditing import Announcement, audit_new
+    from clusterscale.storage.lease import LeaseHeldError
 
     chosen = _load(catalogue, config)
     folder = (output or chosen.output).rstrip("/")

@@ -15,10 +15,8 @@ from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
-    from clusterscale.certify.comparison import Bracket
-    from clusterscale.report import Run
-
-__all__ = ["gather", "report", "write_page"]
+    from clusterscale.analyses.certify.comparison import Bracket
+    from clusterscale.reporting import Run
 
 
 class Format(StrEnum):
@@ -46,7 +44,7 @@ def report(
 
     Several runs share one page, one below the other. With --format the numbers become tables.
     """
-    from clusterscale.report import write_report, write_tables
+    from clusterscale.reporting import write_report, write_tables
 
     if full:
         for folder in results:
@@ -69,8 +67,8 @@ def report(
 
 
 def gather(folder: str) -> Run:
-    """Return the run in a folder, as :func:`clusterscale.report.open_run`, and print its notes."""
-    from clusterscale.report import open_run
+    """Return the run in a folder, as ``open_run``, and print its notes."""
+    from clusterscale.reporting import open_run
 
     run, notes = open_run(folder)
     for note in notes:
@@ -95,7 +93,7 @@ def write_page(folder: str) -> None:
     typer.Exit
         With 4, if an attack did better than any adversary can under what a mechanism states.
     """
-    from clusterscale.report import write_report
+    from clusterscale.reporting import write_report
 
     run = gather(folder)
     page = write_report(run, f"{folder}/report.html")
@@ -111,9 +109,9 @@ def write_page(folder: str) -> None:
 
 def _show_brackets(run: Run) -> bool:
     """Print lower limits and ceilings, a row per mechanism; return whether one is exceeded."""
-    from clusterscale.certify.comparison import ERROR_RATE
-    from clusterscale.report.brackets import read_brackets
-    from clusterscale.report.certificates import show_ceiling
+    from clusterscale.analyses.certify.comparison import ERROR_RATE
+    from clusterscale.reporting.brackets import read_brackets
+    from clusterscale.reporting.certificates import show_ceiling
 
     if not (cases := read_brackets(run)):
         return False

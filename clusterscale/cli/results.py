@@ -29,7 +29,6 @@ from clusterscale.validation_messages import find_ties
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["show_results"]
 
 _CONTROLS = ("control_auc", "absent_auc", "naive_auc")
 _AROUND = ("period", "prior")
@@ -61,7 +60,7 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
 
 
 def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
-    from clusterscale.report.audit.defences import gains_of_settings
+    from clusterscale.reporting.audit.defences import gains_of_settings
 
     gains = gains_of_settings(results)
     for around in product(*(results[dim].values for dim in _AROUND)):
@@ -110,7 +109,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
 def _strongest_table(results: xr.Dataset, key: Key, n_rows: int) -> Table:
     """Return a table of the case with the highest mean AUC over targets, per mechanism."""
     dims = [dim for dim in (*_AROUND, "group_size") if results.sizes[dim] > 1] + ["attack"]
-    from clusterscale.report.audit.defences import least_gains, read_results
+    from clusterscale.reporting.audit.defences import least_gains, read_results
 
     defended = results.sizes["mechanism"] > 1
     audited = read_results(results)
@@ -225,7 +224,7 @@ def _control_lines(results: xr.Dataset) -> Iterator[RenderableType]:
 
 
 def _absent_lines(results: xr.Dataset) -> Iterator[RenderableType]:
-    from clusterscale.report.section import absent_users
+    from clusterscale.reporting.section import absent_users
 
     yield from map(escape, absent_users(results))
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from clusterscale.study import Analysis, Progress, Tell
     from clusterscale.study.execution import Executor
 
-__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster", "running_verb"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent

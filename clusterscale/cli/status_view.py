@@ -12,8 +12,6 @@ from rich.text import Text
 
 from clusterscale.runtime.status import Stage, Status
 
-__all__ = ["draw", "duration"]
-
 _WIDEST = 40  # columns of a bar
 
 _AGAIN = "run the same command again to resume it"

@@ -17,8 +17,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["LONGEST", "Key", "add_numbers", "fits", "lines_of", "new_table", "several"]
-__all__ += ["show_pairs"]
 
 LONGEST = 15
 """Maximal length of a label shown in full: that of any attack without settings."""

@@ -16,7 +16,6 @@ from clusterscale.cli.tables import Key, add_numbers, new_table, several
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["empty_lines", "every_utility", "worst_utility"]
 
 _MEASURES = 6  # columns per table
 

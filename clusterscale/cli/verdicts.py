@@ -16,8 +16,6 @@ from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, privacy_unit, worst_
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["count_exposures", "count_guarantees", "guarantee_table", "name_float_noise"]
-__all__ += ["warn_of_float_noise", "worst_exposures"]
 
 _STYLES = {"good": "green", "middling": "yellow", "bad": "bold red"}
 
@@ -55,7 +53,7 @@ def count_guarantees(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
 
 def worst_exposures(results: xr.Dataset) -> dict[str, str]:
     """Return the worst verdict on exposure of each mechanism."""
-    from clusterscale.audit.findings import find_exposures, worst_findings
+    from clusterscale.analyses.audit.findings import find_exposures, worst_findings
 
     findings = worst_findings(find_exposures(results))
     return {mechanism: finding.exposure for mechanism, finding in findings.items()}
@@ -63,14 +61,14 @@ def worst_exposures(results: xr.Dataset) -> dict[str, str]:
 
 def count_exposures(worst: Mapping[str, str], key: Key, most: int) -> Iterator[str]:
     """Yield a line per verdict of :func:`worst_exposures`: its mechanisms, ``most`` by name."""
-    from clusterscale.audit.findings import EXPOSURES
+    from clusterscale.analyses.audit.findings import EXPOSURES
 
     yield from _count(worst, EXPOSURES, "", key, most)
 
 
 def name_float_noise(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
     """Yield a warning about mechanisms that publish unrounded noise, ``most`` by name."""
-    from clusterscale.report.audit.model import list_float_noise
+    from clusterscale.reporting.audit.model import list_float_noise
 
     labels = list_float_noise(results)
     more = ["…"] if labels[most:] else []

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from clusterscale.runtime import Status
 
-__all__ = ["Observer", "certificates", "watch"]
 
 _INTERRUPTED = 130  # exit code of shells for a command ended by Ctrl-C
 

@@ -13,9 +13,10 @@ from clusterscale.config.reading import (
     parse_releases,
     schema,
 )
-from clusterscale.config.releases import ReleasesConfig, Webhook
+from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config, CubeSource
 from clusterscale.config.studies import find_studies, load_study, parse_study
+from clusterscale.reauditing import Webhook
 
 __all__ = [
     "QUICKSTART",

@@ -12,8 +12,6 @@ from clusterscale.errors import ConfigError
 from clusterscale.registry import Registry
 from clusterscale.validation_messages import quote
 
-__all__ = ["parse_entry"]
-
 _LABEL = re.compile(r"^([a-z]\w*)\((.*)\)$", re.DOTALL)
 
 

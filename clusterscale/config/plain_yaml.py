@@ -16,8 +16,6 @@ from clusterscale.errors import ClusterscaleError, ConfigError, MissingError
 from clusterscale.storage.address import check_address
 from clusterscale.validation_messages import quote
 
-__all__ = ["MOST_BYTES", "content_of", "read_text"]
-
 MOST_BYTES = 2**20
 _MOST_VALUES = 100_000  # aliases count as what they stand for
 _DEEPEST = 50

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusterscale.advise import AdvicePlan
-from clusterscale.advise.goal import Aim, AttackedLimit, CertifiedLimit, ScreenedLimit
+from clusterscale.analyses.advise import AdvicePlan
+from clusterscale.analyses.advise.goal import Aim, AttackedLimit, CertifiedLimit, ScreenedLimit
 from clusterscale.errors import ConfigError
 from clusterscale.metrics import EXPOSED_AUC
-from clusterscale.reaudit import Limit, Policy
+from clusterscale.reauditing import Limit, Policy
 from clusterscale.utility import UTILITIES
-
-__all__ = ["limit_by_policy"]
 
 
 def limit_by_policy(plan: AdvicePlan, policy: Policy) -> AdvicePlan:

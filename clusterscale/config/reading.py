@@ -10,25 +10,14 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
-from clusterscale.audit import AuditPlan, AuditTemplate
+from clusterscale.analyses.audit import AuditPlan, AuditTemplate
 from clusterscale.config.plain_yaml import content_of, read_text
 from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
 from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ConfigError
-from clusterscale.reaudit import Policy, ReauditPlan
+from clusterscale.reauditing import Policy, ReauditPlan
 from clusterscale.validation_messages import explain
-
-__all__ = ["CONFIGS", "QUICKSTART", "built_in", "load", "load_either"]
-__all__ += [
-    "load_gate",
-    "load_policy",
-    "load_releases",
-    "parse",
-    "parse_releases",
-    "schema",
-    "validate",
-]
 
 QUICKSTART = "quickstart.yaml"
 

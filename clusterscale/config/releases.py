@@ -10,10 +10,8 @@ from pydantic import Field, Strict, model_validator
 from clusterscale.config.run import Place, Source
 from clusterscale.contracts import Address
 from clusterscale.errors import InputError, MissingError
-from clusterscale.reaudit import ReauditPlan, ReleaseEntry, Webhook, expand, find_releases
+from clusterscale.reauditing import ReauditPlan, ReleaseEntry, Webhook, expand, find_releases
 from clusterscale.runtime import Local
-
-__all__ = ["ReleasesConfig", "Webhook"]
 
 if TYPE_CHECKING:
     Entries = tuple[ReleaseEntry, ...] | str
@@ -29,7 +27,7 @@ class ReleasesConfig(ReauditPlan):
     people are simulated from the published values. ``members``: the table of users whose
     membership is known, in which ``{name}`` is replaced by the name of the release; an entry may
     set another. ``output``: folder of the ledger. The other keys are those of a
-    :class:`~clusterscale.reaudit.ReauditPlan`.
+    :class:`~clusterscale.reauditing.ReauditPlan`.
 
     Only a catalogue may set paths. Attributes of a release's own store that do (``cube``,
     ``members``) are never followed: such a release is rejected until its entry sets the same key.

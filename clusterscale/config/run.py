@@ -10,24 +10,22 @@ from pydantic import (
     model_validator,
 )
 
-from clusterscale.advise import Advice, AdvicePlan
-from clusterscale.audit import AuditPlan
-from clusterscale.certify import Certification, CertifyPlan
+from clusterscale.analyses.advise import Advice, AdvicePlan
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.certify import Certification, CertifyPlan
+from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
+from clusterscale.analyses.recovery import RecoveryPlan
+from clusterscale.analyses.traits import TraitsPlan
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.contracts import Address, ConfigModel, Count, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
-from clusterscale.publish import PublishAnalysis, PublishPlan
-from clusterscale.reaudit import Policy, complete_cube
-from clusterscale.recovery import RecoveryPlan
+from clusterscale.reauditing import Policy, complete_cube
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.study import ANALYSES, AnalysisPlan
-from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import choices
-
-__all__ = ["Config", "CubeSource", "Place", "Source"]
 
 
 class CubeSource(ConfigModel):

@@ -13,8 +13,6 @@ from clusterscale.errors import MissingError
 from clusterscale.papers import CABS, PAPERS, PaperStudy
 from clusterscale.validation_messages import choices
 
-__all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
-
 FOLDER = CONFIGS / "papers"
 """Folder of the studies."""
 

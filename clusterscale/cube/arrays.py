@@ -12,8 +12,6 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from clusterscale.errors import DamagedError, FormatError, StoreError
 
-__all__ = ["CHUNK", "LOST_TEXT", "check_array", "new_array", "open_array", "read", "refuse_pickles"]
-
 CHUNK = 1 << 20  # elements of the largest chunk, decoded in a few milliseconds
 
 # Fill values that mark a missing chunk: no array of a cube contains them.

@@ -14,10 +14,6 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import DamagedError, FormatError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
-__all__ = ["FILES", "PSEUDONYMS", "PUBLIC", "ROW_NAME", "WEIGHT", "WEIGHTS"]
-__all__ += ["canonical", "check_format", "describe_origins", "describe_sizes", "digest"]
-__all__ += ["public_parts"]
-
 PSEUDONYMS = "ids_are_pseudonyms"
 """Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
 

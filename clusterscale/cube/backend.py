@@ -27,8 +27,6 @@ from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import with_null_roi
 from clusterscale.schema import CUBE_FORMAT
 
-__all__ = ["CubeBackend"]
-
 _BLOCK_BYTES = 64 << 20  # of a decoded block of users
 
 

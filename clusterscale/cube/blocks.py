@@ -22,9 +22,6 @@ from clusterscale.errors import FormatError, InputError
 from clusterscale.seeds import stream
 from clusterscale.storage import absolute
 
-__all__ = ["Block", "Range", "Source", "Span", "Steps", "Window"]
-__all__ += ["block_size", "expand", "open_source", "ranges", "read_block", "read_users"]
-
 _MOST_EVENTS = 1 << 23  # eight chunks of the store, so that blocks share few chunks
 _MOST_USERS = 1 << 16
 

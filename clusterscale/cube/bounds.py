@@ -18,8 +18,6 @@ from clusterscale.contracts import (
 )
 from clusterscale.jit import kernel
 
-__all__ = ["bounds_before", "measure_bounds", "merge_bounds"]
-
 
 def measure_bounds(
     traces: Traces, days: NDArray[np.int64], until: NDArray[np.int64] | None = None

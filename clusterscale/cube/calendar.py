@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import quote
 
-__all__ = ["Calendar", "parse_step"]
-
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _SPAN = (-9_214_560_000, 9_214_646_400)  # 1678-01-01 to 2262-01-01, the range of datetime64[ns]
 

@@ -21,8 +21,6 @@ from clusterscale.cube.regions import (
 )
 from clusterscale.errors import InputError, PackageError
 
-__all__ = ["Geohash", "InspireGrid", "geohash_degrees"]
-
 _BASE32 = np.array(list("0123456789bcdefghjkmnpqrstuvwxyz"))
 _EUROPE = Box(24.6, -33.0, 84.73, 44.83)  # of the area of use of EPSG:3035, where E and N are > 0
 

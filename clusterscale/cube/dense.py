@@ -45,8 +45,6 @@ from clusterscale.errors import (
     StoreError,
 )
 
-__all__ = ["pack"]
-
 _DIMS = ("user", "roi", "epoch")
 _TILE = 1 << 22  # cells decoded at once, unless one chunk is larger
 _HOUR = 3600

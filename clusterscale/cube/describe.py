@@ -15,8 +15,6 @@ from clusterscale.cube.coded_cells import geohash_degrees
 if TYPE_CHECKING:
     from clusterscale.cube.store import TraceCube
 
-__all__ = ["describe_origin", "describe_shapes", "raw_bytes"]
-
 
 def raw_bytes(cube: TraceCube) -> int:
     """Return the bytes of all users' events in memory."""

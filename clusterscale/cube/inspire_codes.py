@@ -6,8 +6,6 @@ import re
 
 from clusterscale.errors import InputError
 
-__all__ = ["INSPIRE_SIZES", "inspire_code", "inspire_name"]
-
 INSPIRE_SIZES = (100, 200, 250, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 """Widths of cells in metres."""
 

@@ -24,8 +24,6 @@ from clusterscale.cube.regions import (
 )
 from clusterscale.errors import InputError
 
-__all__ = ["Hexagons", "Points"]
-
 
 @dataclass(frozen=True, slots=True)
 class Points:

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = ["Box", "Grid", "Locator", "Regions"]
-
 Floats = NDArray[np.float64]
 Index = NDArray[np.int32]
 

@@ -45,8 +45,6 @@ from clusterscale.errors import DamagedError, InputError
 from clusterscale.html_tables import list_facts
 from clusterscale.storage.chunk_store import ChunkStore
 
-__all__ = ["TraceCube"]
-
 _RUN = 16  # chunks of events read at once for non-contiguous users
 
 

@@ -18,8 +18,6 @@ from clusterscale.cube.writer import Fingerprint
 from clusterscale.errors import DamagedError
 from clusterscale.jit import kernel
 
-__all__ = ["CubeSummary", "activity", "count_events", "summarise"]
-
 _BLOCK = 100_000
 
 

@@ -19,8 +19,6 @@ from clusterscale.cube.blocks import (
     read_users,
 )
 
-__all__ = ["CellMap", "TraceSetting", "TraceSource", "load_settings", "map_cells"]
-
 
 @dataclass(frozen=True, slots=True)
 class TraceSource(Source):

@@ -11,8 +11,6 @@ from clusterscale.contracts import Ints, Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["cut", "find_unsorted", "pick", "with_null_roi"]
-
 
 def find_unsorted(traces: Traces) -> int:
     """Return the first held user whose cells do not strictly increase, −1 if there is none."""

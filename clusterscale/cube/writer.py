@@ -32,8 +32,6 @@ from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.chunk_store import ChunkStore
 
-__all__ = ["CubeWriter", "Fingerprint", "new_cube"]
-
 
 class Fingerprint:
     """Hash of a cube's content, computed block by block; the block size does not matter.

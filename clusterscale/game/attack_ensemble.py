@@ -13,16 +13,6 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
 from clusterscale.contracts.protocols import score_groups
 
-__all__ = [
-    "AttackEnsemble",
-    "Path",
-    "RetrainPerRelease",
-    "ScoreTable",
-    "TrainOnce",
-    "TrainingInput",
-    "join",
-]
-
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
 Path = tuple[str | int, ...]

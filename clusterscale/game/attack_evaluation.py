@@ -50,8 +50,6 @@ from clusterscale.metrics import (
 )
 from clusterscale.seeds import stream
 
-__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "AttackEvaluation", "study"]
-
 CONFIDENCE = 0.95
 """Confidence of intervals and bounds."""
 

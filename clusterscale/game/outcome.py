@@ -9,8 +9,6 @@ import numpy as np
 from clusterscale.contracts import GroupSample, Labels, Scores
 from clusterscale.metrics import auc
 
-__all__ = ["Outcome", "ReleasePlacement", "place_score", "shuffled_label_auc", "substitute_auc"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -20,9 +20,6 @@ import numpy as np
 from clusterscale.contracts import Ints
 from clusterscale.errors import PoolError
 
-__all__ = ["NOT_HELD", "CandidatePool", "ChosenUsers", "ListedCandidates", "check_lists"]
-__all__ += ["check_pool", "draw_members", "largest_group"]
-
 NOT_HELD = -1
 """Index that stands for a user whose traces are not held."""
 

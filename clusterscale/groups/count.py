@@ -18,7 +18,6 @@ _Events = tuple[int, Ints, Ints, Labels]  # first user, offsets, cells, idle epo
 _Units = NDArray[np.int32] | Weights  # what each user adds: one value for all, or one for each
 _Cells = Counts | Values
 
-__all__ = ["Counter", "count_visits", "replace_member", "subsample_trace", "sum_weights"]
 
 _ONE = np.ones(1, np.int32)
 

@@ -18,8 +18,6 @@ from clusterscale.groups.choose import (
 )
 from clusterscale.groups.count import Counter, replace_member
 
-__all__ = ["SLICE_BYTES", "Pool", "Slice"]
-
 SLICE_BYTES = 1 << 25
 """Bytes of member indices in memory at once, unless two groups need more."""
 

@@ -12,9 +12,6 @@ import numpy as np
 from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss
 from clusterscale.mechanisms.guarantees import group_privacy
 
-__all__ = ["ACCOUNTED_DELTA", "LARGEST_ACCOUNTED", "ApproximateLoss", "GaussianLoss"]
-__all__ += ["LaplaceLoss", "UserLevel", "gaussian_epsilon", "loss_step", "user_level"]
-
 ACCOUNTED_DELTA = 1e-6
 """The δ that accounting may use in addition to those of the components."""
 

@@ -23,19 +23,6 @@ from clusterscale.errors import InputError
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.registry import Registry
 
-__all__ = [
-    "FLOAT_NOISE_REMEDY",
-    "FLOAT_NOISE_RISK",
-    "MECHANISMS",
-    "STAGES",
-    "BaseMechanism",
-    "Exact",
-    "Identity",
-    "PostProcessing",
-    "Stage",
-    "group_by_trace_steps",
-]
-
 MECHANISMS: Registry[Mechanism] = Registry.of_package(
     "mechanism", "clusterscale.mechanisms", Mechanism, plugins="clusterscale.mechanisms"
 )

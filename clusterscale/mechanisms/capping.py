@@ -13,8 +13,6 @@ from clusterscale.jit import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.validation_messages import plural
 
-__all__ = ["CapContributions"]
-
 
 class CapContributions(OnTraces):
     """Keep at most ``per_day`` events of each user and local day, at random (POPETS24 §6.2).

@@ -16,8 +16,6 @@ from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import FiniteDistribution, Law
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["CellKey", "perturbation_table"]
-
 _DIGITS = 9  # of probabilities, so that all machines draw alike
 _SURE = 1e-5  # tolerance of mean and variance, in visits and visits squared
 

@@ -34,8 +34,6 @@ from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import Expand, ShareOfTotal
 
-__all__ = ["Chain"]
-
 if TYPE_CHECKING:
     Steps = tuple[BaseMechanism, ...]
 else:

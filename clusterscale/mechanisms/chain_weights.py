@@ -11,8 +11,6 @@ from clusterscale.contracts import Counts, Values
 from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.suppression import Dominance
 
-__all__ = ["find_misuse", "name_of", "weigh"]
-
 
 def weigh(values: Values, counts: Counts, sums: Values) -> Values:
     """Return values times the mean weight of those counted; the sums where they are the counts."""

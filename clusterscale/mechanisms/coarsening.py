@@ -22,8 +22,6 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.base import Identity, Stage
 from clusterscale.validation_messages import plural
 
-__all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces", "find_grid"]
-
 Index = NDArray[np.int64]
 _Groups = Annotated[
     tuple[

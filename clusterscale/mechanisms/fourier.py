@@ -24,8 +24,6 @@ from clusterscale.mechanisms.gaussian import deviation, guaranteed_epsilon
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_number, plural
 
-__all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
-
 _BLOCK = 1 << 16  # values that are transformed together, to stay in cache
 
 

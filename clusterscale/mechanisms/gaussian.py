@@ -11,8 +11,6 @@ from clusterscale.mechanisms.accounting import GaussianLoss, gaussian_epsilon
 from clusterscale.mechanisms.noise import AdditiveNoise, GaussianNoise
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["Gaussian", "deviation", "guaranteed_epsilon"]
-
 
 def deviation(epsilon: float, delta: float) -> float:
     """Return σ/Δ₂ = √(2 ln(2/δ))/ε, the noise for a sensitivity of 1 (NDSS18 §VII-A)."""

@@ -11,8 +11,6 @@ from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.phrases import privacy_unit
 from clusterscale.validation_messages import plural
 
-__all__ = ["describe_guarantee", "describe_person", "group_privacy"]
-
 
 def group_privacy(epsilon: float, delta: float, n_units: int) -> tuple[float, float]:
     """Return what an (ε, δ) guarantee for one unit implies if ``n_units`` change.

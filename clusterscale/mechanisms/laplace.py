@@ -22,8 +22,6 @@ from clusterscale.mechanisms.noise import AdditiveNoise, DiscreteLaplaceNoise, L
 from clusterscale.phrases import privacy_unit
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["Laplace", "TruncatedLaplace"]
-
 _PER = {"event": "event", "user_day": "user and day", "user": "user"}
 _MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
 

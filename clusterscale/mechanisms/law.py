@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from clusterscale.contracts import NO_NOISE, Mechanism, Noise, Values
 from clusterscale.errors import ConfigError
 
-__all__ = ["FiniteDistribution", "Law", "OutputDistribution", "Response", "respond"]
-
 Floats = NDArray[np.float64]
 Revise = Callable[[Values], None]
 

@@ -26,8 +26,6 @@ from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["AdditiveNoise", "DiscreteLaplaceNoise", "GaussianNoise", "LaplaceNoise"]
-
 _BLOCK = 1 << 15  # values: drawn, post-processed and written while they are in cache
 
 

@@ -20,8 +20,6 @@ from clusterscale.mechanisms.accounting import ApproximateLoss
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_percent
 
-__all__ = ["RandomizedResponse"]
-
 
 class RandomizedResponse(AdditiveNoise):
     """SpotMe: each member says *yes* to a cell with probability p, else the truth (PETS17 §5.3).

@@ -13,8 +13,6 @@ from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.validation_messages import plural
 
-__all__ = ["AdaptiveRanges", "FixedRanges"]
-
 
 class FixedRanges(PostProcessing):
     """Publish the middle of the range of a count: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1).

@@ -13,8 +13,6 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 
-__all__ = ["RoundToBase"]
-
 
 class RoundToBase(BaseMechanism):
     """Round counts to multiples of a base, at random without bias or to the nearest.

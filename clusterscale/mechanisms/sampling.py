@@ -25,8 +25,6 @@ from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.validation_messages import exact_percent
 
-__all__ = ["SampleEvents", "SampleTraces"]
-
 
 class SampleEvents(BaseMechanism):
     """Drop each event with probability ``remove`` (SMP, POMACS20 §4.2.2).

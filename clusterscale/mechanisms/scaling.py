@@ -13,8 +13,6 @@ from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.mechanisms.law import Law
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["Expand", "ShareOfTotal", "TopCode"]
-
 _UNKNOWN = (
     "expand: the weights of users are not known here: use a cube with weights, or give a number as "
     "factor"

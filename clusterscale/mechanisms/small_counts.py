@@ -21,8 +21,6 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import BaseMechanism, PostProcessing, Stage
 from clusterscale.validation_messages import exact_number, exact_percent
 
-__all__ = ["PerturbSmall", "SuppressUnpopular"]
-
 
 class SuppressUnpopular(PostProcessing):
     """Publish 0 in the least popular ROIs at the least popular epochs (SLP, POMACS20 §4.2.2).

@@ -15,8 +15,6 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.validation_messages import exact_number, exact_percent
 
-__all__ = ["Dominance", "SuppressSmall", "Suppression", "Threshold"]
-
 
 class Suppression(PostProcessing):
     """A function of values that does not publish those below ``least_shown``."""

@@ -11,8 +11,6 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["auc_lower_limit", "auc_tail"]
-
 Floats = NDArray[np.float64]
 
 _SAME = 1e-6  # an AUC that exceeds another by less does not

@@ -12,16 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = [
-    "ThresholdCounts",
-    "bound",
-    "check_confidence",
-    "check_delta",
-    "check_rate",
-    "ratios",
-    "tail_of",
-]
-
 Floats = NDArray[np.float64]
 
 CAUTION = 10.0

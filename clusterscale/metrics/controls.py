@@ -4,8 +4,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = ["is_testable", "off_cells", "weak_cells"]
-
 Cells = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 

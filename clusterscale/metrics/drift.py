@@ -34,8 +34,6 @@ from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
 from clusterscale.metrics.intervals import mean_interval
 
-__all__ = ["Drift", "UserLosses", "compare_exposure", "pool_exposure"]
-
 Floats = NDArray[np.float64]
 Users = NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from clusterscale.metrics.clopper_pearson import (
 )
 from clusterscale.metrics.roc import check_scores
 
-__all__ = ["Verdict", "auc_ceiling", "claim_verdict", "epsilon_lower_bound", "largest_bound"]
-
 Floats = NDArray[np.float64]
 Verdict = Literal["consistent", "broken", "too few samples"]
 

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
 
-__all__ = ["EXPOSED_AUC", "auc_p_values", "reject_holm"]
-
 Floats = NDArray[np.float64]
 
 EXPOSED_AUC = 0.75

@@ -24,8 +24,6 @@ from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
 from clusterscale.metrics.roc import check_scores
 
-__all__ = ["auc_interval", "delong_variance", "mean_interval"]
-
 Floats = NDArray[np.float64]
 
 # Keeps the ends on either side of the mean: the average has a log-concave distribution, of which at

@@ -13,15 +13,6 @@ from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import ThresholdCounts, bound, check_rate
 from clusterscale.metrics.roc import check_scores, resolvable_fpr
 
-__all__ = [
-    "N_PVALUE_BINS",
-    "calibrated_counts",
-    "pooled_auc",
-    "pooled_epsilon_lower_bound",
-    "pooled_resolvable_fpr",
-    "pooled_tpr_at_fpr",
-]
-
 N_PVALUE_BINS = 25
 """Bins of a p-value, .04 wide."""
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = ["privacy_gain", "privacy_loss"]
-
 
 def privacy_loss(auc: float) -> float:
     """Return max(0, 2·AUC − 1): the advantage over guessing (NDSS18 eq. 3).

@@ -8,8 +8,6 @@ from clusterscale.contracts import Labels, Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_rate
 
-__all__ = ["accuracy", "auc", "check_scores", "resolvable_fpr", "tpr_at_fpr"]
-
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the area under the ROC curve (NDSS18 §IV-C), by ranks (Mann and Whitney 1947).

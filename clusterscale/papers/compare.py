@@ -17,7 +17,7 @@ from clusterscale.papers.published import (
     ResultSelection,
 )
 from clusterscale.papers.study import PaperStudy
-from clusterscale.report.papers import (
+from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
     DIFFERS,
@@ -28,8 +28,6 @@ from clusterscale.report.papers import (
     ClaimRow,
     ComparedNumber,
 )
-
-__all__ = ["check_claims", "compare"]
 
 _FEW = 6  # labels at most that are listed one by one
 

@@ -8,8 +8,6 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.papers.study import CABS, PaperStudy
 from clusterscale.storage import exists
 
-__all__ = ["Cubes"]
-
 _GRID = "37.7282,-122.4528,37.8021,-122.3637/10x10"
 _START, _HOURS, _ZONE = "2008-05-19T00:00", 504, "America/Los_Angeles"
 _SEED = 1
@@ -65,7 +63,7 @@ class Cubes:
 
 def _ingest(source: str, uri: str) -> None:
     """Ingest fixes on a grid of ten by ten cells and hourly epochs, as in NDSS18 §V-A."""
-    from clusterscale.ingest import READERS, IngestOptions, ingest
+    from clusterscale.ingestion import READERS, IngestOptions, ingest
 
     ingest(
         source,

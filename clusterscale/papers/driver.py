@@ -8,19 +8,17 @@ from contextlib import contextmanager
 from math import nan
 from time import monotonic
 
-from clusterscale.audit import AuditAnalysis, TraitsAnalysis, count_failed
+from clusterscale.analyses.audit import AuditAnalysis, TraitsAnalysis, count_failed
+from clusterscale.analyses.recovery import RecoveryAnalysis
 from clusterscale.errors import ClusterscaleError
 from clusterscale.papers.compare import check_claims, compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.extract import Results
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
-from clusterscale.recovery import RecoveryAnalysis
-from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
+from clusterscale.reporting.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.storage import put, read
 from clusterscale.study import Analysis, Tell, run
 from clusterscale.study.execution import MEMORY, Executor
-
-__all__ = ["report_without_results", "reproduce"]
 
 
 def reproduce(

@@ -19,7 +19,6 @@ from clusterscale.validation_messages import choices
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["NotComputed", "Number", "Results"]
 
 _Z = 1.959963984540054
 """Normal quantile: half-width of a 95 % interval in standard errors."""

@@ -11,19 +11,6 @@ from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import ConfigModel, Count, Positive
 
-__all__ = [
-    "ALL",
-    "BEST",
-    "PEOPLE",
-    "Claim",
-    "Figure",
-    "Label",
-    "Labels",
-    "PublishedNumbers",
-    "Reduce",
-    "ResultSelection",
-]
-
 Label = str | int
 """Label of a coordinate of a results dataset."""
 

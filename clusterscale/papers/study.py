@@ -7,15 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Strict, model_validator
 
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.recovery import RecoveryPlan
+from clusterscale.analyses.traits import TraitsPlan
 from clusterscale.contracts import ConfigModel, Count, OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.papers.published import Claim, PublishedNumbers
-from clusterscale.recovery import RecoveryPlan
-from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import choices
-
-__all__ = ["CABS", "PAPERS", "Absent", "PaperStudy"]
 
 CABS = "cabs"
 """Name of the San Francisco cabs, which are real data; all other cubes are presets."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from clusterscale.analyses.recovery import RECOVERY
+from clusterscale.analyses.recovery.estimates import DECISION_RULES
+from clusterscale.analyses.recovery.task import BASELINES
+from clusterscale.analyses.traits import TRAITS
 from clusterscale.papers.published import ALL, BEST, PEOPLE, Claim, Label, Labels, ResultSelection
 from clusterscale.papers.study import PaperStudy
-from clusterscale.recovery import RECOVERY
-from clusterscale.recovery.estimates import DECISION_RULES
-from clusterscale.recovery.task import BASELINES
 from clusterscale.schema import RESULTS, Variable
-from clusterscale.traits import TRAITS
 from clusterscale.validation_messages import choices
-
-__all__ = ["find_faults"]
-
 
 Known = Mapping[str, list[Label]]
 

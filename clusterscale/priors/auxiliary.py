@@ -22,8 +22,6 @@ from clusterscale.contracts import (
 )
 from clusterscale.contracts.game import add
 
-__all__ = ["AuxiliaryDataAdversary", "target_weights"]
-
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryDataAdversary:

@@ -20,8 +20,6 @@ from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
 from clusterscale.validation_messages import exact_percent
 
-__all__ = ["KnownSubset"]
-
 
 class KnownSubset(Prior):
     """Knows the traces of a random share of users, including the target (NDSS18 §VI-A).

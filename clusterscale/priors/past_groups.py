@@ -11,8 +11,6 @@ from clusterscale.errors import InputError
 from clusterscale.groups import Counter, Pool, check_pool
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 
-__all__ = ["DifferentGroups", "SameGroups"]
-
 
 class _PastGroups(Prior):
     """Groups of all users, observed in every past period; no knowledge of locations.

@@ -8,8 +8,6 @@ from clusterscale.contracts import Even, Game, GroupRequest, Prior, TargetKnowle
 from clusterscale.groups import Pool, check_pool, count_visits
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
 
-__all__ = ["Perfect"]
-
 
 class Perfect(Prior):
     """Knows the raw counts and the membership of the released groups (NDSS18 §VII-B).

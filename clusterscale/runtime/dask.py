@@ -26,8 +26,6 @@ from clusterscale.runtime.scheduling import (
 )
 from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
-__all__ = ["DaskExecutor"]
-
 T = TypeVar("T")
 P = TypeVar("P")
 S = TypeVar("S")

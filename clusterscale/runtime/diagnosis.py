@@ -15,8 +15,6 @@ from distributed import Client
 from clusterscale.errors import ClusterError
 from clusterscale.study.execution import WorkerCount
 
-__all__ = ["check_workers", "count_workers", "describe"]
-
 _PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
 _PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
 _TICK = 2.0  # seconds between checks for a first worker

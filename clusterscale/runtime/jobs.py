@@ -15,7 +15,6 @@ from clusterscale.errors import ClusterError
 if TYPE_CHECKING:
     from dask_jobqueue import JobQueueCluster
 
-__all__ = ["Jobs"]
 
 _ASK = 5.0  # minimal seconds between queries to the batch system
 _LONGEST = 300.0  # maximal seconds between them, however many jobs failed

@@ -10,8 +10,6 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["ProcessId"]
-
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 _STATE, _STARTED = 0, 19  # fields of /proc/PID/stat after the name of the program; see proc(5)

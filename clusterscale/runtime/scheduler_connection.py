@@ -5,8 +5,6 @@ from __future__ import annotations
 from distributed import Client, Security
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-__all__ = ["SchedulerConnection"]
-
 _ATTEMPT = 10.0  # seconds for one attempt to connect
 _LONGEST = 30.0  # maximal seconds between attempts
 

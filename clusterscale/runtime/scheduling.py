@@ -22,8 +22,6 @@ from clusterscale.errors import StalledError
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = ["BATCH_SECONDS", "Batch", "BatchResult", "BatchSize", "Completed", "InFlight"]
-__all__ += ["add_part", "combine_pairwise", "combine_sums", "finish_reduction", "run_batch"]
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -19,7 +19,6 @@ from clusterscale.errors import ExistsError, MissingError
 if TYPE_CHECKING:
     from distributed import Security
 
-__all__ = ["Encryption", "Tls", "encrypt", "locate", "make_certificates"]
 
 _NAMES = ("ca.pem", "cert.pem", "key.pem")
 _HOST = "clusterscale"  # workers have no fixed host names, so names are not checked

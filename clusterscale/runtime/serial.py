@@ -8,8 +8,6 @@ from typing import TypeVar
 from clusterscale.errors import SignalExit
 from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
-__all__ = ["SerialExecutor"]
-
 T = TypeVar("T")
 P = TypeVar("P")
 S = TypeVar("S")

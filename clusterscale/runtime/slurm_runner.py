@@ -14,8 +14,6 @@ from distributed.core import rpc
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.security import Tls
 
-__all__ = ["EncryptedSlurmRunner"]
-
 _TOGETHER = 300.0  # seconds that tasks may start after the first one
 _TICK = 0.2
 _SECONDS = 5.0  # that the scheduler may take to answer a request to end

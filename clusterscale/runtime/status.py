@@ -16,8 +16,6 @@ from clusterscale.errors import TEMPORARY, FormatError, MissingError
 from clusterscale.runtime.process import ProcessId
 from clusterscale.schema import STATUS
 
-__all__ = ["BEAT", "Stage", "Status", "read_status", "status_uri"]
-
 BEAT = 10.0
 """Maximal seconds between two updates of the status by a driver."""
 

@@ -18,8 +18,6 @@ from clusterscale.runtime.status import BEAT, Stage, Status, status_uri
 from clusterscale.storage import put
 from clusterscale.study.execution import Executor
 
-__all__ = ["Pace", "StatusWriter"]
-
 Ending = tuple[Literal["running", "finished", "failed", "interrupted"], str]
 
 _PAUSE = 2.0  # minimal seconds between two writes, except at a change of stage

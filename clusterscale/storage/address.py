@@ -20,9 +20,6 @@ from pathlib import Path
 from clusterscale.errors import FormatError, InputError
 from clusterscale.redaction import check_url
 
-__all__ = ["LARGEST", "VARIABLE", "check_address", "check_file", "check_memory", "check_size"]
-__all__ += ["local_path", "protocol_of"]
-
 VARIABLE = "CLUSTERSCALE_PROTOCOLS"
 """Environment variable with the names of further protocols, separated by commas."""
 

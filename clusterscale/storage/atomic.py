@@ -29,8 +29,6 @@ from clusterscale.storage.chunk_store import abandon
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import exists, remove
 
-__all__ = ["staged"]
-
 _ROOT = "zarr.json"
 _COPIES = 16  # concurrent copies
 _EMPTY_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'

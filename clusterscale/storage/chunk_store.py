@@ -19,8 +19,6 @@ from clusterscale.errors import DamagedError, StoreError
 from clusterscale.storage.address import LARGEST, check_file
 from clusterscale.storage.retries import attempt_async, to_write
 
-__all__ = ["ChunkStore", "abandon", "flush"]
-
 _ROOT = "zarr.json"  # not in its own list of digests
 _LARGE = 1 << 16  # bytes from which a digest is worth a thread
 _LONGEST, _PAUSE = 10.0, 0.01  # seconds to wait for writes that have begun, and between looks

@@ -16,8 +16,6 @@ from clusterscale.storage.address import check_address, local_path, protocol_of
 from clusterscale.storage.chunk_store import ChunkStore
 from clusterscale.storage.retries import retry
 
-__all__ = ["absolute", "connect", "is_remote", "open_store"]
-
 _S3 = ("s3", "s3a")
 
 

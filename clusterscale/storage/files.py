@@ -22,9 +22,6 @@ from clusterscale.storage.chunk_store import flush
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write
 
-__all__ = ["exists", "list_names", "open_file", "put", "put_new", "read", "read_file", "remove"]
-__all__ += ["refuse_broken_link", "size"]
-
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 

@@ -15,8 +15,6 @@ from clusterscale.storage.connection import is_remote
 from clusterscale.storage.files import put, put_new, read, refuse_broken_link
 from clusterscale.storage.retries import to_write
 
-__all__ = ["put_new_files", "put_new_folder"]
-
 
 def put_new_folder(uri: str, files: Mapping[str, bytes], *, last: str) -> bool:
     """Store the files of a folder at once, if there is no such folder yet.

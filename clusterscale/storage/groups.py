@@ -14,8 +14,6 @@ from clusterscale.storage.files import exists
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["create_group", "open_dataset", "open_group"]
-
 
 def open_group(uri: str) -> zarr.Group:
     """Open a Zarr group for reading.

@@ -16,9 +16,6 @@ from clusterscale.errors import DamagedError, FormatError
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import put, read
 
-__all__ = ["MANIFEST", "REMEDY", "check", "digest", "digests", "find_damage", "from_sealed"]
-__all__ += ["digests_of", "is_intact", "list_files", "seal", "to_sealed"]
-
 MANIFEST = "manifest/zarr.json"
 REMEDY = (
     "run the command again that wrote these results, with the same config and output: it "

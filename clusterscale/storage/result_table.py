@@ -21,8 +21,6 @@ from clusterscale.storage.groups import create_group, open_dataset, open_group
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["TableStore", "attributes_of", "create_table", "is_table", "open_sealed", "open_table"]
-__all__ += ["TIME_ATTRIBUTES", "seal_table"]
 
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str, "M": np.int64}
 TIME_ATTRIBUTES = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}

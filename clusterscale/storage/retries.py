@@ -18,8 +18,6 @@ from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 from clusterscale.errors import ClusterscaleError, StoreError
 from clusterscale.redaction import clean
 
-__all__ = ["ATTEMPTS", "attempt_async", "is_transient", "retry", "to_write"]
-
 R = TypeVar("R")
 
 ATTEMPTS = 5

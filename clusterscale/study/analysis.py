@@ -22,8 +22,6 @@ from clusterscale.validation_messages import check_kinds
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Analysis", "Study", "run"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:

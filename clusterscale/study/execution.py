@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount"]
-
 MEMORY = 2 * 10**9
 """Bytes that a worker may use by default."""
 

@@ -41,8 +41,6 @@ from pydantic import BaseModel
 
 from clusterscale.contracts.foreign import is_foreign
 
-__all__ = ["changed_code", "classes_in", "code_of", "digest_of_files", "owner_of"]
-
 _LARGE = 1 << 26  # bytes of a file of which only size and time are in a digest
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 _WRAPPERS = type(lru_cache(abs))

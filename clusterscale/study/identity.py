@@ -15,8 +15,6 @@ from clusterscale.storage import exists, list_names, put, put_new, read, remove
 from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study.foreign_code import changed_code, code_of
 
-__all__ = ["Identity", "code_in", "has_code", "require_same_code"]
-
 _WORDS = {
     "plan_digest": "plan",
     "cube_fingerprint": "cube",

@@ -9,8 +9,6 @@ from clusterscale import storage
 from clusterscale.errors import DamagedError, StoreError
 from clusterscale.storage.manifest import digest
 
-__all__ = ["JournalFolder"]
-
 T = TypeVar("T")
 
 

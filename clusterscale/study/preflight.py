@@ -13,8 +13,6 @@ from clusterscale.cube.blocks import Source, open_source
 from clusterscale.errors import PackageError
 from clusterscale.study.foreign_code import classes_in, digest_of_files, owner_of
 
-__all__ = ["Package", "Probe", "packages_of"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:

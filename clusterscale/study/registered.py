@@ -11,8 +11,6 @@ from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.registry import Registry
 from clusterscale.study.analysis import Analysis
 
-__all__ = ["ANALYSES", "AnalysisPlan"]
-
 
 class AnalysisPlan(NamedModel):
     """The settings of an analysis that another package defines.

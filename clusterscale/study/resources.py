@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from clusterscale.errors import ConfigError
 
-__all__ = ["PROCESS_BYTES", "StudyCost", "describe_bytes", "describe_cost", "require_memory"]
-
 PROCESS_BYTES = 350 * 10**6
 """Memory of the interpreter and its libraries, without the classifiers of learned attacks."""
 

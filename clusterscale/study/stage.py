@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar
 from clusterscale.errors import PluginError
 from clusterscale.study.execution import Executor, Finished, Reduction
 
-__all__ = ["Progress", "Stage", "Tell", "each", "prefixed"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

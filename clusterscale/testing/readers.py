@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.testing.checks import Check, expect, named, run
 
 if TYPE_CHECKING:
-    from clusterscale.ingest import Reader
+    from clusterscale.ingestion import Reader
 
 __all__ = ["check_reader", "checks_of_reader"]
 
@@ -43,7 +43,7 @@ def checks_of_reader() -> Iterator[tuple[str, Check]]:
     tuple[str, Callable[..., None]]
         Name and function; the function takes a class or an object, and raises AssertionError.
     """
-    from clusterscale.ingest import Reader  # imports Dask
+    from clusterscale.ingestion import Reader  # imports Dask
 
     yield from named(Reader, _CHECKS)
 

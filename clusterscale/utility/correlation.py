@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 from clusterscale.contracts import Values
 from clusterscale.utility.measure import FunctionUtility, check_pair
 
-__all__ = ["Pearson", "pearson"]
-
 
 def pearson(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the correlation of raw and released counts over time, mean over ROIs (POMACS20 eq. 6).

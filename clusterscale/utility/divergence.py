@@ -10,15 +10,6 @@ from numpy.typing import ArrayLike
 from clusterscale.contracts import Values
 from clusterscale.utility.measure import FunctionUtility, check_pair, mean_known
 
-__all__ = [
-    "JensenShannon",
-    "JensenShannonDistance",
-    "TotalVariation",
-    "jensen_shannon",
-    "jensen_shannon_distance",
-    "total_variation",
-]
-
 
 def jensen_shannon(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the Jensen–Shannon divergence of visits over ROIs, mean over epochs (POMACS20 eq. 5).

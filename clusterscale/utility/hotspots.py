@@ -9,15 +9,6 @@ from clusterscale.contracts import Share, Values
 from clusterscale.jit import kernel
 from clusterscale.utility.measure import FunctionUtility, busiest, check_pair, mean_known
 
-__all__ = [
-    "HotspotF1",
-    "HotspotTau",
-    "HotspotTauListwise",
-    "hotspot_f1",
-    "hotspot_tau",
-    "hotspot_tau_listwise",
-]
-
 
 def hotspot_f1(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
     """Return the F1 score of the busiest ROIs in the release, mean over epochs.

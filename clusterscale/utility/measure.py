@@ -13,9 +13,6 @@ from clusterscale.contracts import NamedModel, Values
 from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.errors import InputError
 
-__all__ = ["FunctionUtility", "MeasureKind", "Utility", "busiest", "check_pair", "mean_known"]
-__all__ += ["random_guess"]
-
 MeasureKind = Literal["", "relative", "total"]
 
 

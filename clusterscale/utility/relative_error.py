@@ -9,18 +9,6 @@ from clusterscale.contracts import Positive, Share, Values
 from clusterscale.errors import InputError
 from clusterscale.utility.measure import FunctionUtility, busiest, check_pair, mean_known
 
-__all__ = [
-    "NEARLY_EMPTY",
-    "BusiestRelativeError",
-    "EventsKept",
-    "MeanRelativeError",
-    "busiest_relative_error",
-    "emptiness",
-    "events_kept",
-    "mean_relative_error",
-    "released_share",
-]
-
 NEARLY_EMPTY = 0.05
 """A release with a :func:`released_share` below this is nearly empty.
 

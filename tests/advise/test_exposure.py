@@ -4,17 +4,27 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from clusterscale.advise import Advice, AdvicePlan, Limits
-from clusterscale.advise.certificates import certified_findings, certify, certify_tasks, worst_of
-from clusterscale.advise.exposure import (
+from clusterscale.analyses.advise import Advice, AdvicePlan, Limits
+from clusterscale.analyses.advise.certificates import (
+    certified_findings,
+    certify,
+    certify_tasks,
+    worst_of,
+)
+from clusterscale.analyses.advise.exposure import (
     attacked_findings,
     read_attacked,
     read_screened,
     screened_findings,
 )
-from clusterscale.advise.goal import AttackedLimit, CertifiedLimit, GuaranteeLimit, ScreenedLimit
-from clusterscale.audit import AuditPlan
-from clusterscale.certify import ceiling
+from clusterscale.analyses.advise.goal import (
+    AttackedLimit,
+    CertifiedLimit,
+    GuaranteeLimit,
+    ScreenedLimit,
+)
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.certify import ceiling
 from clusterscale.mechanisms import create
 from clusterscale.metrics import mean_interval
 

@@ -9,10 +9,10 @@ import yaml
 from conftest import write_cube
 from typer.testing import CliRunner
 
-from clusterscale import report
-from clusterscale.advise import Advice, AdvicePlan, choosing, open_advice, run
-from clusterscale.advise.exposure import Attacked
-from clusterscale.audit import AuditPlan
+import clusterscale as cs
+from clusterscale.analyses.advise import Advice, AdvicePlan, choosing, open_advice, run
+from clusterscale.analyses.advise.exposure import Attacked
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cli import app
 from clusterscale.errors import ConfigError, StudyError
 from clusterscale.mechanisms import MECHANISMS
@@ -243,7 +243,7 @@ def test_the_command_and_the_page_tell_the_same(fields, cube, tmp_path):
     assert "Publish with: " in page
     assert "every candidate, and why" in page.lower()
     shutil.copy(tmp_path / "run" / "report.html", tmp_path / "before.html")
-    report(str(tmp_path / "run"))
+    cs.report(str(tmp_path / "run"))
     assert (tmp_path / "before.html").read_text() == (tmp_path / "run" / "report.html").read_text()
     explained = CliRunner().invoke(app, ["advise", str(tmp_path / "config.yaml"), "--explain"])
     assert "candidates" in explained.output

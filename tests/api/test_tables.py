@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import clusterscale as cs
 from clusterscale.cli import app
-from clusterscale.consistency import CHECKS, PublishedTable
 from clusterscale.errors import InputError, UnknownNameError
 from clusterscale.mechanisms import create
+from clusterscale.release.checks import CHECKS, PublishedTable
 
 SUPPRESS = {"name": "suppress_small", "up_to": 3}
 COUNTS = np.array([[7, 2, 9], [3, 8, 6]])

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.entries import build
 
-from clusterscale.audit import AuditPlan, Period, run_task
-from clusterscale.audit.blockwise import TaskPart, add_parts, count_part, fold_task
-from clusterscale.contracts import Bounds
-from clusterscale.cube import blocks, trace_settings
-from clusterscale.dp_audit.evaluation import (
+from clusterscale.analyses.audit import AuditPlan, Period, run_task
+from clusterscale.analyses.audit.blockwise import TaskPart, add_parts, count_part, fold_task
+from clusterscale.analyses.dp_audit.evaluation import (
     count_evaluation,
     evaluate_mechanism_task,
     fold_evaluation,
 )
-from clusterscale.dp_audit.evaluation_task import EvaluationPart
-from clusterscale.dp_audit.privacy_units import kind_of
+from clusterscale.analyses.dp_audit.evaluation_task import EvaluationPart
+from clusterscale.analyses.dp_audit.privacy_units import kind_of
+from clusterscale.contracts import Bounds
+from clusterscale.cube import blocks, trace_settings
 from clusterscale.errors import InputError
 from clusterscale.groups import choose, draw
 from clusterscale.mechanisms import MECHANISMS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from clusterscale.audit import AuditPlan, open_results, run
-from clusterscale.audit.cases import pool
-from clusterscale.audit.journal import Journal
+from clusterscale.analyses.audit import AuditPlan, open_results, run
+from clusterscale.analyses.audit.cases import pool
+from clusterscale.analyses.audit.journal import Journal
 from clusterscale.game import Outcome
 from clusterscale.metrics import (
     N_PVALUE_BINS,

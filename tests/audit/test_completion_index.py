@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
-from clusterscale.audit import AuditPlan
-from clusterscale.audit.completion_index import CompletionIndex
-from clusterscale.audit.journal import Entry, Journal
-from clusterscale.audit.results import open_results, write_results
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.completion_index import CompletionIndex
+from clusterscale.analyses.audit.journal import Entry, Journal
+from clusterscale.analyses.audit.results import open_results, write_results
 from clusterscale.errors import DamagedError
 from clusterscale.metrics import N_PVALUE_BINS
 
@@ -89,7 +89,7 @@ def test_results_written_a_few_targets_at_a_time_are_the_same(
         done.add([Entry(task.key, tuple(outcomes))])
     found = []
     for size in (4096, 7, 1):
-        monkeypatch.setattr("clusterscale.audit.results._TARGETS", size)
+        monkeypatch.setattr("clusterscale.analyses.audit.results._TARGETS", size)
         uri = str(tmp_path / f"{size}.zarr")
         write_results(plan, cube, chosen, done, {}, uri)
         found.append(open_results(uri).load())

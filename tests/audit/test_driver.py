@@ -14,12 +14,12 @@ import xarray as xr
 from oracles.entries import build
 
 from clusterscale import attacks
+from clusterscale.analyses.audit import AuditPlan, open_results
+from clusterscale.analyses.audit import run as run_lazily
+from clusterscale.analyses.audit import task as audit_task
+from clusterscale.analyses.audit.journal import Journal
+from clusterscale.analyses.dp_audit import EvaluationJournal
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit import AuditPlan, open_results
-from clusterscale.audit import run as run_lazily
-from clusterscale.audit import task as audit_task
-from clusterscale.audit.journal import Journal
-from clusterscale.dp_audit import EvaluationJournal
 from clusterscale.errors import (
     ConfigError,
     DamagedError,
@@ -29,8 +29,8 @@ from clusterscale.errors import (
     MissingError,
 )
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.reaudit import exposures_of, measure
-from clusterscale.report import write_report
+from clusterscale.reauditing import exposures_of, measure
+from clusterscale.reporting import write_report
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.storage import manifest
 
@@ -135,7 +135,7 @@ def test_no_user_id_leaves_the_cube(cube, tmp_path, plan_fields):
 
 def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
     first = run(plan, cube, tmp_path / "run", SerialExecutor())
-    monkeypatch.setattr("clusterscale.audit.analysis.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
     xr.testing.assert_identical(first, run(plan, cube, tmp_path / "run", SerialExecutor()))
 
 
@@ -154,7 +154,7 @@ def test_an_interrupted_run_with_more_challenges_ends_with_the_same_bits(
         return audit_task.run_task(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.analysis.run_task", fail_once)
+        patch.setattr("clusterscale.analyses.audit.analysis.run_task", fail_once)
         broken = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert (broken.sel(group_size=6).n_challenges == 0).all()
     assert (broken.sel(group_size=6).level_inside == 0).all()
@@ -169,7 +169,7 @@ def test_failed_tasks_are_told_and_tried_again(plan, cube, tmp_path, monkeypatch
         return audit_task.run_task(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.analysis.run_task", fail_once)
+        patch.setattr("clusterscale.analyses.audit.analysis.run_task", fail_once)
         broken = run(plan, cube, tmp_path / "run", SerialExecutor())
     failed = broken.sel(group_size=6)
     assert (failed.status == "failed").all()
@@ -326,8 +326,8 @@ def resume(plan, cube, folder, reference, n_least):
 
 DRIVER = """
 import json, sys, threading
-from clusterscale.audit import AuditPlan, run
-from clusterscale.audit.journal import Journal
+from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit.journal import Journal
 from clusterscale.cube import TraceCube
 from clusterscale.runtime import Local, SerialExecutor, scheduling
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracles.entries import build
 
-from clusterscale.audit import AuditPlan, run
-from clusterscale.audit.findings import (
+from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit.findings import (
     EXPOSURES,
     find_emptiness,
     find_exposures,

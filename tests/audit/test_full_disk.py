@@ -9,10 +9,10 @@ import xarray as xr
 from oracles.disks import small_disk
 
 from clusterscale import storage
-from clusterscale.audit import AuditPlan, open_results, run, screen
+from clusterscale.analyses.audit import AuditPlan, open_results, run, screen
+from clusterscale.analyses.screening import open_screen
 from clusterscale.errors import StoreError
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import open_screen
 
 pytestmark = pytest.mark.slow  # each runs several studies
 

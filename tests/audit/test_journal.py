@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
-from clusterscale.audit.journal import Entry, Journal
-from clusterscale.dp_audit import EvaluationJournal
-from clusterscale.dp_audit.evaluation_task import MechanismEvaluation
+from clusterscale.analyses.audit.journal import Entry, Journal
+from clusterscale.analyses.dp_audit import EvaluationJournal
+from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
 from clusterscale.errors import DamagedError
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)

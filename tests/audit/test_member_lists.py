@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.groups import check_lists

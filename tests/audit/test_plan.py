@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterscale.audit import AuditPlan, Targets, predict
-from clusterscale.audit.targets import TERTILES, find_users
+from clusterscale.analyses.audit import AuditPlan, Targets, predict
+from clusterscale.analyses.audit.targets import TERTILES, find_users
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clusterscale.audit import AuditPlan, run
-from clusterscale.audit.settings import Precision, interim_looks
-from clusterscale.audit.task import run_task
+from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit.settings import Precision, interim_looks
+from clusterscale.analyses.audit.task import run_task
 from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError
 from clusterscale.metrics import auc_interval

@@ -12,8 +12,8 @@ import zarr
 from conftest import write_cube
 from cube import crowd
 
-from clusterscale.audit import AuditPlan
-from clusterscale.audit.release_scoring import (
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.release_scoring import (
     VALUES,
     fold_published,
     list_published,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterscale.analyses.audit import AuditPlan, plan_resources, predict
+from clusterscale.analyses.audit.resources import _PROCESS, UNSURE
+from clusterscale.analyses.audit.workload import measure_slowness
+from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit import AuditPlan, plan_resources, predict
-from clusterscale.audit.resources import _PROCESS, UNSURE
-from clusterscale.audit.workload import measure_slowness
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError
-from clusterscale.screening import predict as predict_screen
 
 GB = 10**9
 

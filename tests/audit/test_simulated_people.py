@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import clusterscale as cs
+from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.config import CubeSource
 from clusterscale.errors import ConfigError, ExistsError
-from clusterscale.publish import PublishAnalysis, PublishPlan
-from clusterscale.reaudit import Policy
-from clusterscale.report.screening import read_cases
+from clusterscale.reauditing import Policy
+from clusterscale.reporting.screening import read_cases
 
 
 @pytest.fixture(scope="module")

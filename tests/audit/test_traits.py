@@ -8,16 +8,10 @@ import pytest
 from conftest import draw_dense, write_cube
 from oracles import traits as oracle
 
-from clusterscale import audit, storage
-from clusterscale.attacks.spectral import Spectral
-from clusterscale.audit import AuditPlan
-from clusterscale.errors import ConfigError, ExistsError, MissingError
-from clusterscale.game import study
-from clusterscale.mechanisms import create
-from clusterscale.runtime import SerialExecutor
-from clusterscale.seeds import stream
-from clusterscale.study.execution import Finished
-from clusterscale.traits import (
+from clusterscale import storage
+from clusterscale.analyses import audit
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.traits import (
     CHARACTERISTICS,
     WHO,
     TraitsPlan,
@@ -26,6 +20,13 @@ from clusterscale.traits import (
     loading,
     open_traits,
 )
+from clusterscale.attacks.spectral import Spectral
+from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.game import study
+from clusterscale.mechanisms import create
+from clusterscale.runtime import SerialExecutor
+from clusterscale.seeds import stream
+from clusterscale.study.execution import Finished
 
 pytestmark = pytest.mark.slow  # each starts from a finished audit or screen
 
@@ -282,9 +283,9 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
 @pytest.mark.slow
 def test_little_memory_changes_nothing(small, cube, small_copied, small_found, monkeypatch):
     """Users by the part, time by the slice."""
-    monkeypatch.setattr("clusterscale.traits.mobility._USERS", 16)
+    monkeypatch.setattr("clusterscale.analyses.traits.mobility._USERS", 16)
     monkeypatch.setattr("clusterscale.cube.blocks._MOST_USERS", 16)
-    monkeypatch.setattr("clusterscale.audit.resources._PROCESS", 10**6)
+    monkeypatch.setattr("clusterscale.analyses.audit.resources._PROCESS", 10**6)
     few = audit.traits(small, cube, small_copied, SerialExecutor(), how=HOW, memory=351_000_000)
     assert few.load().identical(small_found)
 

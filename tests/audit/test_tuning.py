@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
+from clusterscale.analyses.audit import AuditPlan, run_task
+from clusterscale.analyses.audit.tuning import choose, list_cases, tunable
 from clusterscale.attacks import create
-from clusterscale.audit import AuditPlan, run_task
-from clusterscale.audit.tuning import choose, list_cases, tunable
 from clusterscale.errors import ConfigError
 
 

@@ -10,23 +10,23 @@ from conftest import draw_dense, write_cube
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterscale.audit import AuditPlan, Targets, predict, run, screen
-from clusterscale.audit.exposure import rank
-from clusterscale.audit.settings import Period
-from clusterscale.audit.targets import TERTILES, Presence
+from clusterscale.analyses.audit import AuditPlan, Targets, predict, run, screen
+from clusterscale.analyses.audit.exposure import rank
+from clusterscale.analyses.audit.settings import Period
+from clusterscale.analyses.audit.targets import TERTILES, Presence
+from clusterscale.analyses.traits import list_exposures
 from clusterscale.cli import console as show
 from clusterscale.cli import results
 from clusterscale.cli.analyses import show_screen
 from clusterscale.errors import ConfigError
-from clusterscale.report import render
-from clusterscale.report.notebook import shorten
-from clusterscale.report.run import Run
-from clusterscale.report.screening import read_cases
-from clusterscale.report.section import absent_users
-from clusterscale.report.tables import write_tables
+from clusterscale.reporting import render
+from clusterscale.reporting.notebook import shorten
+from clusterscale.reporting.run import Run
+from clusterscale.reporting.screening import read_cases
+from clusterscale.reporting.section import absent_users
+from clusterscale.reporting.tables import write_tables
 from clusterscale.runtime import SerialExecutor
 from clusterscale.seeds import stream
-from clusterscale.traits import list_exposures
 
 N_USERS, DAY = 60, 24
 EARLY, LATE = (

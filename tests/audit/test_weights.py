@@ -10,17 +10,17 @@ from audit.test_blockwise import bits, by_parts
 from conftest import write_cube
 from cube import crowd
 
-from clusterscale.audit import AuditPlan, predict, run_task
-from clusterscale.audit.blockwise import fold_task
-from clusterscale.audit.task import set_up
-from clusterscale.audit.tuning import list_cases
+from clusterscale.analyses.audit import AuditPlan, predict, run_task
+from clusterscale.analyses.audit.blockwise import fold_task
+from clusterscale.analyses.audit.task import set_up
+from clusterscale.analyses.audit.tuning import list_cases
+from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
+from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.contracts import GroupRequest, Guarantee, publish
 from clusterscale.cube import blocks
-from clusterscale.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.scaling import Expand
-from clusterscale.recovery import RecoveryPlan
 
 N_USERS = 60
 PARTS = [(0, 8), (8, 36), (36, 60)]

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from clusterscale import runtime, study
-from clusterscale.advise import Advice, AdvicePlan, AdviseAnalysis
-from clusterscale.advise.exposure import read_attacked
-from clusterscale.advise.goal import UNITS, score_utility
-from clusterscale.audit import AuditAnalysis, AuditPlan, open_results
+from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
+from clusterscale.analyses.advise.exposure import read_attacked
+from clusterscale.analyses.advise.goal import UNITS, score_utility
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, open_results
 from clusterscale.cube import TraceCube
 
 WHOLE = {"clip": True, "integers": "round"}

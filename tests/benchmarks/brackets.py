@@ -13,8 +13,8 @@ import argparse
 import numpy as np
 import scipy
 
-from clusterscale import certify
-from clusterscale.certify.comparison import ERROR_RATE, bracket
+from clusterscale.analyses import certify
+from clusterscale.analyses.certify.comparison import ERROR_RATE, bracket
 from clusterscale.mechanisms import create
 from clusterscale.metrics import auc_tail
 

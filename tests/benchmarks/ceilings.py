@@ -19,8 +19,8 @@ from conftest import write_cube
 from show import print_table
 
 from clusterscale import study
-from clusterscale.audit import AuditPlan
-from clusterscale.certify import Certification, CertifyAnalysis
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.certify import Certification, CertifyAnalysis
 from clusterscale.contracts import Guarantee
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.base import BaseMechanism

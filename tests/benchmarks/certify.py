@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from clusterscale import study
-from clusterscale.certify import Certification, CertifyAnalysis, CertifyPlan
+from clusterscale.analyses.certify import Certification, CertifyAnalysis, CertifyPlan
 from clusterscale.cube.synthetic import open_or_synthesise
 from clusterscale.mechanisms import create
 from clusterscale.runtime import Local

@@ -9,8 +9,8 @@ from collections import Counter
 
 import numpy as np
 
-from clusterscale.consistency import PublishedTable, check_table, create
 from clusterscale.mechanisms import create as mechanism
+from clusterscale.release.checks import PublishedTable, check_table, create
 
 MECHANISMS = {"exact": mechanism("exact")} | {
     f"threshold {k}": mechanism("threshold", k=k, shown="hidden") for k in (5, 15)

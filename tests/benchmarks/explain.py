@@ -23,9 +23,9 @@ from typing import Any
 import yaml
 
 import clusterscale as cs
-from clusterscale.audit import predict
-from clusterscale.audit.resources import UNSURE
-from clusterscale.audit.workload import measure_slowness
+from clusterscale.analyses.audit import predict
+from clusterscale.analyses.audit.resources import UNSURE
+from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.config import load
 
 WEEK = {"name": "week", "first": 0, "epochs": 168}

@@ -20,13 +20,13 @@ import pandas as pd
 import xarray as xr
 
 from clusterscale import study
+from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.cube import Calendar, Geohash, Grid, Hexagons, TraceCube
 from clusterscale.cube.dense import pack
 from clusterscale.errors import ClusterscaleError
-from clusterscale.ingest import READERS, IngestOptions, ingest, read_points
-from clusterscale.publish import PublishAnalysis, PublishPlan
+from clusterscale.ingestion import READERS, IngestOptions, ingest, read_points
+from clusterscale.release import read_table
 from clusterscale.runtime import SerialExecutor
-from clusterscale.tables import read_table
 
 BOX = "50,0,50.2,0.2"
 STATIONS = [f"S{i}" for i in range(5)]

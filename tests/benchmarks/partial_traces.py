@@ -19,9 +19,9 @@ from clusterscale.config import ReleasesConfig
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.cube.writer import new_cube
 from clusterscale.groups import count_visits
+from clusterscale.release import TABLE_FORMATS, RawRelease, ReleaseMetadata
 from clusterscale.runtime import Local
 from clusterscale.seeds import stream
-from clusterscale.tables import RawRelease, ReleaseMetadata, create
 
 N_PEOPLE, SIZE, N_KNOWN, WEEK = 20_000, 9_000, 300, 168
 METHOD = {"name": "threshold", "k": 5}
@@ -41,7 +41,7 @@ def make(folder: str) -> dict[str, str]:
     times = (cube.calendar.start + cube.calendar.step * np.arange(WEEK)).astype("datetime64[s]")
     metadata = ReleaseMetadata(group_size=SIZE)
     table = RawRelease(values, cube.regions.names, times, metadata=metadata)
-    create("long").write(f"{folder}/week.csv", table)
+    TABLE_FORMATS.create("long").write(f"{folder}/week.csv", table)
     return {"all": cube.uri, "some": uri, "release": f"{folder}/week.csv"}
 
 

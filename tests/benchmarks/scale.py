@@ -35,8 +35,8 @@ from typing import Any
 import xarray as xr
 
 import clusterscale as cs
-from clusterscale.audit import AuditPlan, predict, run
-from clusterscale.audit.task import run_task
+from clusterscale.analyses.audit import AuditPlan, predict, run
+from clusterscale.analyses.audit.task import run_task
 from clusterscale.cube.synthetic.presets import PRESETS, write_like
 from clusterscale.runtime import Local
 from clusterscale.study.execution import Finished

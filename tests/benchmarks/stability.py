@@ -32,11 +32,11 @@ from oracles.stability import (
     random_case,
 )
 
+from clusterscale.analyses.publish.publishable import bind_without_data, exceeds_sensitivity
 from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.mechanisms import create
-from clusterscale.publish.publishable import bind_without_data, exceeds_sensitivity
 
 DRAWS = 20  # of traces, of which bounds are measured
 

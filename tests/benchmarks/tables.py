@@ -109,9 +109,9 @@ def trips(path: Path, n_people: int, n_zones: int, n_pairs: int) -> None:
 
 def ours(path: str) -> int:
     """Read the table over (pair, hour)."""
-    from clusterscale.tables import create
+    from clusterscale.release import TABLE_FORMATS
 
-    return int(create("flow_data_frame", absent="zero").read(path).values.shape[0])
+    return int(TABLE_FORMATS.create("flow_data_frame", absent="zero").read(path).values.shape[0])
 
 
 def duckdb(path: str) -> int:

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import clusterscale as cs
-from clusterscale.cube.blocks import Source, ranges
-from clusterscale.traits.mobility import (
+from clusterscale.analyses.traits.mobility import (
     MeasureTask,
     UnicityTask,
     count_unique,
@@ -26,6 +25,7 @@ from clusterscale.traits.mobility import (
     part_size,
     slices,
 )
+from clusterscale.cube.blocks import Source, ranges
 
 
 def describe(cube: cs.TraceCube, memory: int) -> tuple[float, float, int]:

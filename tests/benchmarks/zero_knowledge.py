@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import clusterscale as cs
 from clusterscale import attacks, mechanisms
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.contracts import GroupRequest, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import synthesise

@@ -9,10 +9,17 @@ import pytest
 import xarray as xr
 
 import clusterscale as cs
-from clusterscale import certify, open_certificates, study
-from clusterscale.audit import AuditPlan
-from clusterscale.certify import CERTIFICATES, Certification, CertifyAnalysis, CertifyPlan, Visits
-from clusterscale.certify.visits import (
+from clusterscale import open_certificates, study
+from clusterscale.analyses import certify
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.certify import (
+    CERTIFICATES,
+    Certification,
+    CertifyAnalysis,
+    CertifyPlan,
+    Visits,
+)
+from clusterscale.analyses.certify.visits import (
     pack,
     substitutes_of,
     unpack,
@@ -29,7 +36,7 @@ from clusterscale.mechanisms import create
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.coarsening import CoarsenTime
 from clusterscale.mechanisms.sampling import SampleTraces
-from clusterscale.report.certificates import read_ceilings, show_ceiling, state_posterior
+from clusterscale.reporting.certificates import read_ceilings, show_ceiling, state_posterior
 from clusterscale.runtime import SerialExecutor
 
 LAPLACE = {"name": "laplace", "epsilon": 0.3, "unit": "event"}

@@ -18,11 +18,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from clusterscale import certify
-from clusterscale.certify.ceiling import against
-from clusterscale.certify.composition import Changes, best_test
-from clusterscale.certify.laws import loss_of_noise, losses_of_counts
-from clusterscale.certify.loss import EitherLoss, LaplaceShift, PairLoss, SampledLoss, bounded_loss
+from clusterscale.analyses import certify
+from clusterscale.analyses.certify.ceiling import against
+from clusterscale.analyses.certify.composition import Changes, best_test
+from clusterscale.analyses.certify.laws import loss_of_noise, losses_of_counts
+from clusterscale.analyses.certify.loss import (
+    EitherLoss,
+    LaplaceShift,
+    PairLoss,
+    SampledLoss,
+    bounded_loss,
+)
 from clusterscale.contracts import Guarantee, Mechanism, Noise
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import create

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from clusterscale import certify
-from clusterscale.certify.comparison import ERROR_RATE, bracket, lower_limits
+from clusterscale.analyses import certify
+from clusterscale.analyses.certify.comparison import ERROR_RATE, bracket, lower_limits
 from clusterscale.mechanisms import create
 from clusterscale.metrics import auc
 

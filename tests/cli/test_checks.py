@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.tables import RawRelease, create
+from clusterscale.release import TABLE_FORMATS, RawRelease
 
 HIDDEN = 'threshold(k=5, shown="hidden")'
 
@@ -20,7 +20,7 @@ def tables(tmp_path, monkeypatch):
     hours = np.datetime64("2026-03-02T00:00:00", "s") + np.arange(12) * 3600
     for name, k in (("honest.csv", 5), ("careless.csv", 3)):
         values = np.where(counts < k, np.nan, counts)
-        create("long").write(name, RawRelease(values, tuple("abcd"), hours))
+        TABLE_FORMATS.create("long").write(name, RawRelease(values, tuple("abcd"), hours))
 
 
 def run(*words):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import clusterscale
 from clusterscale import cli, errors
-from clusterscale.audit import open_results
+from clusterscale.analyses.audit import open_results
 from clusterscale.cli import app
 
 
@@ -155,7 +155,7 @@ def test_explain_says_which_noise_is_not_safe_as_floats(tmp_path, cube, plan_fie
 
 @pytest.mark.usefixtures("no_figures")
 def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("clusterscale.audit.analysis.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
     result = call("audit", config)
     assert result.exit_code == 1
     assert "cases failed" in result.output

@@ -11,7 +11,7 @@ from clusterscale import cli
 from clusterscale.cli import app, records
 from clusterscale.cli.options import in_flags
 from clusterscale.cube import TraceCube
-from clusterscale.ingest import READERS
+from clusterscale.ingestion import READERS
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("no_figures")]
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from clusterscale.cli import app
 from clusterscale.cli.options import in_flags
 from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
-from clusterscale.reaudit import Lease
+from clusterscale.storage.lease import Lease
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -163,7 +163,7 @@ def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr("clusterscale.reaudit.notify._MAX_WAIT", 0.01)
+    monkeypatch.setattr("clusterscale.reauditing.notify._MAX_WAIT", 0.01)
     monkeypatch.setenv("TOLD_TO", f"http://127.0.0.1:{server.server_port}/secret")
     hook = {"variable": "TOLD_TO", "least": "fail"}
     write_release(cube, tmp_path / "releases" / "day-2.nc", first=0, fault=0.5)

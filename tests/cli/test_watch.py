@@ -397,7 +397,7 @@ def test_every_long_verb_can_be_watched(verb, work, stages, config, tmp_path):
 
 
 def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("clusterscale.audit.analysis.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
     assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1
     result = call(tmp_path / "run")
     assert result.exit_code == 1
@@ -420,7 +420,7 @@ def test_a_foreign_folder_gets_no_status(config, tmp_path):
 DRIVER = """
 import sys, time
 from pathlib import Path
-from clusterscale.audit import analysis as driver
+from clusterscale.analyses.audit import analysis as driver
 from clusterscale.cli import main
 
 released, ordinary = Path(sys.argv.pop()), driver.run_task

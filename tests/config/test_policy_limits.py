@@ -2,10 +2,10 @@
 
 import pytest
 
-from clusterscale.advise import AdvicePlan
+from clusterscale.analyses.advise import AdvicePlan
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.errors import ConfigError
-from clusterscale.reaudit import Policy
+from clusterscale.reauditing import Policy
 
 
 def limited(policy, **plan):

@@ -3,10 +3,10 @@
 import numpy as np
 from oracles.entries import build
 
-from clusterscale.consistency import PublishedTable, create
 from clusterscale.contracts import Bounds
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms import create as mechanism
+from clusterscale.release.checks import PublishedTable, create
 
 BOUNDS = Bounds(event=1, user_day=3, user=6, series=3, rois=4, null_roi=False)
 EVENT = {"name": "laplace", "epsilon": 1.0, "unit": "event"}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, chain, draw_counts, draw_visits, find, table
 
-from clusterscale.consistency import CHECKS, Check, CheckResult, check_table, create
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.release.checks import CHECKS, Check, CheckResult, check_table, create
 
 COUNTS = draw_counts(6)
 

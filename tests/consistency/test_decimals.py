@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.consistency.table import MOST_DECIMALS, decimals
+from clusterscale.release.checks.table import MOST_DECIMALS, decimals
 
 
 @given(st.lists(st.decimals(-1000, 1000, places=6), min_size=1, max_size=20))

@@ -7,7 +7,7 @@ import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_visits, find, released, table
 from scipy import stats
 
-from clusterscale.consistency.table import smallest_shown
+from clusterscale.release.checks.table import smallest_shown
 
 EXACT, LAPLACE = bound("exact"), bound(**EVENT)
 VISITS = draw_visits(1, 120)

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from clusterscale.consistency import CheckResult
-from clusterscale.consistency.finding import agree
+from clusterscale.release.checks import CheckResult
+from clusterscale.release.checks.finding import agree
 
 
 def test_a_finding_is_frozen_and_picklable():

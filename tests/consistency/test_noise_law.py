@@ -5,9 +5,9 @@ import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, released, table
 from scipy import stats
 
-from clusterscale.consistency import create
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.release.checks import create
 
 LAPLACE = bound(**EVENT)
 ROUND, CLIP = {"integers": "round"}, {"clip": True}

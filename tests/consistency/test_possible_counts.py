@@ -6,7 +6,7 @@ from consistency.tables import EVENT, UP_TO, bound, chain, draw_visits, find, re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.consistency import PublishedTable
+from clusterscale.release.checks import PublishedTable
 
 EXACT = [bound("exact"), bound("suppress_small", below=4), bound("fixed_ranges", size=3)]
 EXACT += [chain(UP_TO, {"name": "fixed_ranges", "size": 4})]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from clusterscale.consistency import PublishedTable
-from clusterscale.consistency.table import count_bounds, fill_suppressed, suppressed_up_to
 from clusterscale.errors import InputError
+from clusterscale.release.checks import PublishedTable
+from clusterscale.release.checks.table import count_bounds, fill_suppressed, suppressed_up_to
 
 EXACT = bound("exact")
 FIELDS = {

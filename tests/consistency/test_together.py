@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from clusterscale.consistency import CHECKS, NamedRelease, check_together, create, worst_level
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
-from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata
+from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
+from clusterscale.release.checks import CHECKS, NamedRelease, check_together, create, worst_level
 
 EXACT, HIDDEN = mechanism("exact"), mechanism("threshold", k=5, shown="hidden")
 EVERY = [create(name) for name in CHECKS]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from clusterscale.consistency import CHECKS, NamedRelease, PublishedTable, check_together, create
 from clusterscale.contracts import release_counts
 from clusterscale.mechanisms import create as mechanism
-from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata
+from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
+from clusterscale.release.checks import CHECKS, NamedRelease, PublishedTable, check_together, create
 
 EVERY = [create(name) for name in CHECKS]
 EXPAND, HIDE = {"name": "expand", "factor": "weights"}, {"name": "threshold", "k": 5}

@@ -8,13 +8,13 @@ pytest.importorskip("dask")  # the readers and the clusters
 from oracles.entries import build
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.consistency import CHECKS
 from clusterscale.errors import PoolError
-from clusterscale.ingest import READERS
+from clusterscale.ingestion import READERS
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
+from clusterscale.release import TABLE_FORMATS
+from clusterscale.release.checks import CHECKS
 from clusterscale.runtime import CLUSTERS
-from clusterscale.tables import TABLE_FORMATS
 from clusterscale.testing import (
     checks_of_attack,
     checks_of_mechanism,

@@ -8,15 +8,15 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from clusterscale.audit import AuditPlan, run, screen
-from clusterscale.consistency import CHECKS, PublishedTable, check_table
+from clusterscale.analyses.audit import AuditPlan, run, screen
+from clusterscale.analyses.screening import ScreenPlan
 from clusterscale.contracts import Attack, Bounds, Guarantee, Mechanism, Noise, Positive
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create, respond, user_level
 from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.release.checks import CHECKS, PublishedTable, check_table
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import ScreenPlan
 from clusterscale.utility import Utility
 
 BOUNDS = Bounds(event=1, user_day=3, user=6, series=3, rois=4, null_roi=False)

@@ -7,7 +7,7 @@ import pytest
 from oracles.crowd import Crowd, dense
 from scipy.spatial import Delaunay
 
-from clusterscale import recovery
+from clusterscale.analyses import recovery
 from clusterscale.cube.synthetic import PRESETS, presets, synthesise
 from clusterscale.cube.synthetic.commuters import Commuters
 from clusterscale.cube.transforms import with_null_roi

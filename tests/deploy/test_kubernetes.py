@@ -19,7 +19,7 @@ from doubles.waiting import LIMIT, wait_for
 from oracles.manifests import is_final
 
 from clusterscale import __version__
-from clusterscale.audit import open_results
+from clusterscale.analyses.audit import open_results
 from clusterscale.cli.releases import EXIT_CODES
 
 Client = pytest.importorskip("distributed").Client

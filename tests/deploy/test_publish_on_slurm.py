@@ -10,7 +10,7 @@ import yaml
 from doubles.slurm import Queue
 from doubles.waiting import LIMIT
 
-from clusterscale.tables import read_table
+from clusterscale.release import read_table
 
 pytest.importorskip("dask_jobqueue")
 pytest.importorskip("cryptography")

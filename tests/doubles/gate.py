@@ -51,7 +51,7 @@ def dask_setup(worker):
     from cloudpickle import loads
     from tornado.ioloop import PeriodicCallback
 
-    from clusterscale.audit.task import AuditTask
+    from clusterscale.analyses.audit.task import AuditTask
     from clusterscale.runtime import scheduling
 
     folder = Path(os.environ[FOLDER])

@@ -12,16 +12,16 @@ import pytest
 from cube import crowd
 from oracles.entries import build
 
-from clusterscale.audit import run
+from clusterscale.analyses.audit import run
+from clusterscale.analyses.dp_audit import dp_test as verdict
+from clusterscale.analyses.dp_audit.dp_test import VerdictPlan, try_guarantee
+from clusterscale.analyses.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby
+from clusterscale.analyses.dp_audit.privacy_units import kind_of
 from clusterscale.config import load
 from clusterscale.contracts import CellCoordinates, stability_of
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.bounds import bounds_before
 from clusterscale.cube.trace_settings import load_settings
-from clusterscale.dp_audit import dp_test as verdict
-from clusterscale.dp_audit.dp_test import VerdictPlan, try_guarantee
-from clusterscale.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby
-from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.metrics import largest_bound
@@ -284,7 +284,7 @@ def test_groups_are_of_the_size_that_is_audited():
 
 def test_days_of_merged_hours(cube, plan_fields):
     """The audit's own settings: blocks of five hours, some of which lie on two days."""
-    from clusterscale.audit import AuditPlan
+    from clusterscale.analyses.audit import AuditPlan
 
     mechanism = {"name": "chain", "steps": [{"name": "coarsen_time", "factor": 5}, DAY]}
     plan = AuditPlan(**(plan_fields | {"mechanisms": [mechanism]}))

@@ -9,12 +9,12 @@ import pytest
 import xarray as xr
 
 from clusterscale import mechanisms, utility
-from clusterscale.audit import AuditPlan, count_failed, open_results, run
+from clusterscale.analyses.audit import AuditPlan, count_failed, open_results, run
+from clusterscale.analyses.dp_audit import EvaluationJournal
+from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task
+from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
 from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
 from clusterscale.cube.trace_settings import load_settings
-from clusterscale.dp_audit import EvaluationJournal
-from clusterscale.dp_audit.evaluation import evaluate_mechanism_task
-from clusterscale.dp_audit.evaluation_task import MechanismEvaluation
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
@@ -211,7 +211,7 @@ def test_a_failed_evaluation_is_reported_and_tried_again(defended, cube, tmp_pat
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.analysis.evaluate_mechanism_task", fail)
+        patch.setattr("clusterscale.analyses.audit.analysis.evaluate_mechanism_task", fail)
         broken = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert json.loads(broken.attrs["evaluation_errors"]) == ["MemoryError: no room"] * 2
     assert count_failed(broken) == 2, "one for each group size"

@@ -6,15 +6,15 @@ from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.contracts import CellCoordinates
-from clusterscale.cube import measure_bounds, with_null_roi
-from clusterscale.dp_audit.privacy_units import (
+from clusterscale.analyses.dp_audit.privacy_units import (
     draw_unit,
     kind_of,
     largest_unit,
     survey_units,
     units_of,
 )
+from clusterscale.contracts import CellCoordinates
+from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.mechanisms import create
 
 KINDS = ("event", "user_day", "user", "roi_series", "answer")

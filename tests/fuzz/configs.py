@@ -39,7 +39,7 @@ def warm_up() -> None:
     """Compute the schemas that messages about keys read."""
     from clusterscale.config import Config, ReleasesConfig
     from clusterscale.papers import PaperStudy
-    from clusterscale.reaudit import Policy
+    from clusterscale.reauditing import Policy
     from clusterscale.validation_messages import _schema
 
     for model in (Config, ReleasesConfig, PaperStudy, Policy):

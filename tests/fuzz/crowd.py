@@ -13,9 +13,9 @@ from fuzz.runner import ID
 
 # Imported late by commands: here, so that it is done once and not in each case.
 for _module in (
-    "clusterscale.audit.findings",
+    "clusterscale.analyses.audit.findings",
     "clusterscale.cli.results",
-    "clusterscale.reaudit",
+    "clusterscale.reauditing",
     "email.headerregistry",
     "h5netcdf",
     "importlib_metadata",
@@ -103,8 +103,8 @@ def without_pages() -> None:
     from markupsafe import Markup
 
     from clusterscale.cli import releases, running
-    from clusterscale.report import figures
-    from clusterscale.report.figures import single
+    from clusterscale.reporting import figures
+    from clusterscale.reporting.figures import single
 
     running.write_page = releases._write_page = lambda folder: None
     for module in (figures, single):  # the trend of releases

@@ -62,7 +62,7 @@ def prepare(folder: Path) -> None:
     import numpy as np
 
     from clusterscale.config import parse_entry
-    from clusterscale.tables import TABLE_FORMATS, PublishedTotals, RawRelease, ReleaseMetadata
+    from clusterscale.release import TABLE_FORMATS, PublishedTotals, RawRelease, ReleaseMetadata
 
     counts = np.random.default_rng(1).poisson(8, (9, 30)).astype(float)
     shown = np.where(counts < 5, np.nan, counts)

@@ -72,7 +72,7 @@ def in_every_format(table: list[dict[str, Any]]) -> dict[str, bytes]:
 def ingest_events(source: Path, cube: Path) -> str:
     """Return the fingerprint of the cube of sound records."""
     from clusterscale.cube import Calendar, Grid, TraceCube
-    from clusterscale.ingest import READERS, IngestOptions, ingest
+    from clusterscale.ingestion import READERS, IngestOptions, ingest
 
     options = IngestOptions(
         reader=READERS.create("events"),

@@ -120,7 +120,7 @@ def _check(
 
 
 def _rows(folder: Path) -> list[Any]:
-    from clusterscale.reaudit.ledger import Ledger
+    from clusterscale.reauditing.ledger import Ledger
 
     return Ledger(str(folder / "ledger")).rows
 

@@ -37,8 +37,8 @@ ID = "resident{:04d}@example.org"
 """User ids of all seed material; no output may have one."""
 
 _COMMANDS = (
-    "clusterscale.cli", "clusterscale.config", "clusterscale.ingest", "clusterscale.report",
-    "clusterscale.cube.synthetic", "clusterscale.traits", "dask.array", "dask.dataframe",
+    "clusterscale.cli", "clusterscale.config", "clusterscale.ingestion", "clusterscale.reporting",
+    "clusterscale.cube.synthetic", "clusterscale.analyses.traits", "dask.array", "dask.dataframe",
     "distributed", "h3", "pandas", "pyarrow.csv", "pyarrow.parquet",
 )  # fmt: skip
 _FORK = multiprocessing.get_context("fork")

@@ -14,8 +14,8 @@ from clusterscale.cli import app
 from clusterscale.cli.guide import PAGES, read_page, write_page, written
 from clusterscale.cli.reference import GENERATED
 from clusterscale.config import load_either, load_policy, parse_entry
+from clusterscale.release import TABLE_FORMATS
 from clusterscale.schema import RESULTS
-from clusterscale.tables import TABLE_FORMATS
 
 BLOCK = re.compile(r'^```(\w+)(?: title="([\w.-]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.DOTALL)

@@ -14,9 +14,9 @@ import zarr
 from cube import crowd
 
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, SourceError
-from clusterscale.ingest import sources
-from clusterscale.reaudit import Catalogue, ReleaseEntry, ResolvedRelease
-from clusterscale.tables import create, read_table
+from clusterscale.ingestion import sources
+from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.release import TABLE_FORMATS, read_table
 
 START, NEXT, LATE = "2000-01-01T00:00:00Z", "2000-01-01T00:00:01Z", "2031-01-01T00:00:00Z"
 LONG = f"place,time,count\nA,{START},1\nA,{NEXT},2\nA,{LATE},3\n"
@@ -67,13 +67,17 @@ def write_rows(path):
 FILES = {
     "long": (LONG.encode(), "a.csv", None),
     "gzip": (gzip.compress(LONG.encode()), "a.csv.gz", None),
-    "sdmx": (SDMX.encode(), "a.csv", create("sdmx_csv", status=None)),
-    "wide": (WIDE.encode(), "a.csv", create("wide")),
+    "sdmx": (SDMX.encode(), "a.csv", TABLE_FORMATS.create("sdmx_csv", status=None)),
+    "wide": (WIDE.encode(), "a.csv", TABLE_FORMATS.create("wide")),
     "geojson": (GEOJSON.encode(), "a.geojson", None),
-    "slots": (b"place,time,count\nA,0,1\nA,9000000000,3\n", "a.csv", create("long", slots=True)),
+    "slots": (
+        b"place,time,count\nA,0,1\nA,9000000000,3\n",
+        "a.csv",
+        TABLE_FORMATS.create("long", slots=True),
+    ),
     "parquet": (lambda path: pq.write_table(pa.table(COLUMNS), path), "a.parquet", None),
-    "folder": (write_hive, "a", create("long")),
-    "geoparquet": (write_rows, "a.geoparquet", create("geojson")),
+    "folder": (write_hive, "a", TABLE_FORMATS.create("long")),
+    "geoparquet": (write_rows, "a.geoparquet", TABLE_FORMATS.create("geojson")),
     "zarr": (lambda path: write_zarr(path, (10**6, 10**5), (10, 10)), "a.zarr", None),
     "zarr 2": (lambda path: write_zarr(path, (10**6, 10**5), (10, 10), 2), "a.zarr", None),
     "chunks": (lambda path: write_zarr(path, (2, 3), (10**6, 10**5)), "a.zarr", None),
@@ -130,7 +134,7 @@ def test_what_is_allowed_is_read(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text(
         LONG.replace("2031", "2000").replace("01-01T00:00:00Z,3", "02-01T00:00:00Z,3")
     )
-    form = create("long", absent="zero")
+    form = TABLE_FORMATS.create("long", absent="zero")
     monkeypatch.setenv("CLUSTERSCALE_TABLE_MEMORY", "1e6")
     with pytest.raises(FormatError, match=r"but 0\.0 GB are allowed"):
         read_table(str(tmp_path / "a.csv"), form)

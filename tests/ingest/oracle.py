@@ -13,7 +13,7 @@ from typing import Any
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Box, Grid
 from clusterscale.cube.store import TraceCube
-from clusterscale.ingest import Events, IngestOptions, IngestReport, ingest
+from clusterscale.ingestion import Events, IngestOptions, IngestReport, ingest
 
 START = 1_700_000_000
 STEP = 100

@@ -20,7 +20,7 @@ from ingest.oracle import GRID, START, ingest_records
 from clusterscale.cube.locators import Points
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import ClusterscaleError, InputError, MissingError, SourceError
-from clusterscale.ingest import Cabspotting, Events, GeoJson, Reader, Trips
+from clusterscale.ingestion import Cabspotting, Events, GeoJson, Reader, Trips
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.ingest import decode
+from clusterscale.ingestion import decode
 
 pytestmark = pytest.mark.dask
 

@@ -11,7 +11,7 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.locators import Hexagons
 from clusterscale.cube.regions import Box, Grid
 from clusterscale.errors import InputError, SourceError
-from clusterscale.ingest import READERS, IngestOptions, ingest
+from clusterscale.ingestion import READERS, IngestOptions, ingest
 
 pytestmark = pytest.mark.dask
 

@@ -21,7 +21,7 @@ from ingest.oracle import GRID, START, content, ingest_records
 from clusterscale.cube.regions import Grid
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import ClusterscaleError, ExistsError, InputError, MissingError
-from clusterscale.ingest import Events, IngestReport, read_key
+from clusterscale.ingestion import Events, IngestReport, read_key
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -123,7 +123,7 @@ def test_runs_of_users_are_written_in_the_order_of_their_ids(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = build(source)[1]
-    monkeypatch.setattr("clusterscale.ingest.merge._RUN", 10)
+    monkeypatch.setattr("clusterscale.ingestion.merge._RUN", 10)
     told: list[tuple[str, int, int]] = []
     runs = build(source, "runs.zarr", block_bytes=500, on_progress=lambda *step: told.append(step))[
         1

@@ -28,7 +28,7 @@ from ingest.oracle import (
 
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import SourceError
-from clusterscale.ingest import IngestReport
+from clusterscale.ingestion import IngestReport
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 

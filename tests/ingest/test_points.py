@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("dask")
 
 from clusterscale.errors import MissingError, SourceError
-from clusterscale.ingest import read_points
+from clusterscale.ingestion import read_points
 
 pytestmark = pytest.mark.dask
 

@@ -21,7 +21,7 @@ from clusterscale.cube.locators import Points
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.ingest import READERS, IngestReport, Reader
+from clusterscale.ingestion import READERS, IngestReport, Reader
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -224,8 +224,8 @@ def test_geojson_as_a_collection_and_one_feature_a_line(
 def test_geojson_collection_larger_than_what_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterscale.ingest.geojson._CHUNK", 17)
-    monkeypatch.setattr("clusterscale.ingest.geojson._BATCH", 3)
+    monkeypatch.setattr("clusterscale.ingestion.geojson._CHUNK", 17)
+    monkeypatch.setattr("clusterscale.ingestion.geojson._BATCH", 3)
     source = tmp_path / "a.json"
     source.write_text(json.dumps({"type": "FeatureCollection", "features": FEATURES}))
     assert run(source, READERS.create("geojson")).n_rows == len(FEATURES)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Grid
 from clusterscale.cube.store import TraceCube
-from clusterscale.ingest import READERS, IngestOptions, IngestReport, ingest
+from clusterscale.ingestion import READERS, IngestOptions, IngestReport, ingest
 
 pytestmark = [pytest.mark.dask, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ pytest.importorskip("dask")
 from ingest.oracle import CALENDAR, START, ingest_records
 from typer.testing import CliRunner
 
-from clusterscale.audit import open_results
+from clusterscale.analyses.audit import open_results
 from clusterscale.cli import app
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import digest

@@ -9,8 +9,8 @@ from ingest.oracle import START, ingest_records
 
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError, MissingError, SourceError
-from clusterscale.ingest import Events
-from clusterscale.ingest.clean import pseudonyms
+from clusterscale.ingestion import Events
+from clusterscale.ingestion.clean import pseudonyms
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 

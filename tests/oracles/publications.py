@@ -1,7 +1,8 @@
 """Publications of small cubes."""
 
 from clusterscale import study
-from clusterscale.publish import Gate, PublishAnalysis, PublishPlan
+from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
+from clusterscale.reauditing import Gate
 from clusterscale.runtime import SerialExecutor
 
 LAPLACE = {

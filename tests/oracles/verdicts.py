@@ -2,9 +2,9 @@
 
 import json
 
-from clusterscale.audit.findings import Finding
-from clusterscale.reaudit import IntervalEstimate, ReleaseMetrics, Verdict
-from clusterscale.reaudit.metric_types import UtilityValue
+from clusterscale.analyses.audit.findings import Finding
+from clusterscale.reauditing import IntervalEstimate, ReleaseMetrics, Verdict
+from clusterscale.reauditing.metric_types import UtilityValue
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 

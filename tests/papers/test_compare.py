@@ -6,7 +6,7 @@ from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
 from clusterscale.papers import Claim, Results, ResultSelection, check_claims, compare
-from clusterscale.report.papers import (
+from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
     DIFFERS,

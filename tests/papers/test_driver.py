@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from clusterscale.audit import open_results
+from clusterscale.analyses.audit import open_results
+from clusterscale.analyses.recovery import open_recovery
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.papers import Cubes, PaperStudy, report_without_results, reproduce
-from clusterscale.recovery import open_recovery
 from clusterscale.runtime import SerialExecutor
 
 pytestmark = pytest.mark.slow  # each runs a study

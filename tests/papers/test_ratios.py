@@ -18,7 +18,7 @@ from clusterscale.papers import (
     find_faults,
 )
 from clusterscale.papers.compare import compare
-from clusterscale.report.papers import BREAKS, HOLDS
+from clusterscale.reporting.papers import BREAKS, HOLDS
 
 ATTACKS = ["spectral", "logistic"]
 PLAN = {

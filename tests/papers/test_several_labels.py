@@ -15,7 +15,7 @@ from clusterscale.papers import (
     find_faults,
 )
 from clusterscale.papers.compare import compare
-from clusterscale.report.papers import HOLDS
+from clusterscale.reporting.papers import HOLDS
 
 PLAN = {"observed": 24, "epochs": 4, "priors": [{"name": "freq_roi"}]}
 HOURLY = {"of": "profiling_error_of_epoch", "at": {"strategy": "prior", "epoch": [24, 25, 27]}}

@@ -11,7 +11,7 @@ from acme_privacy.reader import Pings
 from pydantic import ConfigDict
 
 from clusterscale.contracts import NO_NOISE, Guarantee, Support
-from clusterscale.ingest.records import Malformed, Records
+from clusterscale.ingestion.records import Malformed, Records
 from clusterscale.priors import PRIORS
 
 COUNTER = itertools.count()

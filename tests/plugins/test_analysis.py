@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import clusterscale as cs
 from clusterscale.cli import app
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.report import open_run
+from clusterscale.reporting import open_run
 from clusterscale.study import AnalysisPlan
 from clusterscale.testing import registered
 

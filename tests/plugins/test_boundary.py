@@ -13,8 +13,7 @@ from acme_privacy.measure import LargestError
 from acme_privacy.mechanism import UniformNoise
 
 import clusterscale as cs
-from clusterscale.audit import AuditPlan
-from clusterscale.consistency import Check, CheckResult, PublishedTable, check_table
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.contracts import GroupRequest, Guarantee, Support, release_counts
 from clusterscale.contracts.foreign import read_only
 from clusterscale.contracts.protocols import score_groups
@@ -22,6 +21,7 @@ from clusterscale.errors import InputError, PackageError, PluginError, SignalExi
 from clusterscale.mechanisms import create
 from clusterscale.priors import PRIORS
 from clusterscale.registry import Registry
+from clusterscale.release.checks import Check, CheckResult, PublishedTable, check_table
 from clusterscale.runtime import SerialExecutor
 from clusterscale.study import Progress, Stage
 from clusterscale.testing.population import coordinates, exact, games, traces

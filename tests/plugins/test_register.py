@@ -15,13 +15,13 @@ from acme_privacy.mechanism import UniformNoise
 from pydantic import TypeAdapter
 
 import clusterscale as cs
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit import AuditPlan
-from clusterscale.consistency import CHECKS, Check, CheckResult
 from clusterscale.contracts import Mechanism
 from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNameError
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.registry import Registry
+from clusterscale.release.checks import CHECKS, Check, CheckResult
 from clusterscale.runtime import SerialExecutor
 from clusterscale.study.preflight import Package, packages_of
 from clusterscale.testing import registered

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import clusterscale as cs
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.errors import InputError
-from clusterscale.reaudit import Catalogue, Reaudit, ReauditPlan, find_releases
+from clusterscale.reauditing import Catalogue, Reaudit, ReauditPlan, find_releases
 from clusterscale.runtime import SerialExecutor
 
 pytest.importorskip("dask")

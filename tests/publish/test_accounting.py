@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.publish.accounting import compose, spent_by
-from clusterscale.tables import LedgerEntry
+from clusterscale.analyses.publish.accounting import compose, spent_by
+from clusterscale.release import LedgerEntry
 
 MOST = st.floats(0.05, 2.0)
 

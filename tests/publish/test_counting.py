@@ -6,13 +6,13 @@ from conftest import write_cube
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterscale.analyses.publish import counting
+from clusterscale.analyses.publish.counting import CountJournal, divide, fold_part, write_members
+from clusterscale.analyses.publish.population import read_population
+from clusterscale.analyses.publish.source import OperatingSystemSource
 from clusterscale.cube import blocks
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.mechanisms import create
-from clusterscale.publish import counting
-from clusterscale.publish.counting import CountJournal, divide, fold_part, write_members
-from clusterscale.publish.population import read_population
-from clusterscale.publish.source import OperatingSystemSource
 from clusterscale.runtime import SerialExecutor
 
 SPAN = (5, 41)

@@ -3,10 +3,10 @@
 import pytest
 from oracles.publications import AUDIT, LAPLACE, plan, publish
 
+from clusterscale.analyses.publish.series import Series
 from clusterscale.config import load_gate
 from clusterscale.errors import ConfigError, RefusedError
-from clusterscale.publish import gate
-from clusterscale.publish.series import Series
+from clusterscale.reauditing import gate
 
 
 def of(policy, **fields):
@@ -119,7 +119,7 @@ def test_the_gate_of_an_interrupted_run_is_removed(cube, tmp_path):
 def test_the_audit_of_a_gate_is_in_its_file_or_in_the_config(tmp_path):
     import yaml
 
-    from clusterscale.audit import AuditPlan
+    from clusterscale.analyses.audit import AuditPlan
 
     path = tmp_path / "policy.yaml"
     path.write_text("mean_privacy_loss: 0.5")

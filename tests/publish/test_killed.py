@@ -11,9 +11,9 @@ import pytest
 import yaml
 from oracles.publications import BUDGET, LAPLACE, plan
 
+from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
 from clusterscale.errors import ClusterscaleError
-from clusterscale.publish.series import Series
 
 pytestmark = [pytest.mark.nightly(group="faults"), pytest.mark.timeout(1800)]
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from oracles.publications import LAPLACE, plan
 
-from clusterscale.contracts import Bounds, Guarantee, Mechanism
-from clusterscale.errors import ConfigError
-from clusterscale.mechanisms import create
-from clusterscale.publish.publishable import (
+from clusterscale.analyses.publish.publishable import (
     bind_without_data,
     exceeds_sensitivity,
     find_faults,
 )
+from clusterscale.contracts import Bounds, Guarantee, Mechanism
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import create
 
 REFUSED = {
     "continuous Laplace": (

@@ -6,16 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.publications import plan, publish
 
+from clusterscale.analyses.publish.counting import Counted
+from clusterscale.analyses.publish.plan import PublishPlan
+from clusterscale.analyses.publish.release import describe_entry, make_release
+from clusterscale.analyses.publish.rows import arrange, require_public
+from clusterscale.analyses.publish.series import Series
 from clusterscale.cube import Calendar, Regions, TraceCube
 from clusterscale.cube.dense import pack
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.publish.counting import Counted
-from clusterscale.publish.plan import PublishPlan
-from clusterscale.publish.release import describe_entry, make_release
-from clusterscale.publish.rows import arrange, require_public
-from clusterscale.publish.series import Series
-from clusterscale.tables import read_table
+from clusterscale.release import read_table
 
 EVENT = {
     "mechanism": {"name": "laplace", "epsilon": 0.1, "unit": "event", "discrete": True},

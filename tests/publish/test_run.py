@@ -9,6 +9,8 @@ import pytest
 from oracles.publications import LAPLACE, plan, publish
 
 from clusterscale import storage
+from clusterscale.analyses.publish import publication
+from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
 from clusterscale.errors import (
     ClusterscaleError,
@@ -18,12 +20,10 @@ from clusterscale.errors import (
     RefusedError,
     StoreError,
 )
-from clusterscale.publish import publication
-from clusterscale.publish.series import Series
-from clusterscale.reaudit import Catalogue, ReleaseEntry, ResolvedRelease
-from clusterscale.reaudit.lease import Lease
+from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.release import read_table
 from clusterscale.runtime import SerialExecutor
-from clusterscale.tables import read_table
+from clusterscale.storage.lease import Lease
 
 FORMATS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv"}
 HIDING = {"name": "threshold", "k": 5, "shown": "hidden"}
@@ -287,7 +287,7 @@ def test_budgets_of_events_are_spent_by_day(cube, tmp_path):
 
 
 def test_explain_runs_nothing(cube, tmp_path):
-    from clusterscale.publish import PublishAnalysis
+    from clusterscale.analyses.publish import PublishAnalysis
 
     rows = PublishAnalysis(plan(tmp_path)).explain(cube, 10**10, 2)
     assert rows["budget"] == "0 of ε 2 spent, then 1"

@@ -9,12 +9,12 @@ import zarr
 from oracles.publications import plan, publish
 
 from clusterscale import storage
+from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
 from clusterscale.errors import ConfigError, DamagedError, ExistsError, RefusedError
-from clusterscale.publish.series import Series
-from clusterscale.reaudit import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.release import TABLE_FORMATS, choose_format, read_table
 from clusterscale.storage import folders
-from clusterscale.tables import choose_format, create, read_table
 
 FORMATS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv"}
 
@@ -196,7 +196,7 @@ def test_a_release_outside_the_folder_of_its_series_is_read(cube, tmp_path):
     assert found.verdict == "pass"
     (tmp_path / "week-2024.csv").write_text("place,time,count\nA,2024-01-01T00:00Z,5\n")
     (tmp_path / "series.json").write_text("{}")
-    read_table(str(tmp_path / "week-2024.csv"), create("long", step="1h"))
+    read_table(str(tmp_path / "week-2024.csv"), TABLE_FORMATS.create("long", step="1h"))
 
 
 @pytest.mark.parametrize("form", ["zarr", "csv"])

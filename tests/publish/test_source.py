@@ -7,12 +7,12 @@ import pytest
 import scipy
 from oracles.publications import plan, publish
 
+from clusterscale.analyses.publish import source
+from clusterscale.analyses.publish.source import SecretNumbers, secret_numbers
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError, PackageError
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
-from clusterscale.publish import source
-from clusterscale.publish.source import SecretNumbers, secret_numbers
 
 ERROR_RATE = 1e-9
 """Probability that a test of a law fails though the law is right: the source has no seed."""

@@ -12,9 +12,8 @@ import zarr
 from oracles.releases import FORMS, dataset, describe, write
 
 from clusterscale.errors import ConfigError, DamagedError, FormatError, MissingError
-from clusterscale.mechanisms import create
-from clusterscale.tables import create as form_of
-from clusterscale.tables import read_table
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.release import TABLE_FORMATS, read_table
 
 VALUES = np.array([[3.0, 0.0, 7.5, np.nan], [-2.25, 1e6, 0.0, 4.0], [0.0, 9.0, 1.0, 2.0]])
 ROIS = ["a", "b", "ç"]
@@ -43,7 +42,7 @@ def test_what_was_written_is_read(tmp_path, form):
     np.testing.assert_array_equal(written.totals.epoch, [1, 2, 3, 4])
     said = written.metadata
     assert (said.group_size, said.first, said.null_roi, said.series) == (50, 5, True, "daily")
-    assert said.mechanism == create(**LAPLACE)
+    assert said.mechanism == MECHANISMS.create(**LAPLACE)
     assert written.uris == {}
 
 
@@ -101,13 +100,13 @@ def test_one_of_several(tmp_path, form):
     told = dataset(VALUES, noisy=(("epoch", "roi"), VALUES.T + 1), depth=("roi", [1.0, 2, 3]))
     uri = write(told, tmp_path, form)
     np.testing.assert_array_equal(
-        read_table(uri, form_of("arrays", variable="noisy")).values, VALUES + 1
+        read_table(uri, TABLE_FORMATS.create("arrays", variable="noisy")).values, VALUES + 1
     )
     with pytest.raises(FormatError, match=r"has 2 variables .* \(counts, noisy\): choose one with"):
         read_table(uri)
     for wrong in ("depth", "count"):
         with pytest.raises(FormatError, match=f"no variable '{wrong}' .*it has: counts, noisy$"):
-            read_table(uri, form_of("arrays", variable=wrong))
+            read_table(uri, TABLE_FORMATS.create("arrays", variable=wrong))
 
 
 def test_none_that_fits(tmp_path, form):

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clusterscale.errors import ClusterscaleError, SourceError
-from clusterscale.tables import create
+from clusterscale.release import TABLE_FORMATS
 
 HEAD = "place,time,count\n"
 ROWS = "a,2026-03-02T08:00Z,3\na,2026-03-02T09:00Z,4\nb,2026-03-02T08:00Z,5\n"
@@ -217,7 +217,7 @@ def test_what_does_not_fit_is_told_by_row_and_column(how, content, settings, mes
     uri = tmp_path / name
     uri.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ClusterscaleError) as caught:
-        create(kind, **settings).read(str(uri))
+        TABLE_FORMATS.create(kind, **settings).read(str(uri))
     text = str(caught.value)
     assert str(uri) in text
     assert any(part in text for part in message.split("|")), text
@@ -235,7 +235,7 @@ def test_hidden_cells_are_not_zeros(tmp_path):
         ]
     ]  # fmt: skip
     uri.write_text(STATUS + "\n".join(lines))
-    form = create("long", status="status", hidden=["-1", "*", ""], absent="hidden")
+    form = TABLE_FORMATS.create("long", status="status", hidden=["-1", "*", ""], absent="hidden")
     values = form.read(str(uri)).values
     assert values[0, 0] == 0
     assert values[1, 2] == 7.25
@@ -245,8 +245,8 @@ def test_hidden_cells_are_not_zeros(tmp_path):
 def test_a_negative_number_is_a_value_unless_it_is_said_to_hide_one(tmp_path):
     uri = tmp_path / "week.csv"
     uri.write_text(HEAD + "a,2026-03-02T08:00Z,-1\na,2026-03-02T09:00Z,2\n")
-    assert create("long").read(str(uri)).values.tolist() == [[-1, 2]]
-    assert create("long", hidden=["-1"]).read(str(uri)).values[0, 0] != -1
+    assert TABLE_FORMATS.create("long").read(str(uri)).values.tolist() == [[-1, 2]]
+    assert TABLE_FORMATS.create("long", hidden=["-1"]).read(str(uri)).values[0, 0] != -1
 
 
 def test_numbers_stored_as_such_have_codes_and_nulls_too(tmp_path):
@@ -263,7 +263,9 @@ def test_numbers_stored_as_such_have_codes_and_nulls_too(tmp_path):
         pa.array([1_767_225_600 + s for s in (0, 3600, 0, 3600)], pa.timestamp("s", "UTC")),
     )
     pq.write_table(table, tmp_path / "week.parquet")
-    values = create("multimno", hidden=["-1"]).read(str(tmp_path / "week.parquet")).values
+    values = (
+        TABLE_FORMATS.create("multimno", hidden=["-1"]).read(str(tmp_path / "week.parquet")).values
+    )
     assert values[0, 0] == 0.1  # as published, not the nearest float32
     assert (values != values).tolist() == [[False, True], [True, False]]
 
@@ -275,7 +277,7 @@ def test_trips_of_the_ministry_are_added_over_their_other_columns(tmp_path):
         "20260302|00|01001|01002|0-25|2.5|9\n20260302|00|01001|01002|25-45|1.25|9\n"
         "20260302|01|01001|01002|NA|4|9\n20260302|01|01002|01001|NA|3|9\n"
     )
-    found = create("mitma", absent="zero").read(str(uri))
+    found = TABLE_FORMATS.create("mitma", absent="zero").read(str(uri))
     assert found.rois == ("01001 → 01002", "01002 → 01001")
     assert found.values.tolist() == [[3.75, 4], [0, 3]]
     assert str(found.epochs[0]) == "2026-03-01T23:00:00"  # midnight in Madrid
@@ -295,12 +297,14 @@ def test_lists_and_records_in_parquet_are_refused(column, values, tmp_path):
         "status": ["A", "A"],
     }
     pq.write_table(pa.table({**columns, column: values}), tmp_path / "a.parquet")
-    form = create("long", hour="hour", status="status", timezone="UTC", step="1h")
+    form = TABLE_FORMATS.create("long", hour="hour", status="status", timezone="UTC", step="1h")
     with pytest.raises(SourceError, match=rf"column {column} of .*: a value should be one number"):
         form.read(str(tmp_path / "a.parquet"))
 
 
 def test_times_in_a_format_with_a_zone(tmp_path):
     (tmp_path / "a.csv").write_text(HEAD + "a,02/03/2026 01:00 +0200,3\na,02/03/2026 00:00 Z,4\n")
-    table = create("long", time_format="%d/%m/%Y %H:%M %z").read(str(tmp_path / "a.csv"))
+    table = TABLE_FORMATS.create("long", time_format="%d/%m/%Y %H:%M %z").read(
+        str(tmp_path / "a.csv")
+    )
     assert table.epochs.astype(str).tolist() == ["2026-03-01T23:00:00", "2026-03-02T00:00:00"]

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from clusterscale.errors import SourceError
-from clusterscale.ingest import tables
-from clusterscale.tables import create, long
+from clusterscale.ingestion import tables
+from clusterscale.release import TABLE_FORMATS, long
 
 N_ZONES, N_HOURS = 30, 24
-FLOWS = create("flow_data_frame", add_rows=True, absent="zero")
+FLOWS = TABLE_FORMATS.create("flow_data_frame", add_rows=True, absent="zero")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_places_and_times_may_appear_in_any_order(batches_of_few_rows, n_times, 
     path = tmp_path / "counts.csv"
     lines = [f"{places[p]},{times[t]},{p * 1000 + t}" for p, t in zip(place, time, strict=True)]
     path.write_text("\n".join(["place,time,count", *lines]))
-    table = create("long", slots=True, absent="hidden").read(str(path))
+    table = TABLE_FORMATS.create("long", slots=True, absent="hidden").read(str(path))
     assert list(table.rois) == sorted(places)
     expected = np.full((len(places), len(table.epochs)), np.nan)
     rank = {name: i for i, name in enumerate(table.rois)}
@@ -91,16 +91,16 @@ def test_rows_that_repeat_in_other_batches_are_counted(batches_of_few_rows, tmp_
     again = ["zone 0900,1,1"] * 3 + ["zone 0007,0,1"] * 2 + rows[2:] + ["zone 0007,0,1"]
     path.write_text("\n".join(["place,time,count", *rows, *again]))
     with pytest.raises(SourceError, match="'zone 0001', 0 is listed 2 times"):
-        create("long", slots=True).read(str(path))
+        TABLE_FORMATS.create("long", slots=True).read(str(path))
     path.write_text("\n".join(["place,time,count", *rows, *again[:5], again[-1]]))
     with pytest.raises(SourceError, match="'zone 0007', 0 is listed 4 times"):
-        create("long", slots=True).read(str(path))
+        TABLE_FORMATS.create("long", slots=True).read(str(path))
 
 
 def test_names_with_an_arrow_are_one_place(tmp_path):
     path = tmp_path / "flows.csv"
     path.write_text("o,d,time,count\nA → B,C,0,1\nA,B → C,1,2\nA,C,0,3\nA,C,1,4\n")
-    table = create("long", origin="o", destination="d", slots=True).read(str(path))
+    table = TABLE_FORMATS.create("long", origin="o", destination="d", slots=True).read(str(path))
     assert table.rois == ("A → B → C", "A → C")
     assert table.values.tolist() == [[1, 2], [3, 4]]
 
@@ -108,6 +108,6 @@ def test_names_with_an_arrow_are_one_place(tmp_path):
 def test_zones_may_be_called_none(tmp_path):
     path = tmp_path / "flows.csv"
     path.write_text("o,d,time,count\nNone,None,0,1\nNone,None,1,2\n")
-    table = create("long", origin="o", destination="d", slots=True).read(str(path))
+    table = TABLE_FORMATS.create("long", origin="o", destination="d", slots=True).read(str(path))
     assert table.rois == ("None → None",)
     assert table.values.tolist() == [[1, 2]]

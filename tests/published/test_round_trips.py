@@ -8,25 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
-from clusterscale.tables import PublishedTotals, RawRelease, ReleaseMetadata, create, read_table
+from clusterscale.release import (
+    TABLE_FORMATS,
+    PublishedTotals,
+    RawRelease,
+    ReleaseMetadata,
+    read_table,
+)
 
 FORMATS = [
-    (create("arrays"), "week.zarr"),
-    (create("arrays"), "week.nc"),
-    (create("long", total="Total"), "week.csv"),
-    (create("long", total="Total"), "week.parquet"),
-    (create("wide", total="Total"), "week.csv"),
-    (create("wide", total="Total", times="rows"), "week.csv"),
-    (create("geojson"), "week.geojson"),
-    (create("geojson", time="at", count="people", place="zone"), "week.geojson"),
-    (create("sdmx_csv", total="Total"), "week.csv"),
-    (create("multimno", total="Total"), "week.parquet"),
-    (create("mds", total="Total"), "week.csv"),
+    (TABLE_FORMATS.create("arrays"), "week.zarr"),
+    (TABLE_FORMATS.create("arrays"), "week.nc"),
+    (TABLE_FORMATS.create("long", total="Total"), "week.csv"),
+    (TABLE_FORMATS.create("long", total="Total"), "week.parquet"),
+    (TABLE_FORMATS.create("wide", total="Total"), "week.csv"),
+    (TABLE_FORMATS.create("wide", total="Total", times="rows"), "week.csv"),
+    (TABLE_FORMATS.create("geojson"), "week.geojson"),
+    (TABLE_FORMATS.create("geojson", time="at", count="people", place="zone"), "week.geojson"),
+    (TABLE_FORMATS.create("sdmx_csv", total="Total"), "week.csv"),
+    (TABLE_FORMATS.create("multimno", total="Total"), "week.parquet"),
+    (TABLE_FORMATS.create("mds", total="Total"), "week.csv"),
 ]
 PAIRS = [
-    (create("flow_data_frame"), "flows.csv"),
-    (create("flowkit"), "flows.parquet"),
-    (create("long", origin="from", destination="to"), "flows.csv"),
+    (TABLE_FORMATS.create("flow_data_frame"), "flows.csv"),
+    (TABLE_FORMATS.create("flowkit"), "flows.parquet"),
+    (TABLE_FORMATS.create("long", origin="from", destination="to"), "flows.csv"),
 ]
 IDS = {"ids": lambda value: getattr(value, "name", value)}
 METADATA = ReleaseMetadata(
@@ -133,7 +139,7 @@ def test_trips_between_places_are_read_as_they_were_written(form, name, data, tm
 def test_epochs_may_be_numbers(kind, data, tmp_path_factory):
     release = data.draw(releases(slots=True, totals=False))
     uri = str(tmp_path_factory.mktemp("release") / "week.csv")
-    form = create(kind, slots=True)
+    form = TABLE_FORMATS.create(kind, slots=True)
     form.write(uri, release)
     same(form.read(uri), release)
 
@@ -142,20 +148,20 @@ def test_zones_have_no_place_for_totals(tmp_path):
     totals = PublishedTotals(np.ones(1))
     release = RawRelease(np.ones((1, 2)), ("a",), np.arange(2), totals)
     with pytest.raises(InputError, match="GeoJSON has no place for totals"):
-        create("geojson").write(str(tmp_path / "week.geojson"), release)
+        TABLE_FORMATS.create("geojson").write(str(tmp_path / "week.geojson"), release)
 
 
 def test_short_codes_of_inspire_are_read_as_long_ones(tmp_path):
     epochs = np.datetime64("2026-03-28T22:00:00", "s") + np.arange(2) * 3600
     short, long = ("1kmN2689E4337", "DE_1kmN2689E4338"), "CRS3035RES1000mN2689000E433{}000"
     values, totals = np.arange(4.0).reshape(2, 2), PublishedTotals(None, np.array([2.0, 4.0]))
-    form = create("long", total="Total", inspire=True)
+    form = TABLE_FORMATS.create("long", total="Total", inspire=True)
     form.write(str(tmp_path / "week.csv"), RawRelease(values, short, epochs, totals))
     found = form.read(str(tmp_path / "week.csv"))
     assert found.rois == (long.format(7), long.format(8))
     assert found.values.tolist() == values.tolist()
     assert found.totals.epoch.tolist() == [2, 4]
-    trips = create("flowkit", inspire=True)
+    trips = TABLE_FORMATS.create("flowkit", inspire=True)
     pair = (f"{short[0]} → {short[1]}",)
     trips.write(str(tmp_path / "trips.csv"), RawRelease(values[:1], pair, epochs))
     found = trips.read(str(tmp_path / "trips.csv"))
@@ -168,12 +174,12 @@ def test_zones_of_geoparquet_are_read(wide, tmp_path):
     zones = {"zone": ["a", "b"], "geometry": [b"\x01", b"\x01"], "area": [1.5, 2.5]}
     if wide:
         columns = zones | {f"{hour}Z": [float(i), None] for i, hour in enumerate(hours)}
-        form = create("geojson", place="zone")
+        form = TABLE_FORMATS.create("geojson", place="zone")
     else:
         columns = {key: [value for value in zones[key] for _ in hours] for key in zones}
         columns |= {"at": pa.array(np.tile(hours, 2), pa.timestamp("us", "UTC"))}
         columns |= {"people": [0.0, 1.0, None, None]}
-        form = create("geojson", place="zone", time="at", count="people")
+        form = TABLE_FORMATS.create("geojson", place="zone", time="at", count="people")
     uri = str(tmp_path / "zones.parquet")
     pq.write_table(pa.table(columns), uri)
     found = form.read(uri)

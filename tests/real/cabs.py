@@ -10,7 +10,7 @@ HOURS = 504
 
 def ingest_cabs(data: Path, uri: str) -> TraceCube:
     """Write the raw fixes in the folder ``data`` as a cube: 534 cabs, 100 ROIs, three weeks."""
-    from clusterscale.ingest import READERS, IngestOptions, ingest  # needs dask
+    from clusterscale.ingestion import READERS, IngestOptions, ingest  # needs dask
 
     ingest(
         str(data / "sfcabs.parquet"),

@@ -12,10 +12,10 @@ import tempfile
 from typing import Literal
 
 import clusterscale as cs
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.mechanisms.laplace import Laplace
-from clusterscale.report import open_run
-from clusterscale.report.brackets import read_brackets
+from clusterscale.reporting import open_run
+from clusterscale.reporting.brackets import read_brackets
 from clusterscale.runtime import Local
 
 EVENT = {"unit": "event"}

@@ -14,10 +14,10 @@ from cabs import ingest_cabs
 
 import clusterscale as cs
 from clusterscale.cube import Calendar, Grid, TraceCube
-from clusterscale.ingest import READERS, IngestOptions, ingest
-from clusterscale.reaudit import Policy
-from clusterscale.report import Run
-from clusterscale.report.screening import read_cases, shares_by_size
+from clusterscale.ingestion import READERS, IngestOptions, ingest
+from clusterscale.reauditing import Policy
+from clusterscale.reporting import Run
+from clusterscale.reporting.screening import read_cases, shares_by_size
 from clusterscale.schema import with_labels
 
 MECHANISMS = (
@@ -105,6 +105,11 @@ def main() -> None:
             for name in map(str, both.audit.mechanism.values)
         }
         show(f"limit 5 %, release of {release:,}: exposure alone, then gate", sizes, rows)
+        for name in rows:
+            found = cs.gate(both, POLICY, name, group_size=release)
+            for reason in found.reasons:
+                if reason["level"] != "pass":
+                    print(f"  {name}: {reason['level']}: {reason['text']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.writer import new_cube
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.release import TABLE_FORMATS, RawRelease, ReleaseMetadata
 from clusterscale.seeds import stream
-from clusterscale.tables import RawRelease, ReleaseMetadata, create
 
 WAYS: dict[str, dict[str, Any]] = {
     "raw": {"name": "exact"},
@@ -70,7 +70,7 @@ def publish(cube: TraceCube, members: np.ndarray, folder: str) -> dict[str, dict
             values, cube.regions.names, times, metadata=ReleaseMetadata(group_size=len(members))
         )
         uri = f"{folder}/{number}.csv"
-        create("long").write(uri, table)
+        TABLE_FORMATS.create("long").write(uri, table)
         entries[title] = {"counts": uri, "name": f"way {number}", "mechanism": fields}
     return entries
 

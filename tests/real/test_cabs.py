@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 from real.cabs import BOX, HOURS, ingest_cabs
 
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.runtime import Local
 

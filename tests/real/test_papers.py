@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusterscale.config import find_studies, load_study
-from clusterscale.report.papers import AGREES, BREAKS, DIFFERS, EXPLAINED, OPEN
+from clusterscale.reporting.papers import AGREES, BREAKS, DIFFERS, EXPLAINED, OPEN
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.nightly(group="papers"), pytest.mark.dask, pytest.mark.timeout(7200)]

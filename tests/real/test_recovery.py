@@ -4,8 +4,8 @@ import pytest
 from oracles.recovered import AGAIN, PAPER
 from real.cabs import ingest_cabs
 
+from clusterscale.analyses.recovery import RecoveryPlan, run
 from clusterscale.cube.synthetic import synthesise
-from clusterscale.recovery import RecoveryPlan, run
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")

@@ -23,7 +23,7 @@ N_KILLED = 5  # of the releases are in the catalogue whose runs are killed; the 
 
 @pytest.fixture(scope="module")
 def cubes(real_data, tmp_path_factory):
-    from clusterscale.ingest import READERS, IngestOptions, ingest
+    from clusterscale.ingestion import READERS, IngestOptions, ingest
 
     folder = tmp_path_factory.mktemp("cubes")
     riders = str(folder / "riders.zarr")
@@ -105,7 +105,10 @@ def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, t
     whole, _, _ = judged
     listed = [write(release, cubes[release.cube], tmp_path) for release in RELEASES[:N_KILLED]]
     config, marker = write_config(cubes, tmp_path, listed), tmp_path / "stopped"
-    appended, kept = "clusterscale.reaudit.ledger.Ledger.append", "clusterscale.audit.journal"
+    appended, kept = (
+        "clusterscale.reauditing.ledger.Ledger.append",
+        "clusterscale.analyses.audit.journal",
+    )
     for name, n_calls in ((appended, 1), (f"{kept}.Journal.add", 2), (appended, 2)):
         with stopping.stopped(name, n_calls, marker, "reaudit", config):
             pass  # it is killed where it stopped

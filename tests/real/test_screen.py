@@ -5,7 +5,7 @@ import pytest
 from real.cabs import ingest_cabs
 from scipy.stats import spearmanr
 
-from clusterscale.audit import AuditPlan, run, screen
+from clusterscale.analyses.audit import AuditPlan, run, screen
 from clusterscale.runtime import Local, SerialExecutor
 
 pytest.importorskip("distributed")

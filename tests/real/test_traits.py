@@ -6,7 +6,7 @@ from oracles.pomacs20 import UNIQUE_HOURS
 from real.cabs import ingest_cabs
 from scipy.stats import spearmanr
 
-from clusterscale.audit import AuditPlan, run, traits
+from clusterscale.analyses.audit import AuditPlan, run, traits
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from clusterscale.audit import Period, Targets
-from clusterscale.audit.targets import Presence
+from clusterscale.analyses.audit import Period, Targets
+from clusterscale.analyses.audit.targets import Presence
 from clusterscale.cube import Calendar, Grid, TraceCube
 
 pytest.importorskip("distributed")
@@ -15,7 +15,7 @@ N_RIDERS, N_SEEN = 2645, [968, 868, 914, 722]
 
 def test_riders_are_chosen_among_those_of_the_week(real_data, tmp_path):
     """Counted in the events themselves; all four weeks together are the whole cube."""
-    from clusterscale.ingest import READERS, IngestOptions, ingest  # needs dask
+    from clusterscale.ingestion import READERS, IngestOptions, ingest  # needs dask
 
     uri = str(tmp_path / "cube")
     ingest(

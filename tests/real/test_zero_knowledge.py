@@ -64,7 +64,7 @@ def test_users_as_sparse_as_those_of_milan(tmp_path):
 
 def test_riders_of_bicycles(real_data, tmp_path):
     """Real ones, with ten events or more; others were at many times and places of theirs."""
-    from clusterscale.ingest import READERS, IngestOptions, ingest  # needs dask
+    from clusterscale.ingestion import READERS, IngestOptions, ingest  # needs dask
 
     uri = str(tmp_path / "cube")
     ingest(

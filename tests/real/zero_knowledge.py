@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.cube import TraceCube
 from clusterscale.runtime import Local
 from clusterscale.seeds import stream

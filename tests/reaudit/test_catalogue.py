@@ -19,7 +19,7 @@ from clusterscale.errors import (
     InputError,
     MissingError,
 )
-from clusterscale.reaudit import (
+from clusterscale.reauditing import (
     Catalogue,
     Problem,
     ReleaseEntry,

@@ -11,7 +11,7 @@ from oracles.releases import dataset, touch, write
 
 from clusterscale.errors import ClusterscaleError
 from clusterscale.groups import count_visits
-from clusterscale.reaudit import (
+from clusterscale.reauditing import (
     Catalogue,
     Problem,
     Reaudit,
@@ -19,7 +19,7 @@ from clusterscale.reaudit import (
     find_releases,
     scoring,
 )
-from clusterscale.reaudit.release_store import ReleaseStore
+from clusterscale.reauditing.release_store import ReleaseStore
 from clusterscale.runtime import SerialExecutor
 
 PLAN = {

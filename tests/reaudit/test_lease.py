@@ -17,15 +17,15 @@ from oracles.clock import Clock
 
 from clusterscale import storage
 from clusterscale.errors import DamagedError, StoreError
-from clusterscale.reaudit import Lease, LeaseHeldError, lease
-from clusterscale.reaudit.lease import LostLeaseError
+from clusterscale.storage import lease
+from clusterscale.storage.lease import Lease, LeaseHeldError, LostLeaseError
 
 LONG = {"beat": 3600.0, "patience": 60.0}
 """No sign of life by itself within a test."""
 
 HOLDER = """
 import sys
-from clusterscale.reaudit import Lease
+from clusterscale.storage.lease import Lease
 with Lease(sys.argv[1], beat=0.05):
     print("held", flush=True)
     sys.stdin.read()

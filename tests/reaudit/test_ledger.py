@@ -15,8 +15,8 @@ from oracles.verdicts import REASON, verdict
 
 from clusterscale import storage
 from clusterscale.errors import DamagedError, ExistsError, StoreError
-from clusterscale.reaudit import Ledger
-from clusterscale.reaudit.ledger import key_of
+from clusterscale.reauditing import Ledger
+from clusterscale.reauditing.ledger import key_of
 
 
 @pytest.fixture

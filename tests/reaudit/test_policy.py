@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.audit.findings import EXPOSURES
-from clusterscale.consistency import CHECKS
+from clusterscale.analyses.audit.findings import EXPOSURES
 from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.errors import ConfigError
-from clusterscale.reaudit import Limit, Policy, worst_of
+from clusterscale.reauditing import Limit, Policy, worst_of
+from clusterscale.release.checks import CHECKS
 from clusterscale.utility import UTILITIES
 
 SIXTEENTHS = st.integers(-32, 32).map(lambda i: i / 16)

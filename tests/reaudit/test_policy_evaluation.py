@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.verdicts import FINDING, FOUND
 
-from clusterscale.audit.findings import EXPOSURES
-from clusterscale.consistency import CheckResult as Inconsistency
+from clusterscale.analyses.audit.findings import EXPOSURES
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
-from clusterscale.reaudit import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
-from clusterscale.reaudit.metric_types import UtilityValue
-from clusterscale.reaudit.policy_evaluation import evaluate_change, evaluate_findings
+from clusterscale.reauditing import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
+from clusterscale.reauditing.metric_types import UtilityValue
+from clusterscale.reauditing.policy_evaluation import evaluate_change, evaluate_findings
+from clusterscale.release.checks import CheckResult as Inconsistency
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 

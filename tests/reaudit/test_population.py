@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from oracles.releases import dataset, write
 from oracles.verdicts import FOUND
 
-from clusterscale.audit import AuditTemplate
+from clusterscale.analyses.audit import AuditTemplate
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
-from clusterscale.reaudit import (
+from clusterscale.reauditing import (
     Catalogue,
     Exposures,
     IntervalEstimate,
@@ -30,14 +30,14 @@ from clusterscale.reaudit import (
     evaluate_policy,
     people,
 )
-from clusterscale.reaudit.known_counts import KnownCounts
-from clusterscale.reaudit.known_part import KnownPart, fit_plan
-from clusterscale.reaudit.people import simulate_people
-from clusterscale.reaudit.population import complete_population
-from clusterscale.reaudit.release_store import ReleaseStore
-from clusterscale.reaudit.resolved_release import resolve_release
+from clusterscale.reauditing.known_counts import KnownCounts
+from clusterscale.reauditing.known_part import KnownPart, fit_plan
+from clusterscale.reauditing.people import simulate_people
+from clusterscale.reauditing.population import complete_population
+from clusterscale.reauditing.release_store import ReleaseStore
+from clusterscale.reauditing.resolved_release import resolve_release
+from clusterscale.release import read_table
 from clusterscale.runtime import SerialExecutor
-from clusterscale.tables import read_table
 
 PAST = {"name": "different_groups", "beta": 16}
 KNOWN = {"name": "known_subset", "alpha": 0.5, "training": 20, "challenges": 10}

@@ -10,11 +10,11 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale import reaudit
-from clusterscale.audit.findings import find_exposures, worst_findings
+from clusterscale import reauditing
+from clusterscale.analyses.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
-from clusterscale.reaudit import IntervalEstimate, exposures_of
+from clusterscale.reauditing import IntervalEstimate, exposures_of
 
 PERIODS, SIZES, PRIORS, ATTACKS = ["all", "noon"], [10, 50], ["known", "past"], ["forest", "near"]
 MECHANISMS = ["exact", "laplace(epsilon=1.0)"]
@@ -25,7 +25,7 @@ VERDICTS = ["broken", "too few samples", "consistent", "nothing promised"]
 
 def measure(audit, screen, mechanism, *, exposed_above):
     exposures = exposures_of(audit, screen, mechanism)
-    return reaudit.measure(audit, exposures, mechanism, exposed_above=exposed_above)
+    return reauditing.measure(audit, exposures, mechanism, exposed_above=exposed_above)
 
 
 def results(seed=0, n_targets=7, lost=0.2):

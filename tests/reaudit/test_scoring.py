@@ -8,12 +8,12 @@ from conftest import write_cube
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc_interval
-from clusterscale.reaudit import IntervalEstimate, scoring
-from clusterscale.reaudit.members import Membership
-from clusterscale.reaudit.scoring import pool
+from clusterscale.reauditing import IntervalEstimate, scoring
+from clusterscale.reauditing.members import Membership
+from clusterscale.reauditing.scoring import pool
 
 
 def standing(rank, score=0.0):

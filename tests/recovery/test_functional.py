@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from oracles import recovery as oracle
 
-from clusterscale import recovery
+from clusterscale.analyses import recovery
 from clusterscale.errors import InputError
 
 LEARNT = {

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from clusterscale.recovery import assign
-from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.strategies import Joint, _apportion, _supply
+from clusterscale.analyses.recovery import assign
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief
+from clusterscale.analyses.recovery.strategies import Joint, _apportion, _supply
 
 
 def best(prior, counts, supply):

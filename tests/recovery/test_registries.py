@@ -5,10 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
-from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
-from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.functional_priors import _visits_of
-from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
+from clusterscale.analyses.recovery import BELIEFS, STRATEGIES, with_null
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief
+from clusterscale.analyses.recovery.functional_priors import _visits_of
+from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170
 

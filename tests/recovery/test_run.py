@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from conftest import write_cube
 
-from clusterscale import recovery, storage
+from clusterscale import storage
+from clusterscale.analyses import recovery
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.mechanisms import create

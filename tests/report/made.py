@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 
 from clusterscale import schema
+from clusterscale.analyses.recovery import BELIEFS
+from clusterscale.analyses.screening import SCREEN
+from clusterscale.analyses.traits import TRAITS
 from clusterscale.mechanisms import MECHANISMS as MECHANISMS_OF
 from clusterscale.priors import PRIORS
-from clusterscale.recovery import BELIEFS
-from clusterscale.screening import SCREEN
-from clusterscale.traits import TRAITS
 
 CUBE = json.dumps({"source": "synthetic tfl", "n_users": 40})
 MECHANISMS = ("exact", "laplace(epsilon=0.1)")

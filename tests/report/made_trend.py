@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from report.page import Page
 
-from clusterscale.report import render_trend
+from clusterscale.reporting import render_trend
 
 LIMITS = (0.3, 0.4)  # of the mean privacy loss, to warn and to fail
 

@@ -10,7 +10,7 @@ import pytest
 from report.made import make_screen, make_traits
 from report.made_trend import make_trend
 
-from clusterscale.report import Run, write_report, write_trend
+from clusterscale.reporting import Run, write_report, write_trend
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

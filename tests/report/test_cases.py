@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterscale.metrics import off_cells, weak_cells
-from clusterscale.report.audit.cases import cases, rows
-from clusterscale.report.audit.model import check_controls
-from clusterscale.report.section import number, percent
+from clusterscale.reporting.audit.cases import cases, rows
+from clusterscale.reporting.audit.model import check_controls
+from clusterscale.reporting.section import number, percent
 
 
 @given(st.floats(0, 1))

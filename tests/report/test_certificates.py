@@ -9,14 +9,14 @@ from conftest import write_cube
 from typer.testing import CliRunner
 
 import clusterscale as cs
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cli import app, reports
 from clusterscale.contracts import Guarantee, Mechanism
 from clusterscale.mechanisms.laplace import Laplace
-from clusterscale.reaudit import Policy, evaluate_ceilings
-from clusterscale.reaudit.known_part import KnownPart
-from clusterscale.report import open_run, render
-from clusterscale.report.brackets import read_brackets
+from clusterscale.reauditing import Policy, evaluate_ceilings
+from clusterscale.reauditing.known_part import KnownPart
+from clusterscale.reporting import open_run, render
+from clusterscale.reporting.brackets import read_brackets
 from clusterscale.runtime import SerialExecutor
 
 
@@ -79,7 +79,7 @@ def test_adversaries_who_train_on_the_challenge_groups_are_not_compared(folder):
 def test_of_many_people_the_most_exposed_is_drawn(monkeypatch, folder):
     run, _ = open_run(folder)
     every = read_brackets(run)
-    monkeypatch.setattr("clusterscale.report.brackets._MOST_PEOPLE", 2)
+    monkeypatch.setattr("clusterscale.reporting.brackets._MOST_PEOPLE", 2)
     for case, fewer in zip(every, read_brackets(run), strict=True):
         assert len(case.lows) == case.bracket.n_people
         assert 2 <= len(fewer.lows) <= 3

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from clusterscale.cli.results import show_results
 from clusterscale.metrics import privacy_gain
-from clusterscale.report import render
-from clusterscale.report.audit.cases import cases
-from clusterscale.report.audit.defences import best_defence, emptiness, read_defences
-from clusterscale.report.notebook import shorten
-from clusterscale.report.section import number
+from clusterscale.reporting import render
+from clusterscale.reporting.audit.cases import cases
+from clusterscale.reporting.audit.defences import best_defence, emptiness, read_defences
+from clusterscale.reporting.notebook import shorten
+from clusterscale.reporting.section import number
 from clusterscale.utility import NEARLY_EMPTY
 
 NEW = ["gains", "utility", "tradeoff", "guarantees"]

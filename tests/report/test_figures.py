@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from report.page import Page
 
-from clusterscale.report import figures, render
-from clusterscale.report.figures import (
+from clusterscale.reporting import figures, render
+from clusterscale.reporting.figures import (
     Figure,
     Figures,
     Point,

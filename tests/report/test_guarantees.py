@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from report.page import Page
 
-from clusterscale.report import render
-from clusterscale.report.audit.model import guarantee_tests
+from clusterscale.reporting import render
+from clusterscale.reporting.audit.model import guarantee_tests
 
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 PROMISES = "Guarantees of differential privacy"

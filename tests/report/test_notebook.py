@@ -7,14 +7,14 @@ from report.made import make_traits
 from tables import TAGS, Reader
 
 from clusterscale import open_screen, screen
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.recovery import RecoveryPlan
+from clusterscale.analyses.recovery import run as recover
 from clusterscale.config import Config
 from clusterscale.cube import TraceCube, arrays
 from clusterscale.errors import FormatError
-from clusterscale.recovery import RecoveryPlan
-from clusterscale.recovery import run as recover
-from clusterscale.report import write_report
-from clusterscale.report.notebook import shorten
+from clusterscale.reporting import write_report
+from clusterscale.reporting.notebook import shorten
 from clusterscale.runtime import SerialExecutor
 from clusterscale.validation_messages import name_best
 

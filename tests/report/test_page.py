@@ -10,8 +10,8 @@ from report.page import Page
 
 from clusterscale import schema
 from clusterscale.errors import FormatError
-from clusterscale.report import render
-from clusterscale.report.figures import colour, dash
+from clusterscale.reporting import render
+from clusterscale.reporting.figures import colour, dash
 
 ALL = [
     "overview",

@@ -6,7 +6,7 @@ from math import nan
 import pytest
 from report.page import Page
 
-from clusterscale.report.papers import (
+from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
     DIFFERS,
@@ -18,7 +18,7 @@ from clusterscale.report.papers import (
     Missing,
     StudyReport,
 )
-from clusterscale.report.papers_page import render_reproduced, write_reproduced
+from clusterscale.reporting.papers_page import render_reproduced, write_reproduced
 
 NUMBER = ComparedNumber(
     item="Figure 4",

@@ -9,9 +9,9 @@ from report.made import named
 from report.page import Page
 
 from clusterscale import schema
+from clusterscale.analyses.recovery import RECOVERY, privacy_gain, privacy_loss
 from clusterscale.errors import FormatError
-from clusterscale.recovery import RECOVERY, privacy_gain, privacy_loss
-from clusterscale.report import render
+from clusterscale.reporting import render
 
 LABELS = {
     "mechanism": ["exact", "laplace(epsilon=1.0)"],

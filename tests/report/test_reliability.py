@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report.page import Page
 
-from clusterscale.report import render
+from clusterscale.reporting import render
 
 SURE = "Reliability of the results, by group size and attack"
 

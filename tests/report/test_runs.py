@@ -7,7 +7,7 @@ from report.page import Page
 
 from clusterscale import schema
 from clusterscale.errors import FormatError
-from clusterscale.report import Run, render
+from clusterscale.reporting import Run, render
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from report.page import Page
 
 from clusterscale.cli import console as show
 from clusterscale.cli.analyses import show_screen
-from clusterscale.report import render
-from clusterscale.report.run import Run
-from clusterscale.report.screening import read_cases, render_sections
-from clusterscale.report.section import percent
+from clusterscale.reporting import render
+from clusterscale.reporting.run import Run
+from clusterscale.reporting.screening import read_cases, render_sections
+from clusterscale.reporting.section import percent
 
 ALL = "All users, by AUC under each mechanism"
 

@@ -7,8 +7,8 @@ import xarray as xr
 from report.made import make_screen, make_traits
 
 from clusterscale.errors import InputError
-from clusterscale.report import Run, tables, write_tables
-from clusterscale.report.tables import frames
+from clusterscale.reporting import Run, tables, write_tables
+from clusterscale.reporting.tables import frames
 
 
 @pytest.fixture

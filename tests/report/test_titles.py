@@ -11,14 +11,14 @@ from report.made import make_screen, make_traits
 from report.page import Page
 
 from clusterscale import SerialExecutor, run, screen
-from clusterscale.audit import AuditPlan
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.recovery.priors import BELIEFS
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
-from clusterscale.recovery.priors import BELIEFS
-from clusterscale.report import Run, render
-from clusterscale.report.notebook import shorten
-from clusterscale.report.render import entitle
+from clusterscale.reporting import Run, render
+from clusterscale.reporting.notebook import shorten
+from clusterscale.reporting.render import entitle
 
 TITLES = [
     ("exact", {}, "exact"),

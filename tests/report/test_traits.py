@@ -10,9 +10,9 @@ import pytest
 from report.made import make_traits
 from report.page import Page
 
-from clusterscale.report import render
-from clusterscale.report.loadings import _shrink
-from clusterscale.report.traits import comparisons
+from clusterscale.reporting import render
+from clusterscale.reporting.loadings import _shrink
+from clusterscale.reporting.traits import comparisons
 
 
 def arrays(figure):

@@ -9,7 +9,7 @@ import pytest
 from report.made_trend import judged, make_trend, reason, said, shown
 from report.page import Page
 
-from clusterscale.report import render_trend
+from clusterscale.reporting import render_trend
 
 ALL = ["overview", "exposure", "utility", "verdicts", "reasons", "reading"]
 

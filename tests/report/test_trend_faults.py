@@ -12,7 +12,7 @@ from report.page import Page
 
 from clusterscale import storage
 from clusterscale.errors import FormatError
-from clusterscale.report import render_trend, write_trend
+from clusterscale.reporting import render_trend, write_trend
 
 VERDICTS = "All verdicts"
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">$$x$$ {{ 7*7 }} \u2028'

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from report.made_trend import judged, make_trend, reason, said, shown
 
-from clusterscale.report.figures import Course, ReleaseAxis, draw_time_series
+from clusterscale.reporting.figures import Course, ReleaseAxis, draw_time_series
 
 VERDICTS = "All verdicts"
 SHAPES = {"passed": "circle", "warned": "triangle", "failed": "square"}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from report.page import Page
 
-from clusterscale.audit.findings import find_exposures, worst_finding, worst_findings
-from clusterscale.report import render
+from clusterscale.analyses.audit.findings import find_exposures, worst_finding, worst_findings
+from clusterscale.reporting import render
 
 CAPTION = "Worst case for each publication method"
 

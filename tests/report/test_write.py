@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale import storage
 from clusterscale.errors import StoreError
-from clusterscale.report import render, write_report
+from clusterscale.reporting import render, write_report
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -14,7 +14,7 @@ import xarray as xr
 from oracles import poison
 from oracles.processes import LIMIT, end, joined, reserved_port, scheduler, worker
 
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.errors import ClusterError, StalledError
 from clusterscale.runtime import Local, SerialExecutor
 

@@ -10,10 +10,10 @@ from scipy.sparse import csr_matrix
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.tuning import list_cases
 from clusterscale.attacks import create
 from clusterscale.attacks.cross_validation import CrossValidated
-from clusterscale.audit import AuditPlan
-from clusterscale.audit.tuning import list_cases
 from clusterscale.contracts import Examples, Knowledge, Release
 from clusterscale.errors import InputError, MissingError, PackageError
 from clusterscale.metrics import auc

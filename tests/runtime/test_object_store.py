@@ -21,11 +21,11 @@ from conftest import draw_dense, write_cube
 from object_store import UNCLOSED, Hold, serve
 
 from clusterscale import storage
-from clusterscale.audit import AuditPlan, open_results
-from clusterscale.audit import run as run_audit
-from clusterscale.audit import screen as run_screen
+from clusterscale.analyses.audit import AuditPlan, open_results
+from clusterscale.analyses.audit import run as run_audit
+from clusterscale.analyses.audit import screen as run_screen
+from clusterscale.analyses.screening import open_screen
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import open_screen
 
 pytest.importorskip("distributed")
 pytestmark = [

@@ -12,7 +12,7 @@ from oracles import inproc
 from oracles.clock import Clock
 
 from clusterscale import storage
-from clusterscale.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan, run
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import SerialExecutor, StatusWriter, read_status, status_writer
 from clusterscale.runtime.status import Stage, Status, status_uri

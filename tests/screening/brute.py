@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from clusterscale.analyses.screening.counting import members_within
 from clusterscale.attacks import create
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release, TargetKnowledge
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
-from clusterscale.screening.counting import members_within
 from clusterscale.seeds import stream
 
 RNG = np.random.default_rng(0)  # closed forms draw nothing from it

@@ -6,11 +6,11 @@ from conftest import draw_dense, write_cube
 from oracles.entries import NEEDED
 from screening.brute import Brute, auc_of_pairs
 
+from clusterscale.analyses.screening import Screen, ScreenPlan, run
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.cube.blocks import Source
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import Screen, ScreenPlan, run
 
 SIZE, PLAN = 9, ScreenPlan(groups=40, reference=12)
 ATTACKS = [attack.name for attack in PLAN.attacks]

@@ -6,12 +6,12 @@ from conftest import draw_dense, write_cube
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
+from clusterscale.analyses.screening import Screen, ScreenPlan, run
+from clusterscale.analyses.screening.kernels import compare, gap, interval, rank_targets
 from clusterscale.attacks import create as attack
 from clusterscale.cube import measure_bounds
 from clusterscale.mechanisms import create
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import Screen, ScreenPlan, run
-from clusterscale.screening.kernels import compare, gap, interval, rank_targets
 
 SIZE = 12
 Z95 = float(norm.isf(0.025))

@@ -11,13 +11,13 @@ import xarray as xr
 from conftest import write_cube
 
 from clusterscale import open_screen
+from clusterscale.analyses.audit import AuditPlan, rank, run, screen
+from clusterscale.analyses.screening import SCREEN, ScreenPlan, analysis, predict, resources
+from clusterscale.analyses.screening.plan import ScreenSetting
 from clusterscale.attacks import create as attack
-from clusterscale.audit import AuditPlan, rank, run, screen
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
 from clusterscale.runtime import Local, SerialExecutor
-from clusterscale.screening import SCREEN, ScreenPlan, analysis, predict, resources
-from clusterscale.screening.plan import ScreenSetting
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
 CAPPED = {
@@ -210,7 +210,7 @@ def check_that_it_goes_on(plan, cube, folder, expected, n_done):
 
 SCRIPT = """
 import json, sys, threading
-from clusterscale.audit import AuditPlan, screen
+from clusterscale.analyses.audit import AuditPlan, screen
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.runtime import SerialExecutor
 

@@ -5,14 +5,14 @@ import pytest
 from conftest import draw_dense, write_cube
 from screening.brute import Brute, auc_of_pairs
 
+from clusterscale.analyses.screening import Screen, ScreenPlan, check, run
+from clusterscale.analyses.screening.weight_classes import users_by_weight
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import Screen, ScreenPlan, check, run
-from clusterscale.screening.weight_classes import users_by_weight
 
 SIZE, N_USERS = 9, 24
 PLAN = ScreenPlan(groups=40, reference=12, attacks=[{"name": "projection"}, {"name": "diagonal"}])

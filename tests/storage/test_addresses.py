@@ -23,12 +23,12 @@ from clusterscale import storage
 from clusterscale.config import load, load_releases
 from clusterscale.cube import TraceCube
 from clusterscale.errors import FormatError, InputError, MissingError, PackageError
-from clusterscale.ingest import Events, GeoJson, read_points
-from clusterscale.reaudit import find_releases
+from clusterscale.ingestion import Events, GeoJson, read_points
+from clusterscale.reauditing import find_releases
+from clusterscale.release import read_table
 from clusterscale.storage import address, read_file
 from clusterscale.storage.address import VARIABLE, check_address
 from clusterscale.storage.atomic import staged
-from clusterscale.tables import read_table
 
 SECRET = "k3y-of-a-user"
 UNSAFE = [

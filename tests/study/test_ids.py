@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterscale.analyses.audit import AuditPlan, Period, open_results, run, screen
+from clusterscale.analyses.screening import open_screen
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit import AuditPlan, Period, open_results, run, screen
 from clusterscale.contracts import ConfigModel, NamedModel
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.priors import PRIORS
 from clusterscale.runtime import SerialExecutor
 from clusterscale.schema import find_mechanism, with_labels
-from clusterscale.screening import open_screen
 from clusterscale.utility import UTILITIES
 
 KEPT = {

@@ -16,7 +16,7 @@ from clusterscale import storage, study
 from clusterscale.cli.reports import gather, report
 from clusterscale.cli.running import RunOptions, report_status
 from clusterscale.errors import ConfigError, ExistsError, MissingError
-from clusterscale.report import render, write_tables
+from clusterscale.reporting import render, write_tables
 from clusterscale.runtime import Serial, SerialExecutor
 from clusterscale.storage.manifest import to_sealed
 from clusterscale.study.execution import Finished

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from oracles import traits as oracle
 from traits.crowd import crowds, days_for, traces_of
 
-from clusterscale import traits
+from clusterscale.analyses import traits
+from clusterscale.analyses.traits.characteristics import is_weekend
 from clusterscale.cube.transforms import cut, pick, with_null_roi
 from clusterscale.errors import InputError
-from clusterscale.traits.characteristics import is_weekend
 
 MONDAY = 738_886  # 2024-01-01
 

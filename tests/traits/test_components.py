@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import traits as oracle
 
-from clusterscale import traits
+from clusterscale.analyses import traits
 from clusterscale.errors import InputError
 
 

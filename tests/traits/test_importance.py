@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from clusterscale import traits
+from clusterscale.analyses import traits
 from clusterscale.errors import InputError
 from clusterscale.metrics import auc
 from clusterscale.seeds import stream
@@ -66,7 +66,7 @@ def test_signs_say_who_has_more(pair):
 
 
 def test_large_sides_are_drawn_from_for_training_alone(pair, monkeypatch):
-    monkeypatch.setattr(import_module("clusterscale.traits.importance"), "MOST", 6)
+    monkeypatch.setattr(import_module("clusterscale.analyses.traits.importance"), "MOST", 6)
     top, bottom = pair
     found = traits.importance(top, bottom, trees=100, rng=rng())
     again = traits.importance(top, bottom, trees=100, rng=rng())

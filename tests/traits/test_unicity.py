@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from oracles import traits as oracle
 from traits.crowd import crowds, traces_of
 
-from clusterscale import traits
+from clusterscale.analyses import traits
+from clusterscale.analyses.traits.mobility import slices
+from clusterscale.analyses.traits.unicity import Sets, n_slots
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.traits.mobility import slices
-from clusterscale.traits.unicity import Sets, n_slots
 
 
 @given(crowds(most_users=12))

@@ -19,8 +19,6 @@ from clusterscale.cube.synthetic.simulation import (
 )
 from clusterscale.jit import kernel
 
-__all__ = ["Cabs"]
-
 Floats = NDArray[np.floating[Any]]
 
 SIDE = 10

@@ -29,8 +29,6 @@ from clusterscale.cube.synthetic.simulation import (
 )
 from clusterscale.jit import kernel
 
-__all__ = ["Commuters"]
-
 Floats = NDArray[np.floating[Any]]
 Habits = NDArray[np.void]
 

@@ -27,8 +27,6 @@ from clusterscale.cube.synthetic.simulation import (
 )
 from clusterscale.jit import kernel
 
-__all__ = ["Phones", "ReportingActivity", "antennas", "squares"]
-
 Floats = NDArray[np.floating[Any]]
 
 HOME, WORK = 0, 1  # indices of a user's places; others follow, favourites first

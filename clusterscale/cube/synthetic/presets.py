@@ -44,8 +44,6 @@ from clusterscale.errors import ExistsError, InputError, UnknownNameError
 from clusterscale.storage import exists
 from clusterscale.validation_messages import choices, quote
 
-__all__ = ["PRESETS", "Preset", "Statistic", "open_or_synthesise", "synthesise", "write_like"]
-
 _MOST_EVENTS = 10**11  # more would take weeks
 
 

@@ -15,9 +15,6 @@ from clusterscale.contracts import Ints
 from clusterscale.cube.regions import Regions
 from clusterscale.jit import kernel
 
-__all__ = ["Cells", "Diary", "blank_diary", "choose", "collect", "cumulative", "distances"]
-__all__ += ["from_centre", "heavy_tailed", "note", "scatter", "start_over"]
-
 Floats = NDArray[np.float64]
 
 KM_PER_DEGREE = 111.2  # of latitude, and of longitude at the equator

@@ -14,8 +14,6 @@ from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["ACTIVITIES", "ActivityLaw", "Constant", "Exponential", "LogNormal", "VisitCounts"]
-
 Floats = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from clusterscale.contracts import CellCoordinates
 from clusterscale.errors import InputError
 
-__all__ = ["Graph", "triangulate"]
-
 Floats = NDArray[np.float64]
 Edges = NDArray[np.int64]
 

@@ -21,8 +21,6 @@ from clusterscale.priors.zero_knowledge.synthesis import (
     synthetic_traces,
 )
 
-__all__ = ["Correction", "compress", "estimate_marginals", "raise_power", "treatment"]
-
 Floats = NDArray[np.float64]
 
 Correction = Literal["paper", "matched", "none"]

@@ -22,17 +22,6 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.mechanisms import respond
 
-__all__ = [
-    "ActivityPrior",
-    "MarginalRow",
-    "ResponseCurve",
-    "compute_curve",
-    "match_moments",
-    "normalise",
-    "posterior_totals",
-    "response_curve",
-]
-
 Floats = NDArray[np.float64]
 
 _EACH = 64  # counts up to here one by one, larger ones in steps of 10 %

@@ -11,8 +11,6 @@ from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
 from clusterscale.priors.zero_knowledge.moment_matching import ResponseCurve, response_curve
 from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 
-__all__ = ["estimate_occupancy"]
-
 Floats = NDArray[np.float64]
 
 _RANK = 3  # daily rhythms that are mixed

@@ -38,8 +38,6 @@ from clusterscale.priors.zero_knowledge.target_information import TargetInformat
 from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 from clusterscale.validation_messages import exact_percent, plural
 
-__all__ = ["ZeroKnowledge", "ZeroKnowledgeAdversary"]
-
 if TYPE_CHECKING:
     Law = ActivityLaw
 else:

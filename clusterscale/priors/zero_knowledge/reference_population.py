@@ -11,8 +11,6 @@ from clusterscale.groups import Pool, count_visits
 from clusterscale.priors.zero_knowledge.graph import Graph
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, synthetic_traces
 
-__all__ = ["PoissonCounts", "ReferencePopulation", "SyntheticUsers"]
-
 _NOMINAL_USERS = 1_000_000  # nominal number of users behind an expectation of the model
 
 

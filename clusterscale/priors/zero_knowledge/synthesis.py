@@ -14,8 +14,6 @@ from clusterscale.jit import kernel
 from clusterscale.priors.zero_knowledge.activity import VisitCounts
 from clusterscale.priors.zero_knowledge.graph import Graph
 
-__all__ = ["NEIGHBOURHOOD", "SyntheticPopulation", "draw_epochs", "synthetic_traces"]
-
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 

@@ -11,8 +11,6 @@ from clusterscale.contracts import Ints, Traces
 from clusterscale.groups import subsample_trace
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, draw_epochs
 
-__all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "describe_target", "most_visited_rois"]
-
 
 class Limits(Protocol):
     """How much an adversary knows of the target; the fields of a zero-knowledge prior."""

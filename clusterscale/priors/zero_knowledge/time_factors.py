@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Values
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
 
-__all__ = ["hours_of_day", "mix_rhythms"]
-
 Floats = NDArray[np.float64]
 Hours = NDArray[np.int64]
 

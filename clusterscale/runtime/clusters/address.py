@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from clusterscale.runtime.dask import DaskExecutor
 
-__all__ = ["Address"]
 
 _FIRST = 60.0  # seconds that a scheduler may take to answer the first connection
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
     from clusterscale.runtime.slurm_runner import EncryptedSlurmRunner
 
-__all__ = ["Allocation"]
 
 _MEBIBYTE = 2**20
 

@@ -13,9 +13,6 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.errors import InputError, PackageError
 from clusterscale.study.execution import Executor
 
-__all__ = ["ENVIRONMENT", "SETTINGS", "USABLE", "Cluster", "Distributed", "needs", "to_bytes"]
-__all__ += ["variable"]
-
 # Work is planned to fit into memory. Work that does not fit must fail visibly: it must neither be
 # spilled to disk nor pause a worker, whose memory would not fall by waiting. Beyond 95 % the nanny
 # restarts a worker. Profiling all threads can block them forever (CPython gh-106883, until 3.12).

@@ -11,8 +11,6 @@ from pydantic import AfterValidator, Field
 from clusterscale.runtime.clusters.jobqueue import JobQueue, Size
 from clusterscale.runtime.security import Tls
 
-__all__ = ["BATCH_SYSTEMS"]
-
 _MARGIN = 300.0  # maximal seconds before the walltime by which all workers of a job have stopped
 _SHORTEST = 60  # seconds
 

@@ -16,7 +16,6 @@ from clusterscale.runtime.clusters.base import Distributed, needs
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
 
-__all__ = ["Gateway", "Option"]
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 

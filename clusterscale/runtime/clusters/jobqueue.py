@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from clusterscale.runtime.dask import DaskExecutor
 
-__all__ = ["JobQueue", "Size", "load_dask_jobqueue"]
 
 _DEATH = 60.0  # seconds after which a worker without a scheduler gives up
 

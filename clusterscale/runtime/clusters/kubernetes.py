@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
     from clusterscale.runtime.scheduler_connection import SchedulerConnection
 
-__all__ = ["Kubernetes"]
 
 _CHECK = 10.0  # seconds between checks of pods that have not started yet
 

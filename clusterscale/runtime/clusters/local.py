@@ -17,7 +17,6 @@ from clusterscale.runtime.serial import SerialExecutor
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
 
-__all__ = ["Local", "Serial"]
 
 # The nanny of a worker that died restarts it, however long that takes. Without this setting, Dask
 # closes the nanny for good if the worker is not back after 15 seconds.

@@ -21,8 +21,6 @@ from clusterscale.runtime.clusters.base import (
 )
 from clusterscale.runtime.security import Tls
 
-__all__ = ["CERTIFICATES", "GROUP", "PORT", "PodSettings", "Volume", "dask_cluster"]
-
 Manifest = dict[str, Any]
 
 GROUP = "kubernetes.dask.org/v1"

@@ -32,8 +32,6 @@ from urllib3.exceptions import HTTPError
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.pods import GROUP
 
-__all__ = ["Api", "ClusterMonitor", "connect", "hosted", "own_image"]
-
 _ANSWER = 30.0  # timeout of a request to the API server, in seconds
 _GRACE = 30.0  # seconds that pods may take to recover from an error
 _GONE = 120.0  # seconds that a deletion may take

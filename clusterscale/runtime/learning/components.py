@@ -15,8 +15,6 @@ from clusterscale.runtime.learning.graphs import needs_dask_ml, scheduled
 from clusterscale.storage import absolute
 from clusterscale.study.execution import Executor
 
-__all__ = ["components"]
-
 _EVENTS = 1 << 23  # events in a block of users: 40 MB, similar to the arrays summed over blocks
 _PASSES = 8  # rounds of power iteration
 

@@ -12,8 +12,6 @@ from clusterscale.errors import PackageError
 from clusterscale.runtime.serial import SerialExecutor
 from clusterscale.study.execution import Executor
 
-__all__ = ["get", "needs_dask_ml", "scheduled", "score_releases"]
-
 
 @contextmanager
 def needs_dask_ml(what: str) -> Iterator[None]:

@@ -27,8 +27,6 @@ from clusterscale.runtime.learning.graphs import get, needs_dask_ml, scheduled, 
 from clusterscale.seeds import stream
 from clusterscale.study.execution import Executor
 
-__all__ = ["Form", "cross_validate", "evaluate_on_fresh_groups"]
-
 Floats = NDArray[np.float64]
 Path = tuple[str | int, ...]
 

@@ -2,8 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from clusterscale.ingest import Reader, decode, sources, tables
-from clusterscale.ingest.records import Position, Records
+from clusterscale.ingestion import Reader, decode, sources, tables
+from clusterscale.ingestion.records import Position, Records
 
 
 class Pings(Reader):

@@ -1,0 +1,122 @@
+"""What is known about a candidate, and how far it got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from clusterscale.analyses.advise.certificates import Certificate, certified_findings
+from clusterscale.analyses.advise.exposure import (
+    Attacked,
+    Screened,
+    attacked_findings,
+    screened_findings,
+)
+from clusterscale.analyses.advise.goal import Finding, Verdict
+from clusterscale.analyses.advise.measuring import Measured, utility_findings
+from clusterscale.analyses.advise.plan import AdvicePlan
+from clusterscale.contracts import Mechanism
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+Reached = Literal["listed", "certified", "screened", "measured", "attacked", "confirmed"]
+STAGES: tuple[Reached, ...] = (
+    "listed", "certified", "screened", "measured", "attacked", "confirmed",
+)  # fmt: skip
+"""How far a candidate can get."""
+
+
+def overall(findings: Iterable[Finding]) -> Verdict:
+    """Return ``fails`` if any finding does, else ``unclear`` if any is, else ``holds``."""
+    verdicts = {finding.verdict for finding in findings}
+    return "fails" if "fails" in verdicts else "unclear" if "unclear" in verdicts else "holds"
+
+
+def worst_test(results: xr.Dataset, mechanism: str) -> str:
+    """Return ``broken`` if any test of a guarantee says so, else one of the verdicts."""
+    verdicts = set(map(str, results.verdict.sel(mechanism=mechanism).values.ravel()))
+    return "broken" if "broken" in verdicts else min(verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A candidate on users and groups that the search has not touched.
+
+    Attributes
+    ----------
+    certificate, screened, attacked, measured
+        As for a candidate; ``screened`` is None if a screen cannot score it.
+    dp_test
+        Verdict of the test of its guarantee.
+    """
+
+    certificate: Certificate
+    screened: Screened | None
+    attacked: Attacked
+    measured: Measured
+    dp_test: str
+
+    def findings(self, plan: AdvicePlan) -> Iterator[Finding]:
+        """Yield whether each limit and bound holds."""
+        limits = plan.limits
+        yield from certified_findings(self.certificate, limits)
+        if self.dp_test == "broken":
+            yield Finding("guarantee", "fails", "the test of its guarantee refutes it")
+        yield from screened_findings(self.screened, limits.screened)
+        yield from attacked_findings(self.attacked, limits.attacked)
+        yield from utility_findings(self.measured, plan.goal)
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """What the search knows about a mechanism.
+
+    Attributes
+    ----------
+    mechanism
+        The mechanism.
+    reached
+        The last stage that it took part in.
+    reason
+        Why it fell out, in plain words; empty if it did not.
+    certificate, screened, measured, attacked, confirmed
+        Results of the stages; None before them.
+    on_front
+        Whether no measured candidate has both a better score and a lower exposure.
+    """
+
+    mechanism: Mechanism
+    reached: Reached = "listed"
+    reason: str = ""
+    certificate: Certificate | None = None
+    screened: Screened | None = None
+    measured: Measured | None = None
+    attacked: Attacked | None = None
+    confirmed: Confirmation | None = None
+    on_front: bool = field(default=False)
+
+    @property
+    def id(self) -> str:
+        """Id of the mechanism."""
+        return self.mechanism.id
+
+    @property
+    def exposure(self) -> float:
+        """Mean privacy loss in the screen; what its certificate allows if there is no screen."""
+        if self.screened is not None:
+            return self.screened.mean
+        return 1.0 if self.certificate is None else 2 * self.certificate.worst - 1
+
+    def score(self, plan: AdvicePlan) -> float:
+        """Return the score of the goal; NaN if utility was not measured."""
+        return np.nan if self.measured is None else self.measured.score(plan.goal)
+
+    def drop(self, findings: Iterable[Finding], *, unless: tuple[Verdict, ...]) -> None:
+        """Note why it falls out, if any finding is not among the verdicts of ``unless``."""
+        wrong = [finding.text for finding in findings if finding.verdict not in unless]
+        self.reason = "; ".join(wrong)

@@ -1,0 +1,215 @@
+"""Certificates and guarantees of candidates: all they need is how many counts each user changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+
+from threadpoolctl import threadpool_limits
+
+from clusterscale.analyses.advise.goal import UNITS, Finding, GuaranteeLimit, Limits, Verdict
+from clusterscale.analyses.advise.plan import Advice
+from clusterscale.analyses.certify import Certification, Visits, ceiling
+from clusterscale.analyses.certify.basis import without_sampling
+from clusterscale.analyses.certify.plan import Setting
+from clusterscale.analyses.certify.tasks import VisitsSummary, VisitsTask, count_visits
+from clusterscale.analyses.certify.visits import unpack, widest
+from clusterscale.contracts import Mechanism
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Source, block_size, open_source, ranges
+from clusterscale.mechanisms.guarantees import describe_person
+from clusterscale.study import JournalFolder
+
+_TOGETHER = 32  # mechanisms of a task, which counts the visits of all users once
+
+
+@dataclass(frozen=True, slots=True)
+class CertifyTask:
+    """Mechanisms with the same trace steps to certify: a URI and a few numbers.
+
+    ``share`` of the users may have a higher certificate than the one that counts; ``includes``:
+    whether users without an event count.
+    """
+
+    source: Source
+    setting: Setting
+    group_sizes: tuple[int, ...]
+    share: float
+    includes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a mechanism is known to protect, without any attack.
+
+    Attributes
+    ----------
+    mechanism
+        Id of the mechanism.
+    auc
+        Certified AUC that at most the planned share of users exceeds.
+    worst
+        Certified AUC of the user who changes most counts.
+    unit, epsilon, delta
+        Its guarantee; ``none`` and infinity without one.
+    holds
+        Whether the noise is scaled to what this cube needs.
+    person
+        What the guarantee means for a person, as a clause.
+    """
+
+    mechanism: str
+    auc: float
+    worst: float
+    unit: str
+    epsilon: float
+    delta: float
+    holds: bool
+    person: str = ""
+
+
+class CertificateJournal(JournalFolder):
+    """Finished tasks of certificates: a JSON file each."""
+
+    ending = "json"
+
+    def add(self, task: CertifyTask, certificates: Sequence[Certificate]) -> None:
+        """Write the result of a task to stable storage."""
+        self.put(json.dumps([_key(task), [asdict(one) for one in certificates]]).encode())
+
+    def read(self) -> dict[str, list[Certificate]]:
+        """Return the certificates by the key of their task.
+
+        Raises
+        ------
+        DamagedError
+            If a file cannot be read; names it.
+        """
+        pairs = [self.decode(path, json.loads) for path in self.paths()]
+        return {key: [Certificate(**one) for one in values] for key, values in pairs}
+
+    def left(self, tasks: Sequence[CertifyTask]) -> list[CertifyTask]:
+        """Return the tasks that are not finished."""
+        done = self.read()
+        return [task for task in tasks if _key(task) not in done]
+
+
+def _key(task: CertifyTask) -> str:
+    setting = task.setting
+    ids = [[item.id for item in items] for items in (setting.steps, setting.mechanisms)]
+    return json.dumps([setting.spans, *ids])
+
+
+def certify_tasks(
+    advice: Advice, cube: TraceCube, mechanisms: Sequence[Mechanism]
+) -> list[CertifyTask]:
+    """Return tasks for each period, all periods together, and each list of trace steps."""
+    audit, limit = advice.audit, advice.plan.limits.certified
+    source = Source.of(cube, null_roi=audit.null_roi, seed=audit.seed)
+    share = 0.0 if limit is None else limit.share
+    includes = audit.targets.unseen == "include"
+    made = replace(Certification.of(audit), mechanisms=tuple(mechanisms))
+    return [
+        CertifyTask(source, replace(setting, mechanisms=some), audit.group_sizes, share, includes)
+        for setting in made.settings()
+        for first in range(0, len(setting.mechanisms), _TOGETHER)
+        if (some := setting.mechanisms[first : first + _TOGETHER])
+    ]
+
+
+def certify(task: CertifyTask) -> list[Certificate]:
+    """Certify mechanisms; a pure function of the task and its cube."""
+    cube = open_source(task.source)
+    blocks = ranges(0, cube.n_users, block_size(cube))
+    parts = (count_visits(VisitsTask(task.source, (task.setting,), *users)) for users in blocks)
+    with threadpool_limits(limits=1):
+        visited = reduce(VisitsSummary.plus, (VisitsSummary.of(part[0]) for part in parts))
+        chosen, most = _covering(visited, task, visited.limits(task.setting, cube))
+        return [_certify(task, one, visited, chosen, most) for one in task.setting.mechanisms]
+
+
+def _covering(visited: VisitsSummary, task: CertifyTask, limits: Visits) -> tuple[Visits, Visits]:
+    """Return visits that are nowhere fewer than those of all users but the share, and of all."""
+    left = sorted(visited.added.elements())
+    if not task.includes:  # users without an event change fewest counts
+        left = left[sum(n for key, n in visited.replaced.items() if not unpack(key).cells) :]
+    kept = left[: len(left) - int(task.share * len(left) + 1e-9)]
+    chosen, most = (
+        widest([unpack(key, limits) for key in dict.fromkeys(some)]) for some in (kept, left)
+    )
+    return chosen, most
+
+
+def _certify(
+    task: CertifyTask, mechanism: Mechanism, visited: VisitsSummary, chosen: Visits, most: Visits
+) -> Certificate:
+    bounds = visited.bounds[0]
+    released = mechanism.bind(bounds)
+    stated, needed = released.guarantee, released.required_sensitivity(bounds)
+    bound = mechanism.bind(visited.least_bounds)
+    if bounds.null_roi:
+        bound = without_sampling(bound)
+
+    def highest(visits: Visits) -> float:
+        return max(ceiling(bound, n_changed=visits, group_size=n).auc for n in task.group_sizes)
+
+    worst = highest(most)
+    return Certificate(
+        mechanism=mechanism.id,
+        auc=worst if chosen == most else highest(chosen),
+        worst=worst,
+        unit=stated.unit,
+        epsilon=stated.epsilon,
+        delta=stated.delta,
+        holds=not stated.sensitivity < needed,
+        person=describe_person(
+            stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
+        ),
+    )
+
+
+def worst_of(certificates: Sequence[Certificate]) -> Certificate:
+    """Return the certificate of one mechanism over all periods: the highest numbers."""
+    first = certificates[0]
+    return Certificate(
+        mechanism=first.mechanism,
+        auc=max(one.auc for one in certificates),
+        worst=max(one.worst for one in certificates),
+        unit=first.unit,
+        epsilon=max(one.epsilon for one in certificates),
+        delta=max(one.delta for one in certificates),
+        holds=all(one.holds for one in certificates),
+        person=certificates[-1].person,  # of all periods together, if there are several
+    )
+
+
+def _keeps(certificate: Certificate, limit: GuaranteeLimit) -> bool:
+    """Return whether a guarantee implies the wanted one, and its noise is large enough."""
+    return (
+        certificate.holds
+        and certificate.unit in UNITS
+        and UNITS.index(certificate.unit) >= UNITS.index(limit.unit)
+        and certificate.epsilon <= limit.epsilon
+        and certificate.delta <= limit.delta
+    )
+
+
+def certified_findings(certificate: Certificate, limits: Limits) -> Iterator[Finding]:
+    """Yield whether each limit on guarantees and certificates holds; both are exact."""
+    if (wanted := limits.guarantee) is not None:
+        has = "no guarantee"
+        if certificate.unit != "none":
+            has = f"ε {certificate.epsilon:.3g} per {certificate.unit.replace('_', ' ')}"
+            has += f", δ {certificate.delta:.1g}" if certificate.delta else ""
+            has += f"; {certificate.person}" if certificate.person else ""
+            has += "" if certificate.holds else ", for less active users than these"
+        limit = f"limit ε {wanted.epsilon:g} per {wanted.unit.replace('_', ' ')}"
+        verdict: Verdict = "holds" if _keeps(certificate, wanted) else "fails"
+        yield Finding("guarantee", verdict, f"{has} ({limit})")
+    if (certified := limits.certified) is not None:
+        verdict = "holds" if certificate.auc <= certified.auc else "fails"
+        share = f" for all but {certified.share:.1%}" if certified.share else ""
+        text = f"certified AUC up to {certificate.auc:.3f}{share} (limit {certified.auc:g})"
+        yield Finding("certificate", verdict, text)

@@ -1,0 +1,295 @@
+"""The search: each step evaluates the candidates that are left, and drops some."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.analyses.advise.candidate import Candidate, Confirmation, overall, worst_test
+from clusterscale.analyses.advise.certificates import (
+    CertificateJournal,
+    certified_findings,
+    certify,
+    certify_tasks,
+    worst_of,
+)
+from clusterscale.analyses.advise.exposure import (
+    Screened,
+    attacked_findings,
+    read_attacked,
+    read_screened,
+    screened_findings,
+)
+from clusterscale.analyses.advise.measuring import measure, read_utility, utility_findings
+from clusterscale.analyses.advise.plan import Advice
+from clusterscale.analyses.advise.search import front_of, halve, next_batch
+from clusterscale.analyses.advise.substudy import substages
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, count_failed
+from clusterscale.analyses.audit.plan import find_unfit
+from clusterscale.analyses.screening import ScreenAnalysis
+from clusterscale.contracts import Mechanism
+from clusterscale.cube import TraceCube
+from clusterscale.errors import StudyError
+from clusterscale.study import Stage, Study, each
+
+Steps = Generator[Stage[Any, Any], None, None]
+Outcome = Literal["advised", "inconclusive", "none"]
+Floats = NDArray[np.float64]
+
+
+def unfit(advice: Advice, cube: TraceCube, mechanism: Mechanism) -> str:
+    """Return why a mechanism does not fit the cells and groups of a cube, empty if it does."""
+    plan = advice.measuring((mechanism,), 2)
+    return "; ".join(reason for _, reason in find_unfit(plan, cube))
+
+
+def can_screen(mechanism: Mechanism) -> bool:
+    """Return whether a screen can score the releases of a mechanism."""
+    if mechanism.uses_weights and mechanism.noise_scope == "series":
+        return False
+    return mechanism.noise_scope != "release"
+
+
+class Search:
+    """Candidates, and the steps that evaluate them.
+
+    Parameters
+    ----------
+    advice
+        Goal, limits and candidates.
+    job
+        The study; all results are kept in its folder.
+    confirm
+        Cube of the confirmation.
+    """
+
+    def __init__(self, advice: Advice, job: Study, confirm: TraceCube) -> None:
+        self.advice, self.plan, self._job, self._confirm = advice, advice.plan, job, confirm
+        self.candidates = [Candidate(mechanism) for mechanism in advice.candidates]
+        self.users = advice.split(job.cube, confirm)
+        self.confirmed_on_search_cube = job.cube.fingerprint == confirm.fingerprint
+        self.order: list[Candidate] = []
+        self.n_batches = 0
+        for candidate in self.candidates:
+            candidate.reason = unfit(advice, job.cube, candidate.mechanism)
+
+    @property
+    def left(self) -> list[Candidate]:
+        """Candidates that have not fallen out."""
+        return [candidate for candidate in self.candidates if not candidate.reason]
+
+    def certify(self) -> Steps:
+        """Yield the stage of certificates; drop who misses a limit on them."""
+        found = yield from self._certificates("certify", self._job.cube, self.left)
+        for candidate in self.left:
+            candidate.reached, candidate.certificate = "certified", found[candidate.id]
+            findings = certified_findings(found[candidate.id], self.plan.limits)
+            candidate.drop(findings, unless=("holds",))
+
+    def _certificates(
+        self, name: str, cube: TraceCube, candidates: Sequence[Candidate]
+    ) -> Generator[Stage[Any, Any], None, dict[str, Any]]:
+        journal = CertificateJournal(f"{self._job.uri}/{name}")
+        tasks = certify_tasks(self.advice, cube, [one.mechanism for one in candidates])
+        left = journal.left(tasks)
+        yield Stage(name, certify, left, each(journal.add), len(tasks), len(tasks) - len(left))
+        by_id: dict[str, list[Any]] = {one.id: [] for one in candidates}
+        for certificates in journal.read().values():
+            for certificate in certificates:
+                if certificate.mechanism in by_id:
+                    by_id[certificate.mechanism].append(certificate)
+        return {key: worst_of(some) for key, some in by_id.items()}
+
+    def screen(self) -> Steps:
+        """Yield the stages of a screen of all users; drop who is not shown to keep its limit."""
+        scored = [candidate for candidate in self.left if can_screen(candidate.mechanism)]
+        found = yield from self._screens("screen", self._job.cube, scored, self.users.search)
+        for candidate in self.left:
+            candidate.screened = found.get(candidate.id)
+            candidate.reached = "screened" if candidate.screened else candidate.reached
+            findings = screened_findings(candidate.screened, self.plan.limits.screened)
+            candidate.drop(findings, unless=("holds",))
+
+    def _screens(
+        self, name: str, cube: TraceCube, candidates: Sequence[Candidate], users: Any
+    ) -> Generator[Stage[Any, Any], None, dict[str, Screened]]:
+        if not candidates:
+            return {}
+        mechanisms = tuple(candidate.mechanism for candidate in candidates)
+        screen = self.advice.screening(mechanisms, confirm=name != "screen")
+        analysis = ScreenAnalysis(screen)
+        yield from substages(analysis, self._job, name, cube)
+        with analysis.open(f"{self._job.uri}/{name}") as screened:
+            return read_screened(screened, users, self.plan.limits.screened)
+
+    def measure(self) -> Steps:
+        """Yield the rounds of utility; after each but the last, keep the better half.
+
+        A round ends the search if few enough are left. Who misses a bound by more than two standard
+        errors falls out.
+        """
+        for number in range(self.plan.rounds):
+            left, n_groups = self.left, self.plan.groups * 2**number
+            if not left:
+                return
+            mechanisms = [candidate.mechanism for candidate in left]
+            name = f"utility-{number + 1}"
+            found = yield from measure(self.advice, self._job, name, mechanisms, n_groups)
+            for candidate in left:
+                candidate.reached, candidate.measured = "measured", found[candidate.id]
+                findings = utility_findings(found[candidate.id], self.plan.goal)
+                candidate.drop(findings, unless=("holds", "unclear"))
+            if len(self.left) <= self.plan.finalists or number + 1 == self.plan.rounds:
+                return
+            self._halve()
+
+    def _halve(self) -> None:
+        left = self.left
+        kept = set(halve(*self._axes(left), self.plan.finalists).tolist())
+        for i, candidate in enumerate(left):
+            if i not in kept:
+                candidate.reason = self._explain(candidate, left)
+
+    def _axes(self, candidates: Iterable[Candidate]) -> tuple[Floats, Floats]:
+        pairs = [(one.score(self.plan), one.exposure) for one in candidates]
+        scores, exposures = np.array(pairs, np.float64).reshape(-1, 2).T
+        return scores, exposures
+
+    def _explain(self, candidate: Candidate, others: Sequence[Candidate]) -> str:
+        """Return why a candidate is worse than others, naming the best one that dominates it."""
+        own = candidate.score(self.plan), -candidate.exposure
+        axes = {one.id: (one.score(self.plan), -one.exposure) for one in others}
+        better = [
+            one
+            for one in others
+            if axes[one.id] != own and all(a >= b for a, b in zip(axes[one.id], own, strict=True))
+        ]
+        if not better:
+            return f"others had a better score ({_say(*own)})"
+        best = max(better, key=lambda one: axes[one.id])
+        return f"{best.mechanism.heading} is better: {_say(*axes[best.id])}, against {_say(*own)}"
+
+    def attack(self) -> Steps:
+        """Yield the stages of attacks on candidates that nobody dominates, in batches."""
+        for candidate in self.left:
+            if candidate.measured is not None:
+                findings = utility_findings(candidate.measured, self.plan.goal)
+                candidate.drop(findings, unless=("holds",))
+        left = self.left
+        if not left:
+            return
+        measured = [one for one in self.candidates if one.measured is not None]
+        for i in front_of(*self._axes(measured)):
+            measured[i].on_front = True
+        front = [left[i] for i in front_of(*self._axes(left))]
+        if self.plan.by_bounds:
+            self.order = sorted(left, key=lambda one: one.exposure)
+        else:
+            self.order = front
+        if self.plan.limits.attacked is None or self.plan.by_bounds:
+            yield from self._attack(self.order[: self.plan.finalists])
+        else:
+            while batch := next_batch(list(map(self._passed, self.order)), self.plan.finalists):
+                yield from self._attack([self.order[i] for i in batch])
+        for candidate in self.left:
+            if candidate.reached == "measured":
+                candidate.reason = self._explain_unattacked(candidate, left)
+
+    def _explain_unattacked(self, candidate: Candidate, others: Sequence[Candidate]) -> str:
+        """Return why a candidate that passed all rounds was not attacked."""
+        if candidate not in self.order:
+            return self._explain(candidate, others)
+        ahead = [one for one in self.order if one.reached == "attacked" and not one.reason]
+        if ahead:
+            best = ahead[0].mechanism.heading
+            word = "less exposed" if self.plan.by_bounds else "more useful"
+            return f"{best} is {word} and kept all limits of the search"
+        return "more exposed in the screen than one that failed under attack"
+
+    def _passed(self, candidate: Candidate) -> bool | None:
+        if candidate.attacked is None:
+            return None
+        findings = attacked_findings(candidate.attacked, self.plan.limits.attacked)
+        return overall(findings) == "holds"
+
+    def _attack(self, batch: Sequence[Candidate]) -> Steps:
+        self.n_batches += 1
+        mechanisms = tuple(candidate.mechanism for candidate in batch)
+        users = self.users.search[: self.plan.search_targets]
+        plan = self.advice.attacking(mechanisms, users)
+        name = f"attack-{self.n_batches}"
+        results = yield from self._audit(name, plan, self._job.cube)
+        with results:
+            for candidate in batch:
+                candidate.attacked = read_attacked(results, candidate.id)
+                candidate.reached = "attacked"
+                findings = attacked_findings(candidate.attacked, self.plan.limits.attacked)
+                candidate.drop(findings, unless=("holds",))
+
+    def _audit(
+        self, name: str, plan: AuditPlan, cube: TraceCube
+    ) -> Generator[Stage[Any, Any], None, Any]:
+        analysis = AuditAnalysis(plan)
+        yield from substages(analysis, self._job, name, cube)
+        results = analysis.open(f"{self._job.uri}/{name}")
+        if n_failed := count_failed(results):
+            raise StudyError(
+                f"{n_failed} tasks of {name} failed; {self._job.uri}/{name}/failures.txt names "
+                "them, and the same command runs them again"
+            )
+        return results
+
+    def confirm(self) -> Generator[Stage[Any, Any], None, tuple[Candidate | None, Outcome]]:
+        """Yield the stages of the confirmation; return the advised candidate, and the verdict.
+
+        Up to ``tries`` candidates are confirmed, the best first, until all limits hold for one.
+        """
+        passed = [one for one in self.order if one.reached == "attacked" and not one.reason]
+        if not passed:
+            return None, "none"
+        for number, candidate in enumerate(passed[: self.plan.tries]):
+            yield from self._confirm_one(f"confirm-{number + 1}", candidate)
+            assert candidate.confirmed is not None
+            findings = list(candidate.confirmed.findings(self.plan))
+            candidate.drop(findings, unless=("holds",))
+            if not candidate.reason:
+                for other in passed[number + 1 :]:
+                    word = "less exposed" if self.plan.by_bounds else "more useful"
+                    other.reason = f"{candidate.mechanism.heading} is {word} and was confirmed"
+                return candidate, "advised"
+            candidate.reason = f"not confirmed: {candidate.reason}"
+        for other in passed[self.plan.tries :]:
+            other.reason = f"not tried after {self.plan.tries} that were not confirmed"
+        return None, "inconclusive"
+
+    def _confirm_one(self, name: str, candidate: Candidate) -> Steps:
+        certificate = candidate.certificate
+        if not self.confirmed_on_search_cube:
+            found = yield from self._certificates(f"{name}-certify", self._confirm, [candidate])
+            certificate = found[candidate.id]
+        screened = None
+        if can_screen(candidate.mechanism):
+            scored = yield from self._screens(
+                f"{name}-screen", self._confirm, [candidate], self.users.confirm
+            )
+            screened = scored[candidate.id]
+        users = self.users.confirm[: self.plan.confirm_targets]
+        plan = self.advice.confirming(candidate.mechanism, users)
+        results = yield from self._audit(f"{name}-audit", plan, self._confirm)
+        assert certificate is not None
+        with results:
+            candidate.confirmed = Confirmation(
+                certificate=certificate,
+                screened=screened,
+                attacked=read_attacked(results, candidate.id),
+                measured=read_utility(results, candidate.id, self.plan.confirm_groups),
+                dp_test=worst_test(results, candidate.id),
+            )
+        candidate.reached = "confirmed"
+
+
+def _say(score: float, safety: float) -> str:
+    return f"score {score:.3f} and mean privacy loss {abs(safety):.3f}"

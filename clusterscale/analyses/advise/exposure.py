@@ -1,0 +1,181 @@
+"""Exposure of users in a screen and of targets under attack, with intervals, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from clusterscale.analyses.advise.goal import AttackedLimit, Finding, ScreenedLimit
+from clusterscale.analyses.advise.plan import CONFIDENCE
+from clusterscale.analyses.screening import is_counted
+from clusterscale.contracts import Ints
+from clusterscale.metrics import mean_interval
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """Exposure of some users in a screen, where it is highest over periods and group sizes.
+
+    Attributes
+    ----------
+    mean
+        Mean privacy loss over users, of the strongest attack.
+    share, low, high
+        Share of users above the limit, and its interval; NaN without a limit.
+    """
+
+    mean: float
+    share: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """AUCs of targets, where they are highest over periods, priors, group sizes and attacks.
+
+    Attributes
+    ----------
+    mean, low, high
+        Largest mean over targets, and the largest ends of its intervals.
+    worst, worst_low, worst_high
+        Largest AUC of a target, and the largest ends of its intervals.
+    n_targets
+        Number of targets.
+    """
+
+    mean: float
+    low: float
+    high: float
+    worst: float
+    worst_low: float
+    worst_high: float
+    n_targets: int
+
+
+def read_screened(
+    screened: xr.Dataset, users: Ints, limit: ScreenedLimit | None
+) -> dict[str, Screened]:
+    """Return the exposure of some users by the id of the mechanism.
+
+    A user who could not be compared counts as fully exposed.
+
+    Parameters
+    ----------
+    screened
+        Dataset of a screen.
+    users
+        Indices of users, int64, shape (user,).
+    limit
+        The limit whose share is wanted; None for the mean only.
+    """
+    order = "period", "group_size", "attack", "user"
+    users = np.sort(users)
+    counted = is_counted(screened).values.T[:, users]
+    found = {}
+    for name in screened.mechanism.values.tolist():  # one by one: users may be many
+        by_period = screened.privacy_loss.sel(mechanism=name).transpose(*order).values[..., users]
+        settings = [
+            np.nan_to_num(loss[counts].astype(np.float64), nan=1.0)
+            for by_size, counts in zip(by_period, counted, strict=True)
+            for by_attack in by_size
+            for loss in by_attack
+            if counts.any()
+        ]
+        found[str(name)] = _strongest(settings, limit)
+    return found
+
+
+def _strongest(settings: list[Floats], limit: ScreenedLimit | None) -> Screened:
+    """Return the highest mean and share over settings; full exposure if there is none."""
+    mean = max((float(losses.mean()) for losses in settings), default=1.0)
+    if limit is None:
+        return Screened(mean)
+    flags = [losses > limit.loss for losses in settings]
+    shares = [float(above.mean()) for above in flags]
+    ends = [_share_interval(above) for above in flags]
+    lows, highs = zip(*ends, strict=True) if ends else ((0.0,), (1.0,))
+    return Screened(mean, max(shares, default=1.0), max(lows), max(highs))
+
+
+def _share_interval(flags: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson, which takes no longer for many users."""
+    counted = scipy.stats.binomtest(int(flags.sum()), len(flags))
+    low, high = counted.proportion_ci(CONFIDENCE, method="exact")
+    return float(low), float(high)
+
+
+def screened_findings(screened: Screened | None, limit: ScreenedLimit | None) -> Iterator[Finding]:
+    """Yield whether the limit on screened exposure holds."""
+    if limit is None:
+        return
+    if screened is None:
+        text = "a screen cannot score its releases, so the limit cannot be shown to hold"
+        yield Finding("screen", "unclear", text)
+        return
+    text = (
+        f"{screened.share:.1%} of users above a privacy loss of {limit.loss:g} "
+        f"({screened.low:.1%} to {screened.high:.1%}; limit {limit.share:.1%})"
+    )
+    yield Finding.of("screen", screened.low, screened.high, limit.share, text)
+
+
+def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
+    """Return the exposure of the targets of an audit under one mechanism.
+
+    Parameters
+    ----------
+    results
+        Dataset of an audit.
+    mechanism
+        Id of the mechanism.
+    """
+    order = "period", "prior", "group_size", "attack", "target"
+    chosen = results.sel(mechanism=mechanism)
+    auc, low, high = (
+        chosen[name].transpose(*order).values.reshape(-1, results.sizes["target"])
+        for name in ("auc", "auc_low", "auc_high")
+    )
+    settings = [values[np.isfinite(values)] for values in auc]
+    settings = [values for values in settings if len(values)]
+    if not settings:
+        return Attacked(np.nan, 0.0, 1.0, np.nan, 0.0, 1.0, 0)
+    ends = [mean_interval(values, confidence=CONFIDENCE) for values in settings]
+    return Attacked(
+        mean=max(float(values.mean()) for values in settings),
+        low=max(end for end, _ in ends),
+        high=max(end for _, end in ends),
+        worst=float(np.nanmax(auc)),
+        worst_low=float(np.nanmax(low)),
+        worst_high=float(np.nanmax(high)),
+        n_targets=int(np.isfinite(auc).any(axis=0).sum()),
+    )
+
+
+def attacked_findings(attacked: Attacked | None, limit: AttackedLimit | None) -> Iterator[Finding]:
+    """Yield whether each limit on attacked exposure holds."""
+    if limit is None:
+        return
+    if attacked is None:
+        yield Finding("attacks", "unclear", "it was not attacked")
+        return
+    numbers = ("mean", attacked.mean, attacked.low, attacked.high, limit.mean_auc)
+    worst = ("worst", attacked.worst, attacked.worst_low, attacked.worst_high, limit.worst_auc)
+    for word, value, low, high, most in (numbers, worst):
+        if most is not None:
+            text = (
+                f"{word} AUC {value:.3f} ({low:.3f} to {high:.3f}) of {attacked.n_targets} "
+                f"attacked users (limit {most:g})"
+            )
+            yield Finding.of(f"{word} AUC", low, high, most, text)

@@ -1,0 +1,183 @@
+"""Families of mechanisms: one mechanism, and the values of its settings that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cache
+from itertools import product
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.contracts import ConfigModel, Count, Mechanism, Positive
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms import MECHANISMS
+
+_DIGITS = 2  # significant digits of spaced values
+
+
+class Spaced(ConfigModel):
+    """Values that are evenly spaced on a logarithmic scale, rounded to two digits.
+
+    Attributes
+    ----------
+    least, most
+        Smallest and largest value, in the unit of the setting, e.g. ``0.1``.
+    n
+        Number of values.
+    """
+
+    least: Positive
+    most: Positive
+    n: Count = 9
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        if self.least > self.most:
+            raise ValueError(f"least, {self.least:g}, is above most, {self.most:g}")
+        return self
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values, increasing and distinct."""
+        spaced = np.geomspace(self.least, self.most, self.n)
+        return tuple(dict.fromkeys(float(f"{value:.{_DIGITS}g}") for value in spaced))
+
+
+Values = Spaced | Annotated[tuple[Any, ...], Strict(False), Field(min_length=1)]
+
+
+class Family(ConfigModel):
+    """A mechanism, and values of its settings, of which all combinations are candidates.
+
+    Attributes
+    ----------
+    mechanism
+        Name and settings of the mechanism, e.g. ``{name: laplace, unit: event}``.
+    over
+        Values by setting; None: only this mechanism. A setting of a step of a chain is named by its
+        position, as in
+        ``steps.0.per_day``. Values are a list, or evenly spaced on a logarithmic scale, e.g.
+        ``{epsilon: {least: 0.1, most: 10.0, n: 7}}``.
+    """
+
+    mechanism: Annotated[dict[str, Any], Field(min_length=1)]
+    over: dict[str, Values] | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @model_validator(mode="after")
+    def _is_mechanism(self) -> Self:
+        try:
+            self.members()
+        except (ConfigError, InputError) as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def label(self) -> str:
+        """The settings of the mechanism, and those that vary."""
+        return f"{self.mechanism} over {', '.join(self.over or ())}"
+
+    def members(self) -> list[Mechanism]:
+        """Return a mechanism for each combination of values.
+
+        Raises
+        ------
+        ConfigError
+            If a setting is unknown or a value is out of range.
+        """
+        over = self.over or {}
+        values = [given.values if isinstance(given, Spaced) else given for given in over.values()]
+        return [
+            _create(self.mechanism, dict(zip(over, chosen, strict=True)))
+            for chosen in product(*values)
+        ]
+
+
+def _create(base: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mechanism:
+    settings = deepcopy(dict(base))
+    for path, value in chosen.items():
+        _set(settings, path, value)
+    name = settings.pop("name", None)
+    if not isinstance(name, str):
+        raise ConfigError("mechanism: give its name, e.g. {name: laplace, unit: event}")
+    return MECHANISMS.create(name, **settings)
+
+
+def _set(settings: dict[str, Any], path: str, value: Any) -> None:
+    """Set a value at a path such as ``steps.1.epsilon``."""
+    *parents, last = path.split(".")
+    at: Any = settings
+    try:
+        for key in parents:
+            at = at[int(key)] if isinstance(at, (list, tuple)) else at[key]
+        at[last] = value
+    except (KeyError, IndexError, ValueError, TypeError):
+        raise ConfigError(
+            f"over.{path}: the mechanism has no such setting; name a step of a chain by its "
+            "position, as in steps.0.per_day"
+        ) from None
+
+
+def _family(name: str, over: Mapping[str, Any] | None = None, **settings: Any) -> Family:
+    return Family(mechanism={"name": name, **settings}, over=dict(over or {}))
+
+
+def _chain(*steps: Mapping[str, Any], **over: Any) -> Family:
+    values = {key.replace("__", "."): value for key, value in over.items()}
+    return _family("chain", values, steps=[dict(step) for step in steps])
+
+
+_EPSILONS = Spaced(least=0.05, most=5.0, n=7)
+_WHOLE = {"clip": True, "integers": "round"}
+_CAP = {"name": "cap_contributions", "per_day": 4}
+_LAPLACE = {"name": "laplace", "epsilon": 1.0, **_WHOLE}
+
+
+@cache
+def usual_families() -> tuple[Family, ...]:
+    """Return what official statistics and the practice of differential privacy use.
+
+    Thresholds, rounding, cell keys, ranges, coarsening in space and time, and Laplace, Gaussian and
+    Fourier noise with ε from 0.05 to 5, also with capped contributions or suppression.
+    """
+    return (
+        _family("threshold", {"k": (3, 5, 10, 20)}),
+        _family("round_to_base", {"base": (3, 5, 10), "rule": ("random", "nearest")}),
+        _family("cell_key", {"variance": (1.0, 2.0, 3.0)}, deviation=5),
+        _family("fixed_ranges", {"size": (5, 10)}),
+        _family("coarsen_space", {"factor": (2, 4)}),
+        _family("coarsen_time", {"factor": (2, 4)}),
+        _chain(
+            {"name": "expand", "factor": 3.0}, {"name": "threshold", "k": 15}, steps__1__k=(15, 30)
+        ),
+        _chain({"name": "threshold", "k": 5}, {"name": "round_to_base", "base": 5}),
+        _family("laplace", {"epsilon": _EPSILONS}, unit="event", clip=True, discrete=True),
+        _family("laplace", {"epsilon": _EPSILONS}, unit="user_day", **_WHOLE),
+        _family("gaussian", {"epsilon": _EPSILONS}, delta=1e-5, **_WHOLE),
+        _family("fourier", {"epsilon": _EPSILONS, "coefficients": (10, 20)}, **_WHOLE),
+        _chain(
+            _CAP,
+            {**_LAPLACE, "unit": "user_day"},
+            steps__0__per_day=(2, 8),
+            steps__1__epsilon=_EPSILONS,
+        ),
+        _chain(
+            {**_LAPLACE, "unit": "event"},
+            {"name": "suppress_small", "below": 5},
+            steps__0__epsilon=_EPSILONS,
+            steps__1__below=(3, 5),
+        ),
+    )
+
+
+def list_candidates(
+    mechanisms: Iterable[Mechanism], families: Iterable[Family]
+) -> tuple[Mechanism, ...]:
+    """Return the mechanisms and those of all families, each once, in this order."""
+    members = [member for family in families for member in family.members()]
+    return tuple({candidate.id: candidate for candidate in (*mechanisms, *members)}.values())

@@ -1,0 +1,208 @@
+"""What a release is for, and what it may expose: measures of utility, and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.contracts import ConfigModel, Positive, Probability
+from clusterscale.utility import UTILITIES, Utility
+
+Verdict = Literal["holds", "fails", "unclear"]
+
+UNITS = ("event", "user_day", "user")
+"""Units of guarantees, the weakest first: a guarantee for a later one implies the earlier ones."""
+
+if TYPE_CHECKING:
+    Measured = Utility
+else:
+    Measured = UTILITIES.field()
+
+_Auc = Annotated[float, Strict(), Field(ge=0.5, le=1)]
+_Loss = Annotated[float, Strict(), Field(ge=0, le=1)]
+_Part = Annotated[float, Strict(), Field(ge=0, lt=1)]
+_Weight = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whether a limit or a bound holds for a candidate.
+
+    Attributes
+    ----------
+    about
+        What is limited, in one or two words.
+    verdict
+        ``holds`` or ``fails`` where the whole interval says so, else ``unclear``.
+    text
+        The measured value with its interval, and the limit.
+    """
+
+    about: str
+    verdict: Verdict
+    text: str
+
+    @classmethod
+    def of(cls, about: str, low: float, high: float, limit: float, text: str) -> Finding:
+        """Compare an interval with a largest value; NaN leaves it unclear."""
+        return cls(about, "holds" if high <= limit else "fails" if low > limit else "unclear", text)
+
+
+class Aim(ConfigModel):
+    """A measure of utility that a release is chosen for.
+
+    Attributes
+    ----------
+    measure
+        Measure of utility, e.g. ``{name: hotspot_f1}``.
+    weight
+        Weight of the measure in the score, without a unit, e.g. ``2.0``; by default 1, or 0 with a
+        ``bound``.
+    bound
+        Value that the mean of the measure has to reach, in the unit of the measure: the smallest
+        one, or for a measure that is 0 for raw counts the largest one, e.g. ``0.8``.
+    worst
+        Distance to the ideal value at which a release has a score of 0, in the unit of the measure.
+    """
+
+    measure: Measured
+    weight: _Weight | None = None
+    bound: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
+    worst: Positive = 1.0
+
+    @property
+    def label(self) -> str:
+        """Label of the measure."""
+        return self.measure.label
+
+    @property
+    def factor(self) -> float:
+        """The weight, with its default."""
+        return float(self.bound is None) if self.weight is None else self.weight
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether smaller values are better."""
+        return self.measure.ideal == 0
+
+
+def score_utility(aims: tuple[Aim, ...], values: NDArray[np.float64]) -> float:
+    """Return the weighted mean of the normalised measures; the plain mean if none has a weight.
+
+    A measure is normalised as max(0, 1 − |value − ideal| / worst): 1 for raw counts, 0 where the
+    distance to the ideal is ``worst``, which is 1 unless set. One measure that is far off therefore
+    costs no more than its weight.
+
+    Parameters
+    ----------
+    aims
+        Measures and their weights.
+    values
+        Mean of each measure, float64, shape (measure,); a NaN counts as 0.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+    """
+    factors = np.array([aim.factor for aim in aims])
+    if not factors.any():
+        factors = np.ones(len(aims))
+    away = np.abs(values - [aim.measure.ideal for aim in aims]) / [aim.worst for aim in aims]
+    scores = np.nan_to_num(np.maximum(1 - away, 0.0), nan=0.0)
+    return float(scores @ factors / factors.sum())
+
+
+class CertifiedLimit(ConfigModel):
+    """Certificates: the AUC that no adversary whatever can exceed on a person.
+
+    Attributes
+    ----------
+    auc
+        Largest certified AUC, e.g. ``0.8``.
+    share
+        Largest share of users whose certified AUC is above that.
+    """
+
+    auc: _Auc
+    share: _Part = 0.0
+
+
+class ScreenedLimit(ConfigModel):
+    """Exposure in a screen of all users by attacks in closed form.
+
+    Attributes
+    ----------
+    loss
+        Privacy loss above which a user is exposed, 2 AUC − 1, e.g. ``0.5``.
+    share
+        Largest share of exposed users, e.g. ``0.05``.
+    """
+
+    loss: _Loss
+    share: Annotated[float, Strict(), Field(gt=0, lt=1)]
+
+
+class AttackedLimit(ConfigModel):
+    """Exposure of targets to the attacks of the audit; at least one of the fields is set.
+
+    Attributes
+    ----------
+    mean_auc
+        Largest mean AUC over targets, by the strongest attack, e.g. ``0.7``.
+    worst_auc
+        Largest AUC of any target, by any attack, e.g. ``0.9``.
+    """
+
+    mean_auc: _Auc | None = None
+    worst_auc: _Auc | None = None
+
+    @model_validator(mode="after")
+    def _any(self) -> Self:
+        if self.mean_auc is None and self.worst_auc is None:
+            raise ValueError("give mean_auc, worst_auc or both")
+        return self
+
+
+class GuaranteeLimit(ConfigModel):
+    """The differential-privacy guarantee that a mechanism must have.
+
+    Attributes
+    ----------
+    unit
+        Data that must be protected, e.g. ``event``: one event, all of a user on a day
+        (``user_day``), or all of a user (``user``).
+    epsilon
+        Largest ε for that unit, or a larger one, e.g. ``1.0``.
+    delta
+        Largest δ, a probability.
+    """
+
+    unit: Literal["event", "user_day", "user"]
+    epsilon: Positive
+    delta: Probability = 1e-5
+
+
+class Limits(ConfigModel):
+    """What a release may expose; each limit that is set must hold.
+
+    Attributes
+    ----------
+    guarantee
+        Guarantee of differential privacy, e.g. ``{unit: user_day, epsilon: 2.0}``.
+    certified
+        Ceilings of any adversary, e.g. ``{auc: 0.9}``.
+    screened
+        Exposure of all users to attacks in closed form, e.g. ``{loss: 0.5, share: 0.05}``.
+    attacked
+        Exposure of targets to the attacks of the audit, e.g. ``{mean_auc: 0.7}``.
+    """
+
+    guarantee: GuaranteeLimit | None = None
+    certified: CertifiedLimit | None = None
+    screened: ScreenedLimit | None = None
+    attacked: AttackedLimit | None = None

@@ -1,0 +1,212 @@
+"""The membership audit of targets, as an analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale import study
+from clusterscale.analyses.audit.blockwise import fold_task
+from clusterscale.analyses.audit.completion_index import CompletionIndex
+from clusterscale.analyses.audit.exposure import rank
+from clusterscale.analyses.audit.journal import Entry, Journal
+from clusterscale.analyses.audit.plan import AuditPlan
+from clusterscale.analyses.audit.resources import plan_resources, predict
+from clusterscale.analyses.audit.results import open_results, write_failures, write_results
+from clusterscale.analyses.audit.targets import Chosen
+from clusterscale.analyses.audit.task import AuditTask, run_task
+from clusterscale.analyses.audit.workload import measure_slowness
+from clusterscale.analyses.dp_audit import (
+    EvaluationJournal,
+    MechanismEvaluation,
+    MechanismEvaluationTask,
+    evaluate_mechanism_task,
+    fold_evaluation,
+)
+from clusterscale.analyses.screening import ScreenAnalysis, open_screen
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Range
+from clusterscale.game import Outcome
+from clusterscale.redaction import clean
+from clusterscale.schema import STATUS
+from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost
+from clusterscale.study.execution import Executor, Finished, Reduction
+from clusterscale.validation_messages import check_kinds
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+Task = AuditTask | MechanismEvaluationTask
+Result = list[Outcome] | MechanismEvaluation
+
+
+class AuditAnalysis(Analysis):
+    """The attacks of a plan on its targets, and the evaluation of its mechanisms.
+
+    Failed tasks are recorded in the results, and run again by the next call.
+
+    Parameters
+    ----------
+    plan
+        The audit.
+    """
+
+    plan: AuditPlan
+    kind: ClassVar[str] = "audit"
+    folder: ClassVar[str | None] = ""
+    own: ClassVar[Collection[str] | None] = (
+        "journal", "evaluations", "results.zarr", "audit.json", "failures.txt", "report.html",
+    )  # fmt: skip
+    shared: ClassVar[Collection[str]] = (
+        "screen", "certify", "traits", "recovery", "release", "tables", "advise", "report.html",
+        STATUS,
+    )  # fmt: skip
+
+    def __init__(self, plan: AuditPlan) -> None:
+        check_kinds(plan=(plan, AuditPlan))
+        self.plan, self.seed, self.null_roi = plan, plan.seed, plan.null_roi
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""
+        self.plan.check(cube)
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return what the audit would do and take."""
+        cost = predict(self.plan, cube, memory, n_workers, slowness=measure_slowness())
+        way = cost.resources
+        share = f", in {len(way.users)} parts" if way.users else ", by each worker"
+        worker, traces = describe_bytes(way.worker_bytes), describe_bytes(way.trace_bytes)
+        return {
+            "targets": f"{cost.n_targets:,}",
+            "tasks": f"{cost.n_tasks:,}",
+            "results": f"{cost.n_cases:,}",
+            "way": "by blocks of users" if way.users else "in memory",
+            "why": way.why,
+            **describe_cost(
+                read=describe_bytes(cost.store_bytes) + share,
+                worker=f"{worker}, {traces} of it traces",
+                core_seconds=way.core_seconds,
+                seconds=cost.seconds_range,
+            ),
+        }
+
+    def requires(self) -> Sequence[Analysis]:
+        """Return the screen, if the plan attacks the most exposed."""
+        if self.plan.targets.most_exposed is None:
+            return ()
+        return (ScreenAnalysis(self.plan.whole_screen),)
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the results below the folder of a run."""
+        return open_results(uri)
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the one stage of all tasks, then write the results."""
+        plan, cube, uri = self.plan, job.cube, job.uri
+        screened = self.plan.targets.most_exposed is not None
+        chosen = plan.choose(cube, rank(open_screen(f"{uri}/screen")) if screened else None)
+        way = plan_resources(plan, cube, job.memory, job.n_workers, n_targets=len(chosen.users))
+        records = _Records(plan, cube, chosen, uri)
+        yield Stage(
+            name="audit",
+            function=partial(_reduce, users=way.users) if way.users else _run,
+            tasks=records.left(),
+            keep=records.add,
+            n_tasks=records.n_tasks,
+            n_done=records.n_done,
+            by_parts=bool(way.users),
+            keeps_errors=True,
+        )
+        write_failures(plan, records.done, records.evaluations, f"{uri}/failures.txt")
+        write_results(plan, cube, chosen, records.done, records.evaluations, f"{uri}/results.zarr")
+
+
+def run(
+    plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
+) -> xr.Dataset:
+    """Run or resume an audit.
+
+    If the traces of all users and a task need more memory than a worker may use, counts are summed
+    over parts of the users.
+
+    Parameters
+    ----------
+    plan, cube
+        The audit, and the traces.
+    output, executor, **options
+        As for :func:`clusterscale.study.run`.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`clusterscale.schema.RESULTS`; only ``seconds`` differs between runs.
+
+    Raises
+    ------
+    InputError, ConfigError, ExistsError
+        As :func:`clusterscale.study.run`; errors of tasks are kept in the results instead.
+    """
+    return study.run(AuditAnalysis(plan), cube, output, executor, **options)
+
+
+def _run(task: Task) -> Result:
+    if isinstance(task, MechanismEvaluationTask):
+        return evaluate_mechanism_task(task)
+    return run_task(task)
+
+
+def _reduce(task: Task, users: tuple[Range, ...]) -> Reduction[Any, Any, Any, Any]:
+    if isinstance(task, MechanismEvaluationTask):
+        return fold_evaluation(task, users)
+    return fold_task(task, users)
+
+
+class _Records:
+    """Finished tasks in the journals of a run; failed tasks run again."""
+
+    def __init__(self, plan: AuditPlan, cube: TraceCube, chosen: Chosen, uri: str) -> None:
+        self._plan, self._cube, self._chosen = plan, cube, chosen
+        self._journal = EvaluationJournal(f"{uri}/evaluations")
+        kept = self._journal.read()
+        self.evaluations = {key: one for key, one in kept.items() if not one.error}
+        self.done = CompletionIndex(plan, chosen, Journal(f"{uri}/journal"))
+        self.n_tasks = self.done.n_tasks + len(list(plan.evaluations(cube)))
+        self.n_done = self.done.n_done + len(self.evaluations)
+
+    def left(self) -> Iterator[Task]:
+        """Yield the tasks that are left."""
+        for task in self._plan.evaluations(self._cube):
+            if task.key not in self.evaluations:
+                yield task
+        yield from self.done.left(self._plan.tasks(self._cube, self._chosen))
+
+    def add(self, batch: Sequence[Finished[Task, Result]]) -> None:
+        """Keep a batch."""
+        entries = []
+        for finished in batch:
+            error, traceback = _describe_error(finished)
+            if isinstance(finished.item, MechanismEvaluationTask):
+                evaluation = finished.value
+                if not isinstance(evaluation, MechanismEvaluation):
+                    evaluation = MechanismEvaluation(
+                        finished.item.key, error=error, traceback=traceback
+                    )
+                self.evaluations[evaluation.key] = evaluation
+                self._journal.add(evaluation)
+            else:
+                outcomes = tuple(finished.value) if isinstance(finished.value, list) else ()
+                entries.append(Entry(finished.item.key, outcomes, error, traceback))
+        if entries:
+            self.done.add(entries)
+
+
+def _describe_error(finished: Finished[Task, Result]) -> tuple[str, str]:
+    """Return the error in one line, and its traceback with its notes."""
+    if finished.error is None:
+        return "", ""
+    notes = getattr(finished.error, "__notes__", [])
+    message = f"{type(finished.error).__name__}: {finished.error}"
+    return clean(message), clean("\n".join([finished.traceback or message, *notes]))

@@ -1,0 +1,110 @@
+"""Games of a task whose traces exceed a worker's memory: counts summed over parts of the users.
+
+Every part draws the same groups and counts only its own users. Counts are integers, and weights
+are rounded so that sums of them are exact, so the sum of all parts equals the counts of a worker
+that holds all users, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from clusterscale.analyses.audit.task import AuditTask, play_games, set_up
+from clusterscale.contracts import Bounds, Game, GroupSample, Ints
+from clusterscale.cube.blocks import Range
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.game import Outcome
+from clusterscale.study.execution import Reduction
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPart:
+    """A task and the users to count for it: a URI and a few numbers."""
+
+    task: AuditTask
+    users: Range
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCounts:
+    """Counts of some users in one game.
+
+    Attributes
+    ----------
+    game
+        Without the challenges that may be added later.
+    bounds
+        Largest change of the counts by one unit of data of these users.
+    spare
+        All challenges that may be added later, in order; None if there are none.
+    """
+
+    game: Game
+    bounds: Bounds
+    spare: GroupSample | None
+
+    def plus(self, other: BlockCounts) -> BlockCounts:
+        """Add the counts of the users that follow these."""
+        spare = self.spare
+        if spare is not None and other.spare is not None:
+            spare = spare.plus(other.spare)
+        bounds = merge_bounds(self.bounds, other.bounds)
+        return BlockCounts(self.game.plus(other.game), bounds, spare)
+
+
+CountsBySteps = tuple[BlockCounts, ...]
+
+
+def fold_task(
+    task: AuditTask, users: Sequence[Range]
+) -> Reduction[AuditTask, TaskPart, CountsBySteps, list[Outcome]]:
+    """Return ``run_task`` as a reduction over parts of the users."""
+    parts = tuple(TaskPart(task, part) for part in users)
+    return Reduction(task, parts, count_part, add_parts, finish_task)
+
+
+def count_part(part: TaskPart) -> CountsBySteps:
+    """Count some users in the games of a task, one game for each list of trace steps.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read, is not the planned one, or a pool is too small.
+    """
+    n_more = part.task.stops[-1] - part.task.stops[0]
+    with threadpool_limits(limits=1):
+        return tuple(
+            BlockCounts(replace(game, more=None), bounds, game.more(n_more) if game.more else None)
+            for game, bounds in set_up(part.task, part.users)
+        )
+
+
+def add_parts(one: CountsBySteps, other: CountsBySteps) -> CountsBySteps:
+    """Add the counts of two ranges of users; ``other`` follows ``one``."""
+    return tuple(mine.plus(theirs) for mine, theirs in zip(one, other, strict=True))
+
+
+def finish_task(task: AuditTask, total: CountsBySteps) -> list[Outcome]:
+    """Train and challenge the attacks, on the summed counts of all users."""
+    games = ((replace(part.game, more=_serve(part.spare)), part.bounds) for part in total)
+    with threadpool_limits(limits=1):
+        return play_games(task, games)
+
+
+def _serve(spare: GroupSample | None) -> Callable[[int], GroupSample] | None:
+    """Return a function that hands out groups in the order in which they were drawn."""
+    if spare is None:
+        return None
+    n_served = 0
+
+    def more(n_groups: int) -> GroupSample:
+        nonlocal n_served
+        rows: Ints = np.arange(n_served, n_served + n_groups)
+        n_served += n_groups
+        return spare.take(rows)
+
+    return more

@@ -1,0 +1,284 @@
+"""The plan of an audit, frozen, and its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field, Strict
+
+from clusterscale.analyses.audit.member_lists import Lists, describe_lists, find_members, find_short
+from clusterscale.analyses.audit.settings import Period, find_imprecise, interim_looks
+from clusterscale.analyses.audit.targets import Chosen
+from clusterscale.analyses.audit.task import AuditTask
+from clusterscale.analyses.audit.template import AuditTemplate
+from clusterscale.analyses.dp_audit import MechanismEvaluationTask
+from clusterscale.analyses.screening import Screen
+from clusterscale.analyses.screening import check as check_screen
+from clusterscale.contracts import (
+    NO_NOISE,
+    Bounds,
+    CellCoordinates,
+    Ints,
+    Mechanism,
+    NonEmptyUnique,
+    Traces,
+)
+from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import WEIGHTS
+from clusterscale.cube.trace_settings import TraceSource
+from clusterscale.errors import ConfigError, PoolError
+from clusterscale.html_tables import Cell, list_facts
+from clusterscale.mechanisms import MECHANISMS
+
+_NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of no users
+
+if TYPE_CHECKING:
+    Sizes = tuple[int, ...]
+    Periods = tuple[Period, ...]
+    Mechanisms = tuple[Mechanism, ...]
+else:
+    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
+    Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
+    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
+
+
+class AuditPlan(AuditTemplate):
+    """One audit: every target × period × prior × group size × mechanism × attack.
+
+    Attributes
+    ----------
+    null_roi
+        Whether idle users are counted in a ROI of its own.
+    group_sizes
+        Numbers of members of a group, e.g. ``[50, 100]``.
+    groups
+        Lists of members, e.g. ``[[u1, u7], [u2, u5]]``, of one of which each group is drawn; None:
+        groups are drawn from all users.
+    periods
+        Epochs of the releases.
+    mechanisms
+        How counts are published, e.g. ``[{name: exact}]``.
+    """
+
+    null_roi: bool = True
+    group_sizes: Sizes
+    groups: Lists | None = None
+    periods: Periods = (Period(name="first week"),)
+    mechanisms: Mechanisms
+
+    def __repr__(self) -> str:
+        targets, size = self.describe()["targets"], _describe_size(self)
+        return f"AuditPlan(targets {targets}: {size}; {self.digest})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return list_facts("Audit", _describe(self))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values that may be published: users are counted, not named."""
+        values = self.model_dump(mode="json")
+        values["targets"] = self.targets.model_dump(mode="json", exclude_defaults=True)
+        if self.targets.listed is not None:
+            values["targets"]["listed"] = f"{len(self.targets.listed)} users"
+        del values["groups"]
+        if self.groups is not None:
+            values["groups"] = describe_lists(self.groups)
+        return values
+
+    def check(self, cube: TraceCube) -> None:
+        """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""
+        if faults := list(_find_faults(self, cube)):
+            raise ConfigError("\n".join(faults))
+        find_members(cube, self.groups)
+        everyone = np.arange(cube.n_users)  # stands in for the ranking, which is not known yet
+        self.choose(cube, everyone)
+        if self.targets.most_exposed is not None:
+            check_screen(self.whole_screen, cube)
+
+    def choose(self, cube: TraceCube, ranking: Ints | None = None) -> Chosen:
+        """Choose the targets, as ``choose`` does."""
+        return self.targets.choose(cube, self.seed, ranking, periods=self.periods)
+
+    @property
+    def whole_screen(self) -> Screen:
+        """The screen of all users under the plan's mechanisms, periods and group sizes."""
+        return Screen(
+            seed=self.seed,
+            null_roi=self.null_roi,
+            periods=tuple((period.name, period.spans[-1]) for period in self.periods),
+            group_sizes=self.group_sizes,
+            mechanisms=self.mechanisms,
+            plan=self.screen,
+            unseen=self.targets.unseen,
+        )
+
+    def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
+        """Yield a task for each period, target attacked in it, prior and group size, by period."""
+        lists = find_members(cube, self.groups)
+        for i, period in enumerate(self.periods):
+            for target, prior, size in product(chosen.attacks(i), self.priors, self.group_sizes):
+                spans = period.spans if prior.needs_past else period.spans[-1:]
+                yield AuditTask(
+                    source=self._source(cube, spans),
+                    target=int(target),
+                    period=period.id,
+                    prior=prior,
+                    group_size=size,
+                    mechanisms=self.mechanisms,
+                    attacks=self.attacks,
+                    control=self.control,
+                    false_positive_rate=self.false_positive_rate,
+                    precision=self.precision,
+                    lists=lists,
+                )
+
+    def evaluations(self, cube: TraceCube) -> Iterator[MechanismEvaluationTask]:
+        """Yield the evaluation of mechanisms for each period and group size."""
+        lists = find_members(cube, self.groups)
+        for period, size in product(self.periods, self.group_sizes):
+            source = self._source(cube, period.spans[-1:])
+            yield MechanismEvaluationTask(
+                source, period.id, size, self.mechanisms, self.utility, self.verdict, lists
+            )
+
+    def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
+        weights = any(mechanism.uses_weights for mechanism in self.mechanisms)
+        return TraceSource.of(cube, spans, null_roi=self.null_roi, seed=self.seed, weights=weights)
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether any mechanism publishes other values than the raw counts."""
+        return any(mechanism.noise != NO_NOISE for mechanism in self.mechanisms)
+
+    @property
+    def n_cases(self) -> int:
+        """Number of results of one task: mechanisms × attacks."""
+        return len(self.mechanisms) * len(self.attacks)
+
+
+def _describe(plan: AuditPlan) -> dict[str, Cell]:
+    """Return the settings of a plan by name."""
+    lists = {} if plan.groups is None else {"groups from": describe_lists(plan.groups)}
+    return {
+        "targets": _describe_targets(plan),
+        **lists,
+        "group sizes": ", ".join(f"{size:,}" for size in plan.group_sizes),
+        "periods": [period.label for period in plan.periods],
+        "priors": [prior.label for prior in plan.priors],
+        "mechanisms": [mechanism.label for mechanism in plan.mechanisms],
+        "attacks": [attack.label for attack in plan.attacks],
+        "results of a target": _describe_size(plan),
+        "controls": "yes" if plan.control else "none",
+        "seed": str(plan.seed),
+        "digest": plan.digest,
+    }
+
+
+def _describe_size(plan: AuditPlan) -> str:
+    """Return the number of results per target, as a product."""
+    parts = (
+        (len(plan.periods), "period"),
+        (len(plan.priors), "prior"),
+        (len(plan.group_sizes), "group size"),
+        (len(plan.mechanisms), "mechanism"),
+        (len(plan.attacks), "attack"),
+    )
+    return " × ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in parts)
+
+
+def _describe_targets(plan: AuditPlan) -> str:
+    targets = plan.describe()["targets"]
+    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in targets.items())
+
+
+def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
+    """Yield one line for each fault of ``plan``, the path of its key first."""
+    long = list(_too_long(plan, cube.n_epochs))
+    yield from long
+    yield from _too_large(plan, cube.n_users)
+    yield from find_short(plan.groups, plan.group_sizes, plan.priors, plan.precision)
+    yield from find_imprecise(plan.priors, plan.precision)
+    yield from _missing_knowledge(plan)
+    yield from _missing_weights(plan, cube)
+    if not long:  # else there are no cells to try mechanisms on
+        yield from (f"mechanisms.{i}: {reason}" for i, reason in find_unfit(plan, cube))
+
+
+def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
+    for i, period in enumerate(plan.periods):
+        first, stop = period.spans[-1]
+        if stop > n_epochs:
+            yield (f"periods.{i}: epochs {first} to {stop} exceed the {n_epochs} of the cube")
+
+
+def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
+    for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
+        try:
+            prior.check(n_users, size, most=interim_looks(prior.n_challenges, plan.precision)[-1])
+        except PoolError as error:
+            yield f"group_sizes.{i}: {error}"
+
+
+def _missing_knowledge(plan: AuditPlan) -> Iterator[str]:
+    """Find priors and attacks without the knowledge that they need."""
+    for (i, period), prior in product(enumerate(plan.periods), plan.priors):
+        if prior.needs_past and not period.observed:
+            yield (
+                f"periods.{i}: {prior.name} learns from past releases: set the first epochs "
+                f"of past windows, e.g. observed: [{max(0, period.first - period.epochs)}]"
+            )
+    for (i, attack), prior in product(enumerate(plan.attacks), plan.priors):
+        if attack.needs_whereabouts and not prior.gives_whereabouts:
+            yield (
+                f"attacks.{i}: {attack.name} needs the target's locations, which {prior.name} does "
+                "not provide; remove one of them"
+            )
+
+
+def _missing_weights(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
+    """Find mechanisms that need weights, and priors that cannot train on their releases."""
+    weighed = [i for i, mechanism in enumerate(plan.mechanisms) if mechanism.uses_weights]
+    if WEIGHTS not in cube.attributes:
+        for i in weighed:
+            yield (
+                f"mechanisms.{i}: {plan.mechanisms[i].label} uses the weights of users, but the "
+                "cube has none: ingest the records with a table of weights, or expand by a number"
+            )
+    for i in weighed:
+        if plan.mechanisms[i].guarantee.unit != "none":
+            yield (
+                f"mechanisms.{i}: {plan.mechanisms[i].label} states a guarantee for sums of "
+                "weights, but an audit knows only how much users change counts; let it state none"
+            )
+    for i, prior in enumerate(plan.priors if weighed else ()):
+        if not prior.trains_on_weights:
+            yield (
+                f"priors.{i}: {prior.label} trains on groups without weights, but mechanisms."
+                f"{weighed[0]} publishes sums of weights; remove one of them, or expand by a number"
+            )
+
+
+def find_unfit(plan: AuditPlan, cube: TraceCube) -> Iterator[tuple[int, str]]:
+    """Yield the index of each mechanism that does not fit the cells and group sizes, and why."""
+    frames = [(period, cube.frame(period.spans[-1])) for period in plan.periods]
+    for i, mechanism in enumerate(plan.mechanisms):
+        try:
+            for period, frame in frames:
+                empty = Traces(_NONE_BEFORE, _NO_CELLS, cube.n_rois, period.epochs)
+                _try(mechanism, empty, frame, plan)
+        except ConfigError as error:
+            yield i, str(error)
+
+
+def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:
+    """Apply the trace steps of a mechanism to no traces, and check the counts that it gets."""
+    for step in mechanism.trace_steps:
+        traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
+    mechanism.bind(Bounds(1 + plan.null_roi, 1, 1, 1, 1, plan.null_roi))
+    n_rois = traces.n_rois + plan.null_roi
+    for size in plan.group_sizes:
+        mechanism.check(group_size=size, n_rois=n_rois, n_epochs=traces.n_epochs)

@@ -1,0 +1,217 @@
+"""The dataset of an audit: all outcomes on labelled dimensions, written by block of targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.analyses.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
+from clusterscale.analyses.audit.completion_index import CompletionIndex
+from clusterscale.analyses.audit.plan import AuditPlan
+from clusterscale.analyses.audit.targets import Chosen, Presence
+from clusterscale.analyses.dp_audit import Evaluations, lay_out_evaluations
+from clusterscale.contracts import names_of
+from clusterscale.cube import TraceCube
+from clusterscale.cube.describe import describe_origin
+from clusterscale.errors import FormatError, MissingError
+from clusterscale.metrics import N_PVALUE_BINS
+from clusterscale.schema import RESULTS, RESULTS_FORMAT, Coordinates
+from clusterscale.storage import exists, open_dataset, open_store, put, remove
+from clusterscale.storage.atomic import staged
+from clusterscale.storage.result_table import is_table, open_sealed, seal_table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+_TARGETS = 4096  # written at once
+_TRACEBACKS = 100  # tasks whose tracebacks are written
+
+
+def write_results(
+    plan: AuditPlan,
+    cube: TraceCube,
+    chosen: Chosen,
+    done: CompletionIndex,
+    evaluations: Evaluations,
+    uri: str,
+) -> None:
+    """Write the results of a run as a dataset that conforms to :data:`clusterscale.schema.RESULTS`.
+
+    It is written to a Zarr store at ``uri``, some targets at a time, and replaces an older one when
+    it is complete. Values are missing for tasks that did not run or failed, and for mechanisms
+    without an evaluation.
+    """
+    coords = _coordinates(plan, cube, chosen)
+    n_targets = len(coords["target"][1])
+    with staged(uri, force=True) as staging:
+        store = open_store(staging, "r+")
+        for first in range(0, n_targets, _TARGETS):
+            last = min(first + _TARGETS, n_targets)
+            some = {
+                name: (dim, values[first:last] if dim == "target" else values)
+                for name, (dim, values) in coords.items()
+            }
+            attacked = None if chosen.attacked is None else chosen.attacked[:, first:last]
+            block = _dataset(some, lay_out_cases(some, done.entries(first, last), attacked))
+            if first:
+                block = block.drop_vars([name for name in some if some[name][0] != "target"])
+                block.to_zarr(store, append_dim="target", consolidated=False)
+            else:
+                block.to_zarr(store, mode="w", consolidated=False)
+        written = open_dataset(staging)
+        variables = {
+            **lay_out_pooled(written, plan.false_positive_rate),
+            **lay_out_evaluations(coords, plan.mechanisms, evaluations),
+        }
+        about = _attributes(plan, cube) | {"evaluation_errors": _errors(evaluations)}
+        _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
+        seal_table(staging)
+
+
+def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
+    import xarray as xr  # here, because it takes half a second, and workers do not need it
+
+    dataset = xr.Dataset(
+        {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
+        {name: (*pair, _describe(name)) for name, pair in coords.items()},
+    )
+    for values in dataset.data_vars.values():
+        if values.dtype.kind == "f":  # a lost chunk must not be read as zeros
+            values.encoding["fill_value"] = np.nan
+    return dataset
+
+
+def _errors(evaluations: Evaluations) -> str:
+    """Return the error of each failed evaluation, as JSON."""
+    return json.dumps(
+        sorted(one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error)
+    )
+
+
+def write_failures(
+    plan: AuditPlan, done: CompletionIndex, evaluations: Evaluations, uri: str
+) -> None:
+    """Write each failed task with its traceback to a text file at ``uri``; without any, remove it.
+
+    Targets are named by their index.
+    """
+    periods = {period.id: period.name for period in plan.periods}
+    priors = {prior.id: prior.label for prior in plan.priors}
+    parts = [
+        f"evaluation of {periods[one.key[0]]}, groups of {one.key[1]:,}\n"
+        f"{one.traceback or one.error}"
+        for one in evaluations.values()
+        if one.error
+    ]
+    for (target, period, prior, size), entry in sorted(done.failures(_TRACEBACKS).items()):
+        parts.append(
+            f"target {target}, {periods[period]}, {priors[prior]}, groups of {size:,}\n"
+            f"{entry.traceback or entry.error}"
+        )
+    if parts:
+        if done.n_failed > _TRACEBACKS:
+            parts.append(f"and {done.n_failed - _TRACEBACKS:,} more tasks")
+        put(uri, "\n\n".join(parts).encode())
+    else:
+        remove(uri)
+
+
+def count_failed(results: xr.Dataset) -> int:
+    """Return the number of failed cases and evaluations of an audit; the same run retries them.
+
+    Parameters
+    ----------
+    results
+        Dataset of an audit, conforming to :data:`clusterscale.schema.RESULTS`.
+
+    Returns
+    -------
+    int
+        0 if nothing failed.
+    """
+    errors = json.loads(results.attrs["evaluation_errors"])
+    return int((results.status == "failed").sum()) + len(errors)
+
+
+def open_results(uri: str | Path) -> xr.Dataset:
+    """Open the dataset of a run lazily.
+
+    Parameters
+    ----------
+    uri
+        Folder of the run, or the store itself: a local path or fsspec URL.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`clusterscale.schema.RESULTS`.
+
+    Raises
+    ------
+    MissingError
+        If there is no dataset.
+    FormatError
+        If it is not a dataset of an audit.
+    DamagedError
+        If a file is not the one that was written.
+    """
+    uri = str(uri).rstrip("/")
+    inner = f"{uri}/results.zarr"
+    store = inner if exists(inner) else uri
+    if not exists(f"{store}/zarr.json"):
+        raise MissingError(f"{uri}: there are no results; has the audit finished?")
+    if not is_table(store, RESULTS_FORMAT):
+        raise FormatError(f"{store} does not contain the results of an audit")
+    return open_sealed(store, RESULTS)
+
+
+def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:
+    measures, presence = plan.utility.measures, Presence.of(cube, plan.periods)
+    return {
+        "target": ("target", np.asarray(chosen.users, np.int64)),
+        "pseudonym": ("target", cube.pseudonyms(chosen.users)),
+        "tertile": ("target", np.array(chosen.tertiles, dtype=object)),
+        "n_events": ("target", presence.total[chosen.users]),
+        "period": ("period", _texts(period.name for period in plan.periods)),
+        "period_id": ("period", _texts(period.id for period in plan.periods)),
+        "n_seen": ("period", presence.n_seen),
+        **_names("prior", plan.priors),
+        "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
+        **_names("mechanism", plan.mechanisms),
+        **_names("attack", plan.attacks),
+        "level": ("level", np.arange(1, N_PVALUE_BINS + 1) / N_PVALUE_BINS),
+        **_names("measure", measures),
+        "measure_name": ("measure", _texts(measure.name for measure in measures)),
+        "measure_kind": ("measure", _texts(measure.kind for measure in measures)),
+        "ideal": ("measure", np.array([measure.ideal for measure in measures], np.float64)),
+    }
+
+
+def _names(dim: str, items: Iterable[Any]) -> Coordinates:
+    return {name: (dim, _texts(values)) for name, values in names_of(dim, items).items()}
+
+
+def _texts(values: Iterable[str]) -> NDArray[Any]:
+    return np.array(list(values), dtype=object)
+
+
+def _describe(name: str) -> dict[str, str]:
+    variable = RESULTS[name]
+    units = {"units": variable.units} if variable.units else {}
+    return {"long_name": variable.long_name, **units}
+
+
+def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
+    return {
+        "format": RESULTS_FORMAT,
+        "plan": json.dumps(plan.describe()),
+        "plan_digest": plan.digest,
+        "seed": plan.seed,
+        **describe_origin(cube, null_roi=plan.null_roi),
+    }

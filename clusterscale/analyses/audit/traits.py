@@ -1,0 +1,186 @@
+"""Traits of exposed users, as an analysis: their mobility, and the components of attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from clusterscale import study
+from clusterscale.analyses.audit.exposure import find_exposures
+from clusterscale.analyses.audit.loadings import (
+    LoadTask,
+    Single,
+    Sums,
+    ViewTargets,
+    fold_loading,
+    list_views,
+    load,
+    tasks_of,
+)
+from clusterscale.analyses.audit.plan import AuditPlan
+from clusterscale.analyses.audit.resources import plan_resources
+from clusterscale.analyses.traits import (
+    AnalysisSpec,
+    TargetAUCs,
+    TraitsPlan,
+    TraitsStore,
+    comparison_stage,
+    hash_exposures,
+    mobility_stages,
+    open_traits,
+)
+from clusterscale.contracts import hash_of
+from clusterscale.cube import TraceCube
+from clusterscale.errors import InputError
+from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class TraitsAnalysis(Analysis):
+    """Comparison of the users that a run's audit or screen found most and least exposed.
+
+    Parameters
+    ----------
+    plan
+        The audit whose users are compared.
+    how
+        How they are compared; None for the defaults.
+    """
+
+    plan: AuditPlan
+    kind: ClassVar[str] = "traits"
+
+    def __init__(self, plan: AuditPlan, how: TraitsPlan | None = None) -> None:
+        self.plan, self.how = plan, how or TraitsPlan()
+        self.seed, self.null_roi = plan.seed, plan.null_roi
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that decide results."""
+        return hash_of({"traits": self.how.canonical, "audit": self.plan.canonical})
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the plan as plain values; listed users are counted, not named."""
+        return {"traits": self.how.model_dump(mode="json"), "audit": self.plan.describe()}
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Do nothing: the audit or the screen has checked the plan."""
+
+    def input_digest(self, cube: TraceCube, run_uri: str) -> str:
+        """Return a digest of the exposure of every user in the audit or the screen.
+
+        Raises
+        ------
+        MissingError
+            If neither an audit nor a screen has finished there.
+        ExistsError
+            If these are of another plan or cube.
+        """
+        return hash_exposures(self._exposures(cube, run_uri))
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the traits below the folder of a run."""
+        return open_traits(self.uri(uri))
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the stages of mobility, comparison and, for each view, components."""
+        plan, exposures = self.plan, find_exposures(self.plan, job.cube, job.run_uri)
+        views = list_views(plan, exposures, self.how)
+        spec = self._specify(
+            tuple(each for each in exposures if self._has_sides(each)), job.input_digest, views
+        )
+        store = TraitsStore(job.uri, spec, job.cube)
+        yield from mobility_stages(spec, job, store)
+        yield comparison_stage(spec, job, store)
+        users = plan_resources(plan, job.cube, job.memory, job.n_workers).users if views else ()
+        for number, view in enumerate(views):
+            if f"view-{number}" in store.done():
+                continue
+            sums = Sums(view.groups(self.how.share))
+            tasks = tasks_of(view, plan, job.cube, self.how)
+            function = partial(fold_loading, users=users) if users else load
+            keep = each(partial(_add, view, sums))
+            yield Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
+            store.add_view(number, *sums.means())
+        store.finish()
+
+    def _exposures(self, cube: TraceCube, run_uri: str) -> tuple[TargetAUCs, ...]:
+        every = find_exposures(self.plan, cube, run_uri)
+        return tuple(exposure for exposure in every if self._has_sides(exposure))
+
+    def _has_sides(self, exposure: TargetAUCs) -> bool:
+        try:
+            exposure.read().sides(self.how.share)
+        except InputError:
+            return False
+        return True
+
+    def _specify(
+        self, exposures: tuple[TargetAUCs, ...], digest: str, views: Sequence[ViewTargets]
+    ) -> AnalysisSpec:
+        plan = self.plan
+        named: tuple[Any, ...] = (
+            *plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks,
+        )  # fmt: skip
+        return AnalysisSpec(
+            plan=self.how,
+            digest=self.digest,
+            exposure_digest=digest,
+            description=self.describe(),
+            seed=plan.seed,
+            null_roi=plan.null_roi,
+            periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
+            exposures=exposures,
+            views=tuple(view.view for view in views),
+            names={each.id: (each.label, each.heading) for each in named},
+        )
+
+
+def _add(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) -> None:
+    sums.add(int(np.searchsorted(view.users, task.audit.target)), values)
+
+
+def traits(
+    plan: AuditPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor,
+    *,
+    how: TraitsPlan | None = None,
+    **options: Any,
+) -> xr.Dataset:
+    """Compare the most with the least exposed users of ``cube`` (POMACS20 §3).
+
+    Exposure is that of the audit or the screen in ``output``, or of both.
+
+    Parameters
+    ----------
+    plan, cube
+        Plan of the audit or the screen, and the traces.
+    output, executor, options
+        As for :func:`clusterscale.study.run`; traits are kept in ``traits/`` below ``output``.
+    how
+        How users are compared; the defaults where None.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`clusterscale.analyses.traits.TRAITS`; read lazily.
+
+    Raises
+    ------
+    MissingError
+        If neither an audit nor a screen has finished there.
+    ExistsError
+        If these, or existing traits, are of another plan or cube.
+    ConfigError
+        If the plan does not fit the cube, or memory is too small.
+    """
+    return study.run(TraitsAnalysis(plan, how), cube, output, executor, **options)

@@ -1,0 +1,25 @@
+"""Certificates: the best that any adversary can do against one person.
+
+An attack that fails proves nothing. A certificate bounds all attacks: the adversary knows
+everything but whether the person is inside.
+"""
+
+from clusterscale.analyses.certify.analysis import CertifyAnalysis
+from clusterscale.analyses.certify.basis import Visits
+from clusterscale.analyses.certify.ceiling import Ceiling, against, ceiling, compose
+from clusterscale.analyses.certify.plan import ALL_PERIODS, Certification, CertifyPlan
+from clusterscale.analyses.certify.results import (
+    CERTIFICATES,
+    CERTIFICATES_FORMAT,
+    open_certificates,
+)
+
+__all__ = [
+    "ALL_PERIODS",
+    "CERTIFICATES",
+    "CERTIFICATES_FORMAT",
+    "Ceiling",
+    "Certification",
+    "CertifyAnalysis",
+]
+__all__ += ["CertifyPlan", "Visits", "against", "ceiling", "compose", "open_certificates"]

@@ -1,0 +1,253 @@
+"""Certificates as an analysis: count the visits of users, compute ceilings, and look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale import storage
+from clusterscale.analyses.certify.basis import without_sampling
+from clusterscale.analyses.certify.lookup import CeilingJournal, LookupTask, VisitsJournal, look_up
+from clusterscale.analyses.certify.plan import Certification, Setting
+from clusterscale.analyses.certify.results import (
+    ROWS_OF_RECORDS,
+    CertificateStore,
+    has_public_rows,
+    open_certificates,
+)
+from clusterscale.analyses.certify.tasks import (
+    Ceilings,
+    CeilingTask,
+    SettingVisits,
+    VisitsSummary,
+    VisitsTask,
+    compute_ceilings,
+    count_visits,
+)
+from clusterscale.analyses.certify.visits import substitutes_of
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import block_size, ranges
+from clusterscale.cube.describe import raw_bytes
+from clusterscale.study import (
+    PROCESS_BYTES,
+    Analysis,
+    Stage,
+    Study,
+    StudyCost,
+    each,
+    require_memory,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+_KEYS = 32  # ceilings of a task
+_READ, _CEILING = 2e-8, 3e-5  # seconds of a processor per event, and per visit of a ceiling
+_SPREAD = 4  # numbers of visits that differ, as a multiple of their mean
+
+
+class CertifyAnalysis(Analysis):
+    """The ceiling of any adversary, for every user of a cube.
+
+    One pass over the store counts how many counts each user changes. Ceilings are computed once for
+    each number of counts, and looked up for each user.
+
+    Parameters
+    ----------
+    certification
+        The releases, mechanisms and what is stated.
+    """
+
+    kind: ClassVar[str] = "certify"
+
+    def __init__(self, certification: Certification) -> None:
+        self.plan = self.certification = certification
+        self.seed, self.null_roi = certification.seed, certification.null_roi
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError` if the memory is too small for a block of users."""
+        block = min(block_size(cube), cube.n_users)
+        needed = PROCESS_BYTES + 4 * cube.cell_bytes * block * (cube.n_events // cube.n_users + 1)
+        require_memory(memory, needed, f"for a block of {block:,} users")
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return the number of users and certificates, and the predicted cost."""
+        made, size = self.certification, block_size(cube)
+        n_cases = len(made.releases) * len(made.group_sizes) * len(made.mechanisms)
+        block = 4 * cube.cell_bytes * min(size, cube.n_users) * (cube.n_events // cube.n_users + 1)
+        n_visits = cube.n_events // cube.n_users + 1
+        n_ceilings = 2 * min(cube.n_users, _SPREAD * n_visits)
+        n_settings = len(made.releases) * len(made.mechanisms)
+        seconds = _READ * cube.n_events + n_settings * n_ceilings * n_visits * _CEILING
+        cost = StudyCost(
+            n_users=cube.n_users,
+            store_bytes=raw_bytes(cube),
+            worker_bytes=PROCESS_BYTES + block,
+            core_seconds=seconds,
+            seconds=seconds / n_workers,
+        )
+        rows = {"users": f"{cube.n_users:,}", "certificates": f"{cube.n_users * n_cases:,}"}
+        return rows | cost.describe("once")
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the certificates below the folder of a run."""
+        return open_certificates(self.uri(uri))
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the stages: visits, ceilings, and users."""
+        store = CertificateStore(job.uri, self.certification, job.cube)
+        if not store.complete:
+            yield from self._certify(job, store)
+        for name in ("ceilings", "visits"):
+            storage.remove(f"{job.uri}/{name}")
+
+    def _certify(self, job: Study, store: CertificateStore) -> Iterator[Stage[Any, Any]]:
+        settings = tuple(self.certification.settings())
+        blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
+        visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
+        count = (
+            VisitsTask(job.source, settings, *users)
+            for users in blocks
+            if users[0] not in visits.files
+        )
+        keep_visits, n_counted = each(visits.keep), len(visits.files)
+        yield Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
+        work = _Ceilings(self.certification, settings, visits.total, job)
+        left, n_tasks = work.left(), len(work.tasks)
+        keep = each(work.keep)
+        yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
+        files, done = work.by_case(), {int(name) for name in store.done()}
+        lookups = (
+            LookupTask(start, visits.files[start], files)
+            for start, _ in blocks
+            if start not in done
+        )
+        adder = _Adder(self.certification, settings, store)
+        yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
+        work.state(store, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
+        store.finish()
+
+
+class _Visits:
+    """The visits of blocks of users: the file of each, by its first user, and their summary."""
+
+    def __init__(self, uri: str) -> None:
+        self._journal = VisitsJournal(uri)
+        self.files: dict[int, str] = {}
+        self.total: list[VisitsSummary] = []
+        for path in self._journal.paths():
+            start, visits = self._journal.read(path)
+            self._add(start, path, visits)
+
+    def keep(self, task: VisitsTask, value: list[SettingVisits]) -> None:
+        """Write the visits of a block."""
+        self._add(task.start, self._journal.keep(task.start, value), value)
+
+    def _add(self, start: int, path: str, value: list[SettingVisits]) -> None:
+        self.files[start] = path
+        new = list(map(VisitsSummary.of, value))
+        self.total = (
+            [a.plus(b) for a, b in zip(self.total, new, strict=True)] if self.total else new
+        )
+
+
+class _Ceilings:
+    """The ceilings of all visits, some in a task; the file of each by the name of its task."""
+
+    def __init__(
+        self,
+        certification: Certification,
+        settings: Sequence[Setting],
+        visits: Sequence[VisitsSummary],
+        job: Study,
+    ) -> None:
+        self._made, self._settings, self._cube = certification, settings, job.cube
+        self._journal = CeilingJournal(f"{job.uri}/ceilings")
+        self._stated: dict[str, Ceilings] = {}
+        self.files: dict[str, str] = {}
+        for path in self._journal.paths():
+            name, found = self._journal.read(path)
+            self.files[name], self._stated[name] = path, found
+        self.tasks = [
+            task
+            for i, (setting, visited) in enumerate(zip(settings, visits, strict=True))
+            for task in self._of(i, setting, visited)
+        ]
+
+    def _of(self, index: int, setting: Setting, visited: VisitsSummary) -> Iterator[CeilingTask]:
+        keys = sorted(visited.added), sorted(visited.replaced)
+        limits = visited.limits(setting, self._cube)
+        substitutes = [
+            substitutes_of(visited.replaced, n, limits)
+            for n in self._made.n_candidates(self._cube.n_users)
+        ]
+        for k, mechanism in enumerate(setting.mechanisms):
+            bound = mechanism.bind(visited.least_bounds)
+            if self._made.null_roi:  # an event that is dropped can add an idle epoch
+                bound = without_sampling(bound)
+            for part, first in enumerate(range(0, max(map(len, keys)), _KEYS)):
+                added, replaced = (tuple(way[first : first + _KEYS]) for way in keys)
+                yield CeilingTask(
+                    f"{index}-{k}-{part}",
+                    bound,
+                    self._made.group_sizes,
+                    added,
+                    replaced,
+                    limits,
+                    tuple(tuple(map(others.__getitem__, replaced)) for others in substitutes),
+                    self._made.plan.false_positive_rates,
+                )
+
+    def left(self) -> list[CeilingTask]:
+        """Return the tasks that are not finished."""
+        return [task for task in self.tasks if task.name not in self.files]
+
+    def keep(self, task: CeilingTask, value: Ceilings) -> None:
+        """Write the results of a task."""
+        self.files[task.name] = self._journal.keep(task.name, value)
+        self._stated[task.name] = value
+
+    def by_case(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
+        """Return the files of each setting and mechanism."""
+        cases: dict[str, list[str]] = {}
+        for task in self.tasks:
+            cases.setdefault(task.name.rpartition("-")[0], []).append(self.files[task.name])
+        return tuple(
+            tuple(tuple(cases[f"{i}-{k}"]) for k in range(len(setting.mechanisms)))
+            for i, setting in enumerate(self._settings)
+        )
+
+    def state(self, store: CertificateStore, condition: str) -> None:
+        """Write why the certificates hold, as for the users with the most visits, and if what."""
+        for task in self.tasks:  # later parts have more visits
+            i, k, _ = map(int, task.name.split("-"))
+            stated = self._stated[task.name]
+            period, mechanism = _position(self._made, self._settings[i], k)
+            for j, reason in enumerate(stated.reason):
+                if reason:
+                    store.state(
+                        period, j, mechanism, tight=stated.tight[j], reason=reason + condition
+                    )
+
+
+class _Adder:
+    """Writes the certificates of blocks of users."""
+
+    def __init__(
+        self, made: Certification, settings: Sequence[Setting], store: CertificateStore
+    ) -> None:
+        self._made, self._settings, self._store = made, settings, store
+
+    def add(self, task: LookupTask, value: list[tuple[Any, list[list[Any]]]]) -> None:
+        """Write a block, and mark it as done."""
+        for setting, (cells, rows) in zip(self._settings, value, strict=True):
+            for k in range(len(setting.mechanisms)):
+                period, mechanism = _position(self._made, setting, k)
+                self._store.add(task.start, period, mechanism, cells, rows[k])
+        self._store.mark_done(str(task.start))
+
+
+def _position(made: Certification, setting: Setting, k: int) -> tuple[int, int]:
+    names = [name for name, _ in made.releases]
+    return names.index(setting.period), made.mechanisms.index(setting.mechanisms[k])

@@ -1,0 +1,211 @@
+"""Settings of certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+
+from pydantic import Field, Strict
+
+from clusterscale.analyses.certify.visits import needs_series
+from clusterscale.contracts import (
+    ConfigModel,
+    Mechanism,
+    NonEmptyUnique,
+    Prior,
+    TraceStep,
+    hash_of,
+)
+from clusterscale.cube.blocks import Span
+from clusterscale.mechanisms import group_by_trace_steps
+
+ALL_PERIODS = "all periods"
+"""Name of the releases of all periods together."""
+
+_MOST_REPEATED = 5  # distinct groups of a list, as a multiple of those drawn
+
+_Rate = Annotated[float, Strict(), Field(gt=0, lt=1)]
+
+if TYPE_CHECKING:
+    Rates = tuple[float, ...]
+else:
+    Rates = Annotated[tuple[_Rate, ...], *NonEmptyUnique]
+
+
+class CertifyPlan(ConfigModel):
+    """What certificates state besides the AUC and the accuracy of the best adversary.
+
+    Attributes
+    ----------
+    false_positive_rates
+        False positive rates, each a probability, at which true positive rates are stated, e.g.
+        ``[0.001, 0.01]``.
+    prior
+        Probability that somebody is inside before the release is seen, from which the adversary's
+        probability after it follows, e.g. ``0.01``.
+    """
+
+    false_positive_rates: Rates = (0.001, 0.01)
+    prior: _Rate = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Releases that one adversary sees, and the mechanisms that share trace steps.
+
+    Attributes
+    ----------
+    period
+        Name of the period, or :data:`ALL_PERIODS`.
+    spans
+        First epoch and the one after the last of each release.
+    steps, mechanisms
+        The trace steps, and the mechanisms that have them.
+    """
+
+    period: str
+    spans: tuple[Span, ...]
+    steps: tuple[TraceStep, ...]
+    mechanisms: tuple[Mechanism, ...]
+
+    @property
+    def series(self) -> bool:
+        """Whether a ceiling depends on the places of visits."""
+        return any(map(needs_series, self.mechanisms))
+
+
+class Releases(Protocol):
+    """Releases of an audit: what :meth:`Certification.of` needs, under the same names."""
+
+    @property
+    def seed(self) -> int:
+        """Root seed."""
+
+    @property
+    def null_roi(self) -> bool:
+        """Whether there is a null ROI."""
+
+    @property
+    def periods(self) -> Sequence[Any]:
+        """Periods, each with a name and spans of epochs."""
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """Numbers of members."""
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """How counts are published."""
+
+    @property
+    def priors(self) -> Sequence[Prior]:
+        """Priors of the adversaries, which draw the groups."""
+
+    @property
+    def groups(self) -> Sequence[Sequence[str]] | None:
+        """Lists of members from which groups are drawn; None: from all users."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certification:
+    """Certificates of every user × period × group size × mechanism.
+
+    Attributes
+    ----------
+    seed, null_roi
+        Root seed of trace steps that draw, and whether there is a null ROI.
+    periods
+        Names and spans of epochs: the first, and the one after the last.
+    group_sizes, mechanisms
+        Numbers of members, and the mechanisms.
+    plan
+        What is stated.
+    priors
+        Priors of the audit that is certified, which draw groups.
+    lists
+        Lengths of the lists of members from which groups are drawn; None: from all users.
+    """
+
+    seed: int
+    null_roi: bool
+    periods: tuple[tuple[str, Span], ...]
+    group_sizes: tuple[int, ...]
+    mechanisms: tuple[Mechanism, ...]
+    plan: CertifyPlan
+    priors: tuple[Prior, ...] = ()
+    lists: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, audit: Releases, plan: CertifyPlan | None = None) -> Self:
+        """Return the certificates of the releases of an audit; past windows are not released."""
+        spans = tuple((period.name, period.spans[-1]) for period in audit.periods)
+        return cls(
+            audit.seed,
+            audit.null_roi,
+            spans,
+            audit.group_sizes,
+            audit.mechanisms,
+            plan or CertifyPlan(),
+            tuple(audit.priors),
+            None if audit.groups is None else tuple(map(len, audit.groups)),
+        )
+
+    def n_candidates(self, n_users: int) -> list[int]:
+        """Return from how many others the substitute of a user is drawn, by group size.
+
+        It is the smallest number for any prior and list; 0 if it is not known, because a list has
+        so few distinct groups that these are soon used up.
+        """
+        least = min((prior.n_candidates(n_users) for prior in self.priors), default=n_users - 1)
+        if self.lists is None:
+            return [least] * len(self.group_sizes)
+        many = _MOST_REPEATED * max((prior.n_groups for prior in self.priors), default=0)
+        found = []
+        for size in self.group_sizes:
+            lengths = [length for length in self.lists if length >= size]
+            few = any(comb(length - 1, size - 1) < many for length in lengths)
+            found.append(0 if few else min([least, *(length - 1 for length in lengths)]))
+        return found
+
+    @property
+    def releases(self) -> tuple[tuple[str, tuple[Span, ...]], ...]:
+        """Names and spans of each period, and of all of them if there are several."""
+        each = tuple((name, (span,)) for name, span in self.periods)
+        if len(each) == 1:
+            return each
+        return (*each, (ALL_PERIODS, tuple(span for _, span in self.periods)))
+
+    def settings(self) -> Iterator[Setting]:
+        """Yield the settings, by period."""
+        for name, spans in self.releases:
+            for steps, mechanisms in group_by_trace_steps(self.mechanisms):
+                yield Setting(name, spans, steps, tuple(mechanisms))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain values, with labels."""
+        return {
+            "seed": self.seed,
+            "null_roi": self.null_roi,
+            "periods": [[name, *span] for name, span in self.periods],
+            "group_sizes": list(self.group_sizes),
+            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
+            **self.plan.model_dump(mode="json"),
+        }
+
+    @property
+    def digest(self) -> str:
+        """Hash of the settings that affect results; names of periods and titles do not."""
+        return hash_of(
+            {
+                "seed": self.seed,
+                "null_roi": self.null_roi,
+                "periods": [span for _, span in self.periods],
+                "group_sizes": self.group_sizes,
+                "mechanisms": [mechanism.id for mechanism in self.mechanisms],
+                "plan": self.plan.canonical,
+                "priors": [prior.id for prior in self.priors],
+                "lists": self.lists,
+            }
+        )

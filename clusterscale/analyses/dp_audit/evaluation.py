@@ -1,0 +1,242 @@
+"""Evaluate mechanisms: guarantees, tests and utility; one task per period and group size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from clusterscale.analyses.dp_audit.dp_test import try_guarantee
+from clusterscale.analyses.dp_audit.evaluation_task import (
+    CountedUsers,
+    EvaluationPart,
+    MechanismEvaluation,
+    MechanismEvaluationTask,
+)
+from clusterscale.analyses.dp_audit.guarantee import state_guarantee
+from clusterscale.analyses.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby
+from clusterscale.analyses.dp_audit.privacy_units import kind_of
+from clusterscale.contracts import (
+    Counts,
+    Mechanism,
+    Traces,
+    Values,
+    release_counts,
+    stability_of,
+)
+from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
+from clusterscale.cube.trace_settings import (
+    CellMap,
+    TraceSetting,
+    load_settings,
+    map_cells,
+)
+from clusterscale.errors import InputError
+from clusterscale.groups import count_visits, draw_members, sum_weights
+from clusterscale.mechanisms import group_by_trace_steps
+from clusterscale.seeds import stream
+from clusterscale.study.execution import Reduction
+from clusterscale.utility import random_guess, released_share
+
+
+def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluation:
+    """Publish groups by every mechanism and measure utility; a pure function of the task.
+
+    ``try_guarantee`` tests guarantees on separate groups.
+
+    Parameters
+    ----------
+    task
+        The release, the mechanisms and the measures.
+
+    Returns
+    -------
+    MechanismEvaluation
+        Guarantees, their tests and utility, by mechanism.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read or is not the planned one.
+    """
+    settings = load_settings(task.source, _lists(task))
+    with threadpool_limits(limits=1):
+        total = {steps: _count(task, steps, setting) for steps, setting in settings.items()}
+        cells = {steps: setting.cells for steps, setting in settings.items()}
+        return _evaluate(task, total, cells, lambda steps, user: settings[steps].traces)
+
+
+Tallies = dict[Steps, CountedUsers]
+
+
+def fold_evaluation(
+    task: MechanismEvaluationTask, users: Sequence[Range]
+) -> Reduction[MechanismEvaluationTask, EvaluationPart, Tallies, MechanismEvaluation]:
+    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users.
+
+    Parameters
+    ----------
+    task
+        The evaluation.
+    users
+        The first user of each part, and the one after its last.
+
+    Returns
+    -------
+    Reduction
+        Counts each part, adds the counts, and evaluates the mechanisms on the sum.
+    """
+    parts = tuple(EvaluationPart(task, part) for part in users)
+    return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
+
+
+def count_evaluation(part: EvaluationPart) -> Tallies:
+    """Count some users for an evaluation, for each list of trace steps.
+
+    Errors are those of :func:`evaluate_mechanism_task`.
+    """
+    settings = load_settings(part.task.source, _lists(part.task), part.users)
+    with threadpool_limits(limits=1):
+        return {steps: _count(part.task, steps, setting) for steps, setting in settings.items()}
+
+
+def add_evaluations(one: Tallies, other: Tallies) -> Tallies:
+    """Add the counts of two ranges of users; ``other`` follows ``one``."""
+    return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
+
+
+def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> MechanismEvaluation:
+    """Publish and measure, on the summed counts of all users.
+
+    Only reads the traces of the few users who are left out of neighbouring groups, by block.
+    """
+    source, span = task.source, task.source.spans[-1]
+    cube = open_source(source)
+
+    @lru_cache(maxsize=1)
+    def read(steps: Steps, start: int) -> Traces:
+        stop = min(start + block_size(cube), cube.n_users)
+        return read_block(source, [(span, steps)], start, stop)[0].traces
+
+    def find(steps: Steps, user: int) -> Traces:
+        return read(steps, user // block_size(cube) * block_size(cube))
+
+    with threadpool_limits(limits=1):
+        return _evaluate(task, total, {steps: map_cells(source, steps) for steps in total}, find)
+
+
+def _lists(task: MechanismEvaluationTask) -> list[Steps]:
+    """Return all lists of trace steps, and first the empty one, of raw counts."""
+    return list(dict.fromkeys([(), *(steps for steps, _ in group_by_trace_steps(task.mechanisms))]))
+
+
+def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -> CountedUsers:
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    traces = setting.traces
+    cells = traces.n_rois, traces.n_epochs
+    counts = np.empty((task.utility.groups, *cells), np.int32)
+    sums = None if traces.weights is None else np.empty(counts.shape)
+    for i, row in enumerate(counts):
+        members = draw_members(traces.n_users, task.group_size, task.lists, rng=rng)
+        row[:] = count_visits(traces, members[None])[0]
+        if sums is not None:
+            sums[i] = sum_weights(traces, members[None])
+    mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
+    units = dict.fromkeys(kind_of(mechanism.guarantee) for mechanism in mechanisms)
+    kinds = [kind for kind in units if kind is not None]
+    nearby = count_nearby(_design(task), kinds, traces, setting.cells.frame)
+    return CountedUsers(counts, setting.bounds, nearby, sums)
+
+
+def _design(task: MechanismEvaluationTask) -> Design:
+    cube = open_source(task.source)
+    return Design(
+        n_users=cube.n_users,
+        block=block_size(cube),
+        group_size=task.group_size,
+        n_units=task.verdict.units,
+        seed=task.source.seed,
+        path=task.key,
+    )
+
+
+def _evaluate(
+    task: MechanismEvaluationTask,
+    total: Tallies,
+    cells: dict[Steps, CellMap],
+    find: Callable[[Steps, int], Traces],
+) -> MechanismEvaluation:
+    raw, evaluation = total[()], MechanismEvaluation(task.key)
+    n_days = len(np.unique(cells[()].frame.days))
+    for steps, mechanisms in group_by_trace_steps(task.mechanisms):
+        tally, cell_map = total[steps], cells[steps]
+        stability = stability_of(steps, cell_map.frames)
+        before = partial(find, ()), cells[()].frame, raw.nearby.survey
+        neighbours = Neighbours(
+            _design(task), tally.nearby, partial(find, steps), cell_map.frame,
+            RawTraces(steps, stability, *before),
+        )  # fmt: skip
+        for mechanism in mechanisms:
+            key, bound = mechanism.id, mechanism.bind(tally.bounds)
+            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, stability, n_days)
+            evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
+            released = _publish(task, key, bound, cell_map, tally)
+            try:
+                utility, share = _measure(task, _truth(raw, mechanism), released)
+            except InputError as error:
+                raise InputError(f"{mechanism.label}: {error}") from error
+            evaluation.utility[key], evaluation.released_share[key] = utility, share
+    rng = stream(task.source.seed, "random guess", *task.key)
+    counts = list(raw.counts)
+    guesses = (random_guess(each, group_size=task.group_size, rng=rng) for each in counts)
+    (guess, _), _ = _measure(task, counts, guesses)
+    return replace(evaluation, guess=guess)
+
+
+def _truth(counted: CountedUsers, mechanism: Mechanism) -> list[Any]:
+    """Return what a mechanism should publish of each group: counts, or sums of weights."""
+    weighed = mechanism.uses_weights and counted.sums is not None
+    return list(counted.sums if weighed else counted.counts)  # type: ignore[arg-type]
+
+
+def _publish(
+    task: MechanismEvaluationTask,
+    key: str,
+    mechanism: Mechanism,
+    cells: CellMap,
+    counted: CountedUsers,
+) -> Iterator[Values]:
+    """Yield the release of each group in visits, on the cells of the cube."""
+    rng = stream(task.source.seed, "utility noise", *task.key, key)
+    for i, truth in enumerate(_truth(counted, mechanism)):
+        sums = None if counted.sums is None else counted.sums[i]
+        released = release_counts(
+            mechanism, counted.counts[i], sums, group_size=task.group_size, rng=rng
+        )
+        yield cells.expand(mechanism.in_visits(released, truth))
+
+
+def _measure(
+    task: MechanismEvaluationTask, raw: list[Any], released: Iterator[Values]
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
+    """Return means and standard deviations of the measures, and the mean released share."""
+    values = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
+    columns = [column[np.isfinite(column)] for column in values.T]
+    *mean, share = (float(known.mean()) if len(known) else np.nan for known in columns)
+    *spread, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
+    return (tuple(mean), tuple(spread)), share
+
+
+def _values(task: MechanismEvaluationTask, raw: Counts | Values, released: Values) -> list[float]:
+    """Return every measure, and the released share; the null ROI, the last one, has no events."""
+    rois = slice(None, -1 if task.source.null_roi else None)
+    events = raw[rois], released[rois]
+    values = [
+        measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
+        for measure in task.utility.measures
+    ]
+    return [*values, released_share(*events)]

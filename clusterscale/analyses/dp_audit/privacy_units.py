@@ -1,0 +1,290 @@
+"""Privacy units, which a guarantee protects: an event, a day or a user, as cells that change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import CellCoordinates, Guarantee, Ints, Traces, check_days
+from clusterscale.jit import kernel
+
+Kind = Literal["event", "user_day", "user", "roi_series", "answer"]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """One unit of data of one user.
+
+    ``inside`` are the flat cells in which the user is counted with the unit, ``outside`` those
+    without it, both sorted, shape (event,), including cells of the null ROI if there is one.
+    """
+
+    user: int
+    inside: Ints
+    outside: Ints
+
+
+def kind_of(guarantee: Guarantee) -> Kind | None:
+    """Return the unit in which neighbouring inputs differ, None without a guarantee.
+
+    If neighbours replace data, the unit is an ``answer``: the report of a user on one cell, which
+    changes no other cell.
+    """
+    if guarantee.unit == "none" or not np.isfinite(guarantee.epsilon):
+        return None
+    return "answer" if guarantee.neighbours == "replace" else guarantee.unit
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """Size of the largest unit of some users, in visits that change, and the first user with it.
+
+    The size is 0 if none of them has such a unit.
+    """
+
+    size: int
+    user: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """Statistics of the units of some users.
+
+    Attributes
+    ----------
+    largest
+        The largest unit of each kind, except answers, which all have the same size.
+    n_counted
+        int64, shape (2, block): in each block, users with a unit that includes idle epochs, and
+        users with a unit that does not.
+    block
+        Number of users in a block.
+    """
+
+    largest: dict[Kind, Largest]
+    n_counted: Index
+    block: int
+
+    def plus(self, other: Survey) -> Survey:
+        """Return the statistics of these users and of those that follow them."""
+        largest = {
+            kind: max(mine, other.largest[kind], key=lambda unit: unit.size)
+            for kind, mine in self.largest.items()
+        }
+        n_counted = np.concatenate([self.n_counted, other.n_counted], axis=1)
+        return Survey(largest, n_counted, self.block)
+
+
+def survey_units(traces: Traces, frame: CellCoordinates, *, block: int) -> Survey:
+    """Return statistics of the units of all loaded users.
+
+    Parameters
+    ----------
+    traces
+        Their traces over the period, with or without a null ROI; the first user begins a block.
+    frame
+        Places and times of their cells; only days are used.
+    block
+        Number of users to count together.
+    """
+    counted = _n_counted(traces)
+    most = int(np.argmax(counted)) if len(counted) else 0
+    whole = Largest(int(counted[most]) if len(counted) else 0, traces.first + most)
+    largest: dict[Kind, Largest] = {"user": whole, **_largest(traces, frame)}
+    starts = np.arange(0, traces.n_held, block)
+    any_of = np.stack([counted > 0, np.diff(traces.offsets) > 0])
+    return Survey(largest, np.add.reduceat(any_of, starts, axis=1, dtype=np.int64), block)
+
+
+def largest_unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Unit | None:
+    """Return the unit of one user that changes the counts most, the first of equals; or None.
+
+    For the user that a :class:`Survey` of all users names, it is as large as the
+    :class:`~clusterscale.contracts.Bounds`, so noise that is scaled to less shows here first.
+
+    Parameters
+    ----------
+    kind
+        Kind of unit.
+    traces
+        Traces over the period that include the user's, with or without a null ROI.
+    user
+        Index of the user.
+    frame
+        Places and times of cells; only days are used.
+    """
+    parts = _parts(kind, traces, user, frame)
+    if kind == "event":  # there can be thousands, of two sizes: alone in an epoch, or not
+        _, index, n = np.unique(parts % traces.n_epochs, return_inverse=True, return_counts=True)
+        parts = parts[np.argsort(n[index] > 1, kind="stable")][:1]
+    elif kind == "answer":
+        parts = parts[:1]
+    return max((_unit(kind, traces, user, frame, part) for part in parts), key=_size, default=None)
+
+
+def draw_unit(
+    kind: Kind,
+    survey: Survey,
+    find: Callable[[int], Traces],
+    frame: CellCoordinates,
+    *,
+    rng: np.random.Generator,
+) -> Unit | None:
+    """Return a random unit of a random user; None if no user has one.
+
+    Parameters
+    ----------
+    kind
+        Kind of unit.
+    survey
+        Statistics of all users.
+    find
+        Returns the traces of the block of a user.
+    frame
+        Places and times of cells.
+    rng
+        Source of randomness.
+    """
+    n_counted = survey.n_counted[0 if kind in _OF_NOWHERE else 1]
+    if not n_counted.any():
+        return None
+    rank, ends = int(rng.integers(n_counted.sum())), np.cumsum(n_counted)
+    block = int(np.searchsorted(ends, rank, side="right"))
+    traces = find(block * survey.block)
+    counted = _n_counted(traces) if kind in _OF_NOWHERE else np.diff(traces.offsets)
+    start = block * survey.block - traces.first
+    within = np.flatnonzero(counted[start : start + survey.block])
+    user = int(block * survey.block + within[rank - (ends[block] - n_counted[block])])
+    return _unit(kind, traces, user, frame, rng.choice(_parts(kind, traces, user, frame)))
+
+
+def units_of(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Iterator[Unit]:
+    """Yield every unit of one user.
+
+    Without an event or a day, epochs become idle; they are counted in the null ROI if there is one.
+    A day has all events in epochs on it, even if an epoch is also on another day. A series,
+    including that of the null ROI, and an answer change no other cells.
+    """
+    for part in _parts(kind, traces, user, frame):
+        yield _unit(kind, traces, user, frame, part)
+
+
+def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Ints:
+    """Return what identifies the units of a user: cells, days, ROIs, or the user."""
+    trace = traces.trace(user)
+    if kind == "user":
+        return np.full(min(1, len(trace)), user)
+    if kind == "answer":
+        return trace
+    if kind == "roi_series":
+        return np.unique(trace // traces.n_epochs)
+    events = trace[: _n_events(traces, user)]
+    if kind == "event":
+        return events
+    epochs = events % traces.n_epochs
+    return np.unique(np.concatenate([frame.days[epochs], frame.last_days[epochs]]))
+
+
+def _unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
+    trace = traces.trace(user)
+    if kind == "user":
+        return Unit(user, trace, trace[:0])
+    if kind == "answer":
+        return Unit(user, trace, trace[trace != part])
+    if kind == "roi_series":
+        return Unit(user, trace, trace[trace // traces.n_epochs != part])
+    n_events = _n_events(traces, user)
+    events, nowhere = trace[:n_events], trace[n_events:]
+    epochs = events % traces.n_epochs
+    gone = events == part
+    if kind == "user_day":
+        gone = (frame.days[epochs] <= part) & (part <= frame.last_days[epochs])
+    return Unit(user, trace, _without(traces, events, nowhere, gone))
+
+
+def _n_events(traces: Traces, user: int) -> int:
+    at = user - traces.first
+    return int(traces.offsets[at + 1] - traces.offsets[at])
+
+
+def _without(traces: Traces, events: Ints, nowhere: Ints, gone: NDArray[np.bool_]) -> Ints:
+    """Return the cells of a user without the removed events, with epochs that become idle."""
+    kept = events[~gone]
+    if not traces.null_roi:
+        return kept
+    fallen = np.setdiff1d(events[gone] % traces.n_epochs, kept % traces.n_epochs)
+    idle = np.union1d(nowhere, traces.n_cells - traces.n_epochs + fallen)
+    return np.concatenate([kept, idle.astype(kept.dtype)])
+
+
+def _size(unit: Unit) -> int:
+    return len(np.setxor1d(unit.inside, unit.outside, assume_unique=True))
+
+
+_OF_NOWHERE = ("user", "roi_series", "answer")  # units that include idle epochs
+
+
+def _n_counted(traces: Traces) -> Index:
+    """Return the number of cells in which each loaded user is counted, shape (user,)."""
+    counted: Index = np.diff(traces.offsets)
+    return counted if traces.idle is None else counted + traces.idle.sum(axis=1)
+
+
+def _largest(traces: Traces, frame: CellCoordinates) -> dict[Kind, Largest]:
+    """Return the largest event, day and series."""
+    check_days(frame.days, frame.last_days, traces.n_epochs)
+    day, until = (np.asarray(days - frame.days[0]) for days in (frame.days, frame.last_days))
+    n_idle = np.zeros(traces.n_held, np.int64)
+    if traces.idle is not None:
+        n_idle = traces.idle.sum(axis=1)
+    events = traces.offsets, traces.cells, traces.n_epochs
+    sizes, who = _find_largest(*events, day, until, n_idle, traces.null_roi)
+    event, most_day, series = map(Largest, sizes.tolist(), (who + traces.first).tolist())
+    return {"event": event, "user_day": most_day, "roi_series": series}
+
+
+@kernel
+def _find_largest(
+    offsets: Ints,
+    cells: Ints,
+    n_epochs: int,
+    days: Ints,
+    until: Ints,
+    n_idle: Ints,
+    null_roi: bool,
+) -> tuple[Index, Index]:
+    """Return the size of the largest event, day and series, and the first user of each."""
+    most = np.zeros(3, np.int64)
+    who = np.zeros(3, np.int64)
+    size = np.zeros(3, np.int64)
+    in_epoch = np.zeros(n_epochs, np.int64)
+    on_day = np.zeros(until.max() + 1, np.int64)
+    for user in range(len(offsets) - 1):
+        size[0], size[1], size[2] = 0, 0, n_idle[user]
+        in_roi, last = 0, -1
+        for i in range(offsets[user], offsets[user + 1]):
+            roi, epoch = divmod(cells[i], n_epochs)
+            in_epoch[epoch] += 1
+            # the epoch itself would become idle, once
+            change = 2 if null_roi and in_epoch[epoch] == 1 else 1
+            on = on_day[days[epoch] : until[epoch] + 1]
+            on += change
+            size[1] = max(size[1], on.max())
+            in_roi = in_roi + 1 if roi == last else 1
+            last = roi
+            size[2] = max(size[2], in_roi)
+        for i in range(offsets[user], offsets[user + 1]):
+            epoch = cells[i] % n_epochs
+            if in_epoch[epoch] > 0:
+                size[0] = max(size[0], 2 if null_roi and in_epoch[epoch] == 1 else 1)
+            in_epoch[epoch] = 0
+            on_day[days[epoch] : until[epoch] + 1] = 0
+        for kind in range(3):
+            if size[kind] > most[kind]:
+                most[kind], who[kind] = size[kind], user
+    return most, who

@@ -1,0 +1,223 @@
+"""The publication as an analysis: count everyone, then release the counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale import storage
+from clusterscale.analyses.publish.counting import CountJournal, divide, fold_part, write_members
+from clusterscale.analyses.publish.gate import ReleaseGate
+from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
+from clusterscale.analyses.publish.population import read_population
+from clusterscale.analyses.publish.publication import (
+    COUNTS,
+    MEMBERS,
+    RECEIPT,
+    Publication,
+    ReleaseStage,
+    name_of_run,
+    raise_refusal,
+)
+from clusterscale.analyses.publish.release import describe_entry, state_guarantee
+from clusterscale.analyses.publish.rows import require_public, row_names, rows_are_public
+from clusterscale.analyses.publish.series import Series
+from clusterscale.analyses.publish.source import OperatingSystemSource, require_opendp
+from clusterscale.contracts import hash_of
+from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import WEIGHTS
+from clusterscale.cube.blocks import block_size
+from clusterscale.cube.describe import raw_bytes
+from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
+from clusterscale.phrases import NO_GUARANTEE
+from clusterscale.release import read_table
+from clusterscale.release.beside import refuse_formulas
+from clusterscale.storage.manifest import from_sealed
+from clusterscale.study import (
+    PROCESS_BYTES,
+    Analysis,
+    Stage,
+    Study,
+    StudyCost,
+    each,
+    require_memory,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+_READ = 4e-8  # seconds of a processor of 2020 per event: read, capped and counted
+_NOISE = 1e-5  # and per cell with noise
+
+
+class PublishAnalysis(Analysis):
+    """The release of the counts of all users of a cube, or of some.
+
+    A first stage counts over blocks of users. The last one draws the noise, has the release audited
+    if there is a gate, and stores it with its entry in the ledger of its series: both or neither.
+
+    Parameters
+    ----------
+    plan
+        What is published.
+    gate
+        What the release must pass before; None: nothing.
+    """
+
+    kind: ClassVar[str] = "publication"
+    once: ClassVar[bool] = True
+    seed: int = 0  # of nothing: all numbers are the operating system's
+
+    def __init__(self, plan: PublishPlan, gate: ReleaseGate | None = None) -> None:
+        self.plan = plan
+        self.publish, self.gate, self.null_roi = plan, gate, plan.null_roi
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError` if ``cube`` cannot answer, or memory is too small."""
+        self.check_cube(cube)
+        plan = self.publish
+        if plan.mechanism.guarantee.unit == "none" and not (self.gate or plan.without_guarantee):
+            raise ConfigError(
+                f"publish.mechanism: {plan.mechanism.label} has no guarantee: audit the release "
+                "before, by --gate POLICY (in Python: gate), or set without_guarantee: true or "
+                "--without-guarantee to publish it unaudited"
+            )
+        if self.publish.mechanism.guarantee.unit != "none":
+            require_opendp()
+        require_memory(memory, self._worker_bytes(cube), "to count a block of users")
+
+    def check_cube(self, cube: TraceCube) -> None:
+        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer."""
+        plan, (first, stop) = self.publish, self.publish.span
+        if cube.n_known < cube.n_users:
+            raise ConfigError(f"cube: {cube.uri} has simulated people, who are not published")
+        if stop > cube.n_epochs:
+            raise ConfigError(
+                f"publish.period: epochs {first} to {stop - 1} are not all in the cube, which has "
+                f"{cube.n_epochs}"
+            )
+        if plan.mechanism.uses_weights and WEIGHTS not in cube.attributes:
+            raise ConfigError(
+                f"publish.mechanism: {plan.mechanism.label} publishes sums of weights, which the "
+                "cube does not have: ingest it with a table of weights, or expand by a number"
+            )
+        require_public(plan, cube)
+        if plan.format == "csv":
+            try:
+                refuse_formulas(row_names(plan, cube))
+            except InputError as error:
+                raise ConfigError(f"publish.format: csv: {error}") from None
+        n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
+        if plan.among is not None and plan.among < n_users:
+            raise ConfigError(
+                f"publish.among: {plan.among:,} people, but {n_users:,} users are counted"
+            )
+        if plan.group_size is not None and abs(plan.group_size - n_users) > max(1, n_users / 10):
+            raise ConfigError(
+                f"publish.group_size: {plan.group_size:,} people, but {n_users:,} users are "
+                "counted: state their number, or a round one that is closer"
+            )
+        n_rois = len(row_names(plan, cube)) + plan.null_roi
+        shape = {"n_rois": n_rois, "n_epochs": plan.period.epochs}
+        try:
+            plan.mechanism.check(group_size=n_users, **shape)
+        except ConfigError as error:
+            raise ConfigError(f"publish.mechanism: {error}") from None
+
+    def input_digest(self, cube: TraceCube, run_uri: str) -> str:
+        """Return a digest of the lists of users and places, so that others are another run."""
+        plan, digest = self.publish, ""
+        if not plan.everyone:
+            rows = read_population(plan.population, cube)
+            digest = hash_of([len(rows), hash_of(rows.tolist())])
+        return digest if plan.places is None else hash_of([digest, row_names(plan, cube)])
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return who is counted, the guarantee, the budget, and the predicted cost."""
+        self.check(cube, memory)
+        plan, series = self.publish, Series(self.publish, cube.calendar.timezone)
+        entry = describe_entry(plan, cube, series, "")
+        series.check(entry)
+        n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
+        n_cells = (len(row_names(plan, cube)) + plan.null_roi) * plan.period.epochs
+        work = cube.n_events * _READ + n_cells * _NOISE
+        n_blocks = -(-cube.n_users // block_size(cube))
+        cost = StudyCost(
+            n_users=n_users,
+            store_bytes=raw_bytes(cube),
+            worker_bytes=self._worker_bytes(cube),
+            core_seconds=work,
+            seconds=work / min(n_workers, n_blocks),
+        )
+        budget = plan.budget
+        spends = state_guarantee(plan, entry) or NO_GUARANTEE
+        left = "none" if budget is None else (
+            f"{series.spent():.6g} of ε {budget.epsilon:g} spent, then {series.spent(entry):.6g}"
+        )  # fmt: skip
+        return {
+            "users": f"{n_users:,}",
+            "values": f"{n_cells:,}",
+            "rows": "public" if rows_are_public(plan, cube) else "taken from the records",
+            "published by": plan.mechanism.heading,
+            "guarantee": spends,
+            "budget": left,
+            "release": f"{plan.folder}/{series.name(entry.number)}{ENDINGS[plan.format]}",
+            **cost.describe("once"),
+        }
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the counting and the release, unless this run has published already."""
+        if storage.exists(f"{job.uri}/{RECEIPT}"):
+            return
+        raise_refusal(job.uri)
+        run_uri = job.uri.rpartition("/")[0]
+        series = Series(self.publish, job.cube.calendar.timezone, run_uri)
+        run = name_of_run(job.uri)
+        if series.find(run) is None:
+            series.check(describe_entry(self.publish, job.cube, series, run))
+            yield self._count(job)
+        yield ReleaseStage.of(Publication(self.publish, self.gate, job, run))
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the release of a finished run: values over (roi, epoch), with its entry."""
+        import xarray as xr
+
+        where = f"{self.uri(uri)}/{RECEIPT}"
+        try:
+            receipt = from_sealed(storage.read(where))
+        except FileNotFoundError:
+            raise MissingError(f"{where}: this run has not published") from None
+        except ValueError as error:
+            raise DamagedError(f"{where} is damaged: {error}") from None
+        release = read_table(receipt["release"])
+        coordinates = {"roi": list(release.rois or ()), "epoch": release.epochs}
+        return xr.Dataset(
+            {"counts": (("roi", "epoch"), release.values)}, coords=coordinates, attrs=receipt
+        )
+
+    def _count(self, job: Study) -> Stage[Any, Any]:
+        plan, members = self.publish, ""
+        if not plan.everyone:
+            members = f"{job.uri}/{MEMBERS}"
+            if not storage.exists(members):
+                write_members(members, read_population(plan.population, job.cube))
+        source = OperatingSystemSource.of(
+            job.cube, null_roi=plan.null_roi, seed=0, weights=plan.mechanism.uses_weights
+        )
+        window = plan.span, plan.mechanism.trace_steps
+        parts = divide(source, job.cube, window, members)
+        journal = CountJournal(f"{job.uri}/{COUNTS}")
+        done = {users for users, _ in journal.read()}
+        left = [part for part in parts if part.users not in done]
+        n_done = sum(stop - first for first, stop in done)
+        return Stage(
+            "count", fold_part, left, each(journal.keep), job.cube.n_users, n_done,
+            lambda part: part.users[1] - part.users[0], by_parts=True,
+        )  # fmt: skip
+
+    def _worker_bytes(self, cube: TraceCube) -> int:
+        n_cells = (cube.n_rois + self.null_roi) * self.publish.period.epochs
+        n_events = block_size(cube) * (cube.n_events // max(cube.n_users, 1) + 1)
+        values = 12 if self.publish.mechanism.uses_weights else 4
+        return PROCESS_BYTES + 3 * cube.cell_bytes * n_events + 4 * values * n_cells

@@ -1,0 +1,171 @@
+"""Settings of a publication: what is counted, how it is published, and the budget of its series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.analyses.audit import Period
+from clusterscale.analyses.publish.publishable import bind_without_data, find_faults, steps_of
+from clusterscale.contracts import Address, ConfigModel, Count, Positive
+from clusterscale.mechanisms.coarsening import CoarsenSpace
+from clusterscale.release import DeclaredMechanism
+from clusterscale.release.metadata import Size
+
+EVERYONE = "everyone"
+"""The population of all users of the cube."""
+
+ENDINGS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv"}
+"""Ending of the name of a release in each format."""
+
+Delta = Annotated[float, Strict(), Field(ge=0, lt=1)]
+SeriesName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+
+
+class Budget(ConfigModel):
+    """Privacy budget of a series: the most that all its releases together may spend.
+
+    Attributes
+    ----------
+    unit
+        Privacy unit: ``event``, ``user_day`` or ``user``; that of each mechanism, e.g. ``user``.
+    epsilon
+        Largest ε of all releases that one unit can affect, e.g. ``4.0``.
+    delta
+        Largest δ of these, a probability; with 0, values of ε are added up, e.g. ``0.000001``.
+    """
+
+    unit: Literal["event", "user_day", "user"]
+    epsilon: Positive
+    delta: Delta = 0.0
+
+
+class PublishPlan(ConfigModel):
+    """The release to make: its mechanism, period, population, series, budget and format.
+
+    There is no seed: noise is drawn from the operating system, and cannot be drawn again.
+
+    Attributes
+    ----------
+    mechanism
+        How counts are published, e.g. ``{name: laplace, epsilon: 1.0, unit: event, discrete:
+        true}``.
+    period
+        Epochs that are counted, e.g. ``{name: week-01, first: 0, epochs: 168}``; the name is unique
+        in a series.
+    series
+        Name of the series, in letters, digits, ``-`` and ``_``, e.g. ``stations``.
+    budget
+        What the releases of the series may spend together, e.g. ``{unit: event, epsilon: 4.0}``;
+        None: no release has a guarantee. It is set by the first release.
+    population
+        Who is counted: ``everyone``, or a Parquet or CSV file with a column ``user``, e.g.
+        ``panel.csv``.
+    among
+        Number of people among whom these are, for re-audits, e.g. ``20_000``; without a guarantee
+        by default the users of the cube, or twice as many if all of these are counted.
+    group_size
+        Number of people who are counted, as it may be published, e.g. ``1_000``, exact to a tenth.
+        None: the exact number; with a guarantee it is not published, because it depends on data.
+    places
+        Parquet or CSV file with a column ``name``: the public list of all places, each of which is
+        a row, e.g. ``places.csv``. None: the places of the cube, which must be public for a
+        guarantee.
+    other_places
+        What happens to visits to places that are not listed: ``drop``, or ``one_row`` for all.
+    null_roi
+        Whether users without an event are counted in a last ROI.
+    format
+        Format of the releases: ``zarr``, ``netcdf``, ``parquet`` or ``csv``.
+    without_guarantee
+        Whether a release without a guarantee is published, although no gate has audited it.
+    releases
+        Folder of releases, a path or URL, e.g. ``runs/releases``; each series has a folder in it.
+    """
+
+    mechanism: DeclaredMechanism
+    period: Period
+    series: SeriesName
+    budget: Budget | None = None
+    population: Address = EVERYONE
+    among: Count | None = None
+    group_size: Size | None = None
+    places: Address | None = None
+    other_places: Literal["drop", "one_row"] = "drop"
+    null_roi: bool = False
+    format: Literal["zarr", "netcdf", "parquet", "csv"] = "zarr"
+    without_guarantee: bool = False
+    releases: Address
+
+    @model_validator(mode="after")
+    def _publishable(self) -> Self:
+        faults = list(find_faults(self.mechanism, null_roi=self.null_roi))
+        faults += [*self._over_budget(), *self._misplaced()]
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
+
+    def _over_budget(self) -> list[str]:
+        bound = bind_without_data(self.mechanism, null_roi=self.null_roi) or self.mechanism
+        guarantee = bound.guarantee
+        if self.budget is None:
+            if guarantee.unit == "none":
+                return []
+            return [
+                "budget: missing; the mechanism has a guarantee, so state what the series may "
+                f"spend, e.g. budget: {{unit: {guarantee.unit}, epsilon: "
+                f"{4 * guarantee.epsilon:g}}}"
+            ]
+        if guarantee.unit == "none":
+            return [
+                f"mechanism: {self.mechanism.label} has no guarantee ({guarantee.reason}), so it "
+                "cannot be in a series with a budget: add laplace with discrete: true, or publish "
+                "it in a series without a budget"
+            ]
+        if guarantee.unit != self.budget.unit:
+            return [
+                f"budget.unit: {self.budget.unit}, but the guarantee of {self.mechanism.label} is "
+                f"for one {guarantee.unit}: state the same unit in both"
+            ]
+        return []
+
+    def _misplaced(self) -> Iterator[str]:
+        if self.places is None and self.other_places != "drop":
+            yield "other_places: is for a list of places, and `places` is missing"
+        if self.places and any(isinstance(step, CoarsenSpace) for step in steps_of(self.mechanism)):
+            yield (
+                "places: coarsen_space merges places before they are listed: write the cube with "
+                "public places, by clusterscale ingest --points FILE, instead of stating `places`"
+            )
+        if (self.among or self.group_size or 0) < (self.group_size or 0):
+            yield f"among: {self.among:,} people, but group_size is {self.group_size:,}"
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First epoch and the one after the last."""
+        return self.period.spans[-1]
+
+    @property
+    def everyone(self) -> bool:
+        """Whether all users of the cube are counted."""
+        return self.population == EVERYONE
+
+    @property
+    def folder(self) -> str:
+        """Folder of the series."""
+        return f"{self.releases.rstrip('/')}/{self.series}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain values that may be shown to anyone."""
+        added = {"group_size", "places", "other_places"}  # without them, ids are as they were
+        unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
+        return self.model_dump(mode="json", exclude={*unset, "without_guarantee"})
+
+    @property
+    def digest(self) -> str:
+        """Hash of all settings: another one would be another release."""
+        from clusterscale.contracts import hash_of
+
+        return hash_of(self.describe())

@@ -1,0 +1,259 @@
+"""The last stage of a publication: draw the noise once, and store the release with its entry."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from clusterscale import storage
+from clusterscale.analyses.publish.counting import Counted, CountJournal
+from clusterscale.analyses.publish.gate import GateVerdict, ReleaseGate, compare_series
+from clusterscale.analyses.publish.plan import PublishPlan
+from clusterscale.analyses.publish.release import (
+    describe_entry,
+    draw,
+    files_of,
+    gate_entry,
+    make_release,
+    staged_release,
+    state_guarantee,
+)
+from clusterscale.analyses.publish.rows import arrange
+from clusterscale.analyses.publish.series import Series
+from clusterscale.errors import DamagedError, RefusedError, StoreError
+from clusterscale.release import RawRelease
+from clusterscale.storage.lease import Lease, LeaseHeldError
+from clusterscale.storage.manifest import from_sealed, to_sealed
+from clusterscale.study import Progress, Stage, Study, Tell
+from clusterscale.study.execution import Executor
+
+RECEIPT, MEMBERS, COUNTS = "receipt.json", "members.zarr", "counts"
+"""Names in the folder of a run: what was published, who is counted, and the counts of each part."""
+
+_RUN, _GATE, _REFUSED = "run.json", "gate", "refused.json"
+
+
+def name_of_run(uri: str) -> str:
+    """Return the random name of the run in a folder, which is written once.
+
+    Raises
+    ------
+    DamagedError
+        If it cannot be read.
+    """
+    where = f"{uri}/{_RUN}"
+    storage.put_new(where, to_sealed({"run": secrets.token_hex(16)}))
+    try:
+        return str(from_sealed(storage.read(where))["run"])
+    except (ValueError, KeyError) as error:
+        raise DamagedError(f"{where} is damaged: {error}") from None
+
+
+def raise_refusal(uri: str) -> None:
+    """Raise the refusal of the run in a folder, if its gate has refused a release.
+
+    Raises
+    ------
+    RefusedError
+        The same as before, with a remedy.
+    """
+    try:
+        kept = from_sealed(storage.read(f"{uri}/{_REFUSED}"))
+    except FileNotFoundError:
+        return
+    except ValueError as error:
+        raise DamagedError(f"{uri}/{_REFUSED} is damaged: {error}") from None
+    raise RefusedError(
+        f"{kept['why']}\nthis run was refused before, and draws no other noise: change the "
+        "mechanism or the policy, and choose another `output`"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publication:
+    """What the last stage does.
+
+    Attributes
+    ----------
+    plan, gate
+        What is published, and what it must pass before.
+    job
+        The study, whose users are counted.
+    run
+        Random name of the run.
+    """
+
+    plan: PublishPlan
+    gate: ReleaseGate | None
+    job: Study
+    run: str
+
+    def make(self, executor: Executor, tell: Tell) -> None:
+        """Make the release, as the only process that publishes in its series.
+
+        Raises
+        ------
+        StoreError
+            If another one is at work.
+        RefusedError
+            If the budget or the gate does not allow it.
+        ClusterscaleError
+            If anything fails; nothing is published then.
+        """
+        folder = storage.absolute(self.plan.folder)
+        try:
+            with Lease(f"{folder}/lease") as lease:
+                self._make_once(lease, executor, tell)
+        except LeaseHeldError as held:
+            raise StoreError(
+                f"{held.holder} publishes in series {self.plan.series} now; repeat the command "
+                "when it has ended"
+            ) from None
+
+    def _make_once(self, lease: Lease, executor: Executor, tell: Tell) -> None:
+        plan, job, cube = self.plan, self.job, self.job.cube
+        series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
+        series.begin()
+        series.complete()
+        entry, verdict, n_elsewhere, compared = series.find(self.run), None, 0, ""
+        if entry is None:
+            entry = describe_entry(plan, cube, series, self.run)
+            series.check(entry)
+            storage.remove(f"{job.uri}/{_GATE}")  # of other noise, which was not published
+            counted, n_elsewhere = arrange(plan, cube, self._counted())
+            release = make_release(plan, cube, counted, draw(plan, cube, counted), entry)
+            entry = release.metadata.ledger
+            assert entry is not None
+            with staged_release(release, series.name(entry.number), plan.format) as uri:
+                compared = self._compare(release, counted.n_users, series)
+                verdict = self._pass_gate(counted, uri, executor, tell)
+                lease.check()
+                series.commit(files_of(uri), entry)
+        self._finish(series, entry.number, verdict, n_elsewhere, compared)
+
+    def _compare(self, release: RawRelease, size: int, series: Series) -> str:
+        """Compare a release with those of its series, and return what could not be decided.
+
+        A release with a guarantee is not compared: whether it is refused must not depend on data.
+        """
+        if self.plan.budget is not None:
+            return ""
+        earlier = [series.address(entry.number) for entry in series.entries]
+        strict = self.gate is not None and not self.gate.allow_warnings
+        try:
+            return compare_series(release, size, earlier, strict=strict)
+        except RefusedError as error:
+            self._refuse(error)
+            raise
+
+    def _refuse(self, error: RefusedError) -> None:
+        """Keep a refusal, which is final for this run, and remove the exact counts."""
+        storage.put(f"{self.job.uri}/{_REFUSED}", to_sealed({"why": str(error)}))
+        self._forget()
+
+    def _pass_gate(
+        self, counted: Counted, uri: str, executor: Executor, tell: Tell
+    ) -> GateVerdict | None:
+        """Return the verdict of the gate, None without one.
+
+        A refusal is final for this run: if it were asked until other noise passes, the noise that
+        is published would depend on the counts.
+        """
+        if self.gate is None:
+            return None
+        job = self.job
+        listed = gate_entry(self.plan, job.cube, counted, uri)
+        try:
+            return self.gate.evaluate(
+                listed, job.cube, f"{job.uri}/{_GATE}", executor,
+                memory=job.memory, tell=tell,
+            )  # fmt: skip
+        except RefusedError as error:
+            self._refuse(error)
+            raise
+
+    def _forget(self) -> None:
+        """Remove the exact counts."""
+        for name in (COUNTS, MEMBERS):
+            storage.remove(f"{self.job.uri}/{name}")
+
+    def _finish(
+        self,
+        series: Series,
+        number: int,
+        verdict: GateVerdict | None,
+        n_elsewhere: int,
+        compared: str,
+    ) -> None:
+        """Write the receipt, and remove the exact counts."""
+        entry, budget = series.entries[number - 1], self.plan.budget
+        uri = series.address(number)
+        receipt = {
+            "release": uri,
+            "number": number,
+            "series": self.plan.series,
+            "period": entry.period,
+            "unit": entry.unit,
+            "epsilon": -1.0 if entry.epsilon is None else entry.epsilon,
+            "delta": entry.delta,
+            "guarantee": state_guarantee(self.plan, entry),
+            "spent": series.spent(),
+            "budget": -1.0 if budget is None else budget.epsilon,
+            "verdict": verdict.verdict if verdict else "",
+            "reasons": verdict.reasons if verdict else "[]",
+            "bytes": storage.size(uri),
+            "elsewhere": n_elsewhere,
+            "undecided": compared,
+        }
+        self._forget()
+        storage.put(f"{self.job.uri}/{RECEIPT}", to_sealed(receipt))
+
+    def _counted(self) -> Counted:
+        """Return the counts of all parts, each once."""
+        kept = dict(CountJournal(f"{self.job.uri}/{COUNTS}").read())
+        stops = [0, *(stop for _, stop in sorted(kept))]
+        starts = [*(first for first, _ in sorted(kept)), self.job.cube.n_users]
+        if stops != starts:
+            raise DamagedError(
+                f"{self.job.uri}/{COUNTS} does not have each user once: remove it, and repeat the "
+                "command"
+            )
+        total, *others = (kept[users] for users in sorted(kept))
+        for other in others:
+            total = total.plus(other)
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseStage(Stage[Any, Any]):
+    """The last stage, which runs in the driver and may itself run the studies of an audit."""
+
+    publication: Publication | None = None
+
+    @classmethod
+    def of(cls, publication: Publication) -> Self:
+        """Return the stage of a publication."""
+        return cls("release", _nothing, (), _keep_nothing, 1, publication=publication)
+
+    def run(self, executor: Executor, tell: Tell) -> None:
+        """Make the release.
+
+        Raises
+        ------
+        ClusterscaleError
+            As :meth:`Publication.make`.
+        """
+        assert self.publication is not None
+        tell(Progress(self.name, 1))
+        self.publication.make(executor, tell)
+        tell(Progress(self.name, 1, 1))
+
+
+def _nothing(task: object) -> None:
+    return None
+
+
+def _keep_nothing(batch: Sequence[object]) -> None:
+    return None

@@ -1,0 +1,210 @@
+"""Make the release of some counts: draw its noise, hide what is hidden, and describe it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale import storage
+from clusterscale.analyses.publish.counting import Counted
+from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
+from clusterscale.analyses.publish.publishable import (
+    as_chain,
+    bind_without_data,
+    exceeds_sensitivity,
+    steps_of,
+)
+from clusterscale.analyses.publish.rows import row_names, rows_are_public
+from clusterscale.analyses.publish.series import Series
+from clusterscale.analyses.publish.source import OperatingSystemSource, secret_numbers
+from clusterscale.contracts import CellCoordinates, Mechanism, Values
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import expand, read_block
+from clusterscale.cube.regions import NULL_ROI
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms.base import BaseMechanism
+from clusterscale.mechanisms.guarantees import describe_guarantee
+from clusterscale.mechanisms.suppression import Suppression
+from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
+from clusterscale.release.entry import ReleaseEntry
+
+
+def _bind(plan: PublishPlan, cube: TraceCube) -> Mechanism:
+    """Return the mechanism with its sensitivity on the days of the cube."""
+    mechanism = bind_without_data(plan.mechanism, _frames(plan, cube), null_roi=plan.null_roi)
+    assert mechanism is not None  # a plan is checked
+    return mechanism
+
+
+def _frames(plan: PublishPlan, cube: TraceCube) -> tuple[CellCoordinates, ...]:
+    """Return the coordinates of the cells before each trace step and after the last."""
+    source = OperatingSystemSource.of(cube, null_roi=False, seed=0)
+    (empty,) = read_block(source, [(plan.span, plan.mechanism.trace_steps)], 0, 0)
+    return empty.frames
+
+
+def draw(plan: PublishPlan, cube: TraceCube, counted: Counted) -> Values:
+    """Return the values to publish, float64, shape (roi, epoch); NaN where they are hidden.
+
+    Each call draws other noise; the values of at most one call may ever be published.
+
+    Raises
+    ------
+    ConfigError
+        If a unit of the data changes the counts by more than the stated sensitivity.
+    """
+    mechanism = _bind(plan, cube)
+    if counted.bounds is not None and exceeds_sensitivity(mechanism, counted.bounds):
+        raise ConfigError(
+            f"publish.mechanism: the sensitivity of {mechanism.label} is smaller than what one "
+            f"{mechanism.guarantee.unit} of this population changes, so its guarantee would be "
+            "false: put cap_contributions before the noise, or state a larger sensitivity"
+        )
+    chain, hidden = as_chain(mechanism), np.zeros(counted.counts.shape, np.bool_)
+    if chain is None:
+        return counted.counts.astype(np.float64)
+
+    def see(step: BaseMechanism, values: Values) -> None:
+        if isinstance(step, Suppression) and step.hidden != "zero":
+            hidden[step.hides(values)] = True
+
+    values = chain.release(
+        counted.counts,
+        group_size=counted.n_users,
+        rng=secret_numbers(),
+        sums=counted.sums,
+        see=see,
+    )
+    values[hidden] = np.nan
+    return values + 0.0  # no negative zeros
+
+
+def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str) -> LedgerEntry:
+    """Return the entry of the next release of a series, before its content is known."""
+    mechanism = _bind(plan, cube)
+    guarantee, calendar, (first, stop) = mechanism.guarantee, cube.calendar, plan.span
+    hiding = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
+    last = hiding[-1] if hiding else None
+    spends = guarantee.unit != "none"
+    return series.next_entry(
+        period=plan.period.name,
+        start=calendar.start + calendar.step * first,
+        stop=calendar.start + calendar.step * stop,
+        first_day=int(calendar.days()[first]),
+        last_day=int(calendar.days(ends=True)[stop - 1]),
+        unit=guarantee.unit,
+        epsilon=float(guarantee.epsilon) if spends else None,
+        delta=float(guarantee.delta) if spends else 0.0,
+        hidden_below=last and last.least_shown,
+        hidden_as=last and last.hidden,
+        content="",
+        run=run,
+    )
+
+
+def state_guarantee(plan: PublishPlan, entry: LedgerEntry) -> str:
+    """Return the guarantee of a release, and what it means for a person; empty without one."""
+    if entry.epsilon is None:
+        return ""
+    n_days, steps = entry.last_day - entry.first_day + 1, plan.mechanism.trace_steps
+    return describe_guarantee(entry.unit, entry.epsilon, entry.delta, n_days, steps)
+
+
+def make_release(
+    plan: PublishPlan, cube: TraceCube, counted: Counted, values: Values, entry: LedgerEntry
+) -> RawRelease:
+    """Return the table of a release with all its metadata, and its entry, sealed."""
+    mechanism = _bind(plan, cube)
+    rois, epochs = _cells(plan, cube, len(values))
+    zone = ZoneInfo(cube.calendar.timezone)
+    fields: dict[str, Any] = {"observed": plan.period.observed} if plan.period.observed else {}
+    size, among = plan.group_size, plan.among
+    if entry.epsilon is None:  # only then numbers of people may follow from the data
+        size, among = size or counted.n_users, _among(plan, cube, size or counted.n_users)
+    fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
+    if guarantee := state_guarantee(plan, entry):
+        fields["guarantee"] = guarantee
+    metadata = ReleaseMetadata(
+        rows="public" if rows_are_public(plan, cube) else "records",
+        mechanism=mechanism,
+        start=datetime.fromtimestamp(entry.start, zone).isoformat(),
+        epochs=plan.period.epochs,
+        null_roi=plan.null_roi,
+        series=plan.series,
+        **fields,
+    )
+    release = RawRelease(values, rois, epochs, metadata=metadata)
+    entry = entry.model_copy(update={"content": release.digest}).sealed()
+    # Built anew, so that the entry is among the fields that are set, and written.
+    about = {name: getattr(metadata, name) for name in metadata.model_fields_set}
+    return replace(release, metadata=ReleaseMetadata(**about, ledger=entry))
+
+
+def gate_entry(plan: PublishPlan, cube: TraceCube, counted: Counted, uri: str) -> ReleaseEntry:
+    """Return the release for a gate, with the true numbers of people, which it may not state."""
+    n_counted = counted.n_users
+    among = _among(plan, cube, n_counted)
+    return ReleaseEntry(counts=uri, group_size=n_counted, population=among)
+
+
+def _among(plan: PublishPlan, cube: TraceCube, n_counted: int) -> int:
+    """Return the number of people among whom those who are counted are."""
+    return plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
+
+
+def _cells(
+    plan: PublishPlan, cube: TraceCube, n_rois: int
+) -> tuple[tuple[str, ...], NDArray[np.datetime64]]:
+    """Return the names of the places and the beginnings of the epochs, after trace steps."""
+    (first, stop), steps = plan.span, plan.mechanism.trace_steps
+    frames = _frames(plan, cube)
+    n_places, n_epochs = n_rois - plan.null_roi, len(frames[-1].days)
+    numbers = np.broadcast_to(np.arange(float(n_epochs)), (n_places, n_epochs))
+    merged = expand(numbers, steps, frames)[0]
+    begins = np.unique(merged, return_index=True)[1]
+    names = row_names(plan, cube)
+    if n_places != len(names):  # merged places have no names, and keep their order
+        names = tuple(f"{i:0{len(str(n_places))}}" for i in range(n_places))
+    names = (*names, NULL_ROI) if plan.null_roi else names
+    return names, cube.calendar.seconds()[first:stop][begins].astype("datetime64[s]")
+
+
+@contextmanager
+def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
+    """Write a release into the memory of this process, and yield its address there.
+
+    What is not published never reaches a disk.
+
+    Raises
+    ------
+    InputError
+        If the format cannot contain the release.
+    """
+    folder = f"memory://publish-{secrets.token_hex(8)}"
+    uri = f"{folder}/{name}{ENDINGS[form]}"
+    try:
+        choose_format(uri).write(uri, release)
+        kept = choose_format(uri).read(uri)
+        if not kept.is_as_published or kept.metadata.ledger != release.metadata.ledger:
+            raise InputError(
+                f"publish.format: {form} does not keep such a release: choose zarr or netcdf"
+            )
+        yield uri
+    finally:
+        storage.remove(folder)
+
+
+def files_of(uri: str) -> dict[str, bytes]:
+    """Return the content of each file of a release, by its path from the address."""
+    folder = uri.rpartition("/")[0]
+    filesystem, root = storage.connect(folder)
+    base = f"{str(root).rstrip('/')}/{uri.rpartition('/')[2]}"
+    return {str(path)[len(base) :]: filesystem.cat_file(path) for path in filesystem.find(root)}

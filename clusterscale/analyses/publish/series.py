@@ -1,0 +1,275 @@
+"""The releases of a series in one folder, each with its entry in the budget ledger.
+
+A release and its entry are one store, which the metadata of the release contain, so one exclusive
+write commits both; its number is in its name, so only one of several publishers can take it. Copies
+of entries in ``ledger/`` are written afterwards: they show if a release is removed later. The
+newest release is also recorded outside the folder of the series: beside it, and in the folder of
+the run. If all of that is removed too, nothing shows that it was published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from clusterscale import storage
+from clusterscale.analyses.publish.accounting import spent_by
+from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
+from clusterscale.contracts import hash_of
+from clusterscale.errors import (
+    ClusterscaleError,
+    ConfigError,
+    DamagedError,
+    ExistsError,
+    RefusedError,
+    StoreError,
+)
+from clusterscale.phrases import privacy_unit
+from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
+from clusterscale.storage.files import refuse_broken_link
+from clusterscale.storage.folders import put_new_files, put_new_folder
+from clusterscale.storage.manifest import from_sealed, to_sealed
+
+_ROOT, _BESIDE, _NEWEST = "zarr.json", "-metadata.json", ".newest.json"
+_TOLERANCE = 1e-9  # of a sum of floating-point numbers, relative
+
+
+class Series:
+    """A series of releases, as it is now.
+
+    Parameters
+    ----------
+    plan
+        The release to be added: its series, budget, format and folder.
+    timezone
+        Time zone of the cube.
+    run
+        Output folder of the run that publishes; its record of the newest release is also kept.
+
+    Attributes
+    ----------
+    uri
+        Folder of the series.
+    entries
+        The ledger, in order.
+
+    Raises
+    ------
+    ConfigError
+        If the series was begun with another budget, format or time zone.
+    DamagedError
+        If an entry or a release is missing, or is not what was written; or a record outside the
+        folder names a newer release.
+    """
+
+    def __init__(self, plan: PublishPlan, timezone: str, run: str | None = None) -> None:
+        self.plan, self.uri = plan, storage.absolute(plan.folder)
+        name = f"{plan.series}{_NEWEST}"
+        self._records = [f"{self.uri}{_NEWEST}", *([f"{run}/{name}"] if run else [])]
+        budget = None if plan.budget is None else plan.budget.model_dump(mode="json")
+        self._rules: dict[str, Any] = {
+            "series": plan.series,
+            "budget": budget,
+            "format": plan.format,
+            "timezone": timezone,
+        }
+        self.rules = hash_of(self._rules)
+        self.begun = self._compare_rules()
+        self.entries: list[LedgerEntry] = []
+        names = set(storage.list_names(self.uri))
+        copies = storage.list_names(entry_address(self.uri, 0).rpartition("/")[0])
+        numbers = [
+            int(found[1]) for name in copies if (found := re.fullmatch(r"(\d+)\.json", name))
+        ]
+        numbers += [n for name in names if (n := self._number_of(name)) and self._is_committed(n)]
+        for number in range(1, max(numbers, default=0) + 1):
+            self.entries.append(self._read(number))
+        if self.entries and not self.begun:
+            raise DamagedError(f"{self.uri}/{RULES} is missing, which says what may be spent")
+        for record in self._records:
+            self._compare_newest(record)
+
+    def address(self, number: int) -> str:
+        """Return the address of the release with a number."""
+        return f"{self.uri}/{self.name(number)}{ENDINGS[self.plan.format]}"
+
+    def name(self, number: int) -> str:
+        """Return the name of the release with a number."""
+        return f"{self.plan.series}-{number:04d}"
+
+    def spent(self, *more: LedgerEntry, days: tuple[int, int] | None = None) -> float:
+        """Return the ε that the releases, and ``more``, spend together; 0 without a budget."""
+        budget = self.plan.budget
+        if budget is None:
+            return 0.0
+        return spent_by([*self.entries, *more], budget.unit, budget.delta, days)
+
+    def check(self, entry: LedgerEntry) -> None:
+        """Check that a release may be added.
+
+        Raises
+        ------
+        ExistsError
+            If there is a release with the name of its period, or its address is a link to nothing.
+        RefusedError
+            If the budget would be exceeded.
+        """
+        refuse_broken_link(self.address(entry.number))
+        same = [one for one in self.entries if one.period == entry.period]
+        if same:
+            raise ExistsError(
+                f"publish.period.name: {self.address(same[0].number)} is the release of "
+                f"{entry.period}; a further one spends again: give it another name"
+            )
+        budget = self.plan.budget
+        if budget is None:
+            return
+        together = self.spent(entry)
+        if together > budget.epsilon * (1 + _TOLERANCE):
+            days = entry.first_day, entry.last_day
+            left = max(0.0, budget.epsilon - self.spent(days=days))
+            raise RefusedError(
+                f"publish.budget: with this release, series {self.plan.series} would spend ε "
+                f"{together:.6g} of {budget.epsilon:g} per {privacy_unit(budget.unit)}, at δ "
+                f"{budget.delta:g}; about {left:.6g} is left: publish with a smaller ε, or not"
+            )
+
+    def next_entry(self, **fields: Any) -> LedgerEntry:
+        """Return the entry of the next release, without a seal."""
+        previous = self.entries[-1].seal if self.entries else ""
+        number = len(self.entries) + 1
+        return LedgerEntry(number=number, rules=self.rules, previous=previous, **fields)
+
+    def begin(self) -> None:
+        """Write the rules of a new series, once; and remove what an interrupted run has left."""
+        if not self.begun:
+            storage.put_new(f"{self.uri}/{RULES}", to_sealed(self._rules))
+            self.begun = self._compare_rules()
+        for name in storage.list_names(self.uri):
+            number = self._number_of(name)
+            leftover = number is not None and not self._is_committed(number)
+            if leftover or re.fullmatch(r"\..+\.partial", name):
+                self._remove_leftover(f"{self.uri}/{name}", number)
+
+    def commit(self, files: Mapping[str, bytes], entry: LedgerEntry) -> str:
+        """Store a release and its entry at once, and return its address.
+
+        Parameters
+        ----------
+        files
+            The content of each file of the release, by its path from the address.
+        entry
+            Its entry, which is in these files.
+
+        Raises
+        ------
+        ExistsError
+            If another process has published meanwhile; nothing was stored.
+        """
+        uri = self.address(entry.number)
+        if "" in files:
+            addressed = {f"{uri}{path}": content for path, content in files.items()}
+            stored = put_new_files(addressed, last=uri)
+        else:
+            inside = {path.lstrip("/"): content for path, content in files.items()}
+            stored = put_new_folder(uri, inside, last=_ROOT)
+        if not stored:
+            raise ExistsError(f"{uri}: another process publishes it; repeat the command")
+        self.entries.append(entry)
+        self.complete()
+        return uri
+
+    def find(self, run: str) -> LedgerEntry | None:
+        """Return the entry that a run has made, None if it has not published."""
+        return next((entry for entry in self.entries if entry.run == run), None)
+
+    def complete(self) -> None:
+        """Write the copies of entries, and the records of the newest release."""
+        for entry in self.entries:
+            uri = entry_address(self.uri, entry.number)
+            storage.put_new(uri, entry.model_dump_json(indent=1).encode())
+        for record in self._records if self.entries else []:
+            newest = self.entries[-1]
+            kept = {"folder": self.uri, "number": newest.number, "seal": newest.seal}
+            kept["first"] = self.entries[0].seal
+            storage.put(record, to_sealed(kept))
+
+    def _compare_newest(self, record: str) -> None:
+        """Check that the series has the release that a record outside its folder names."""
+        try:
+            kept = from_sealed(storage.read(record))
+        except FileNotFoundError:
+            return
+        except ValueError as error:
+            raise DamagedError(f"{record} is damaged: {error}") from None
+        number, beside = int(kept["number"]), record == self._records[0]
+        moved = self.entries and self.entries[0].seal == kept["first"]
+        if not beside and not moved and kept["folder"] != self.uri:
+            return  # a series of the same name in another folder
+        if number > len(self.entries) or self.entries[number - 1].seal != kept["seal"]:
+            raise DamagedError(
+                f"{record} records that {self.name(number)} was published, but {self.uri} does "
+                "not have it: put this release and its entry back; what it has spent stays spent"
+            )
+
+    def _remove_leftover(self, uri: str, number: int | None) -> None:
+        """Remove what an interrupted run has left, unless that run goes on and commits it."""
+        content = storage.read(uri) if uri.endswith(_BESIDE) else None
+        storage.remove(uri)
+        if content is not None and number is not None and self._is_committed(number):
+            storage.put_new(uri, content)
+
+    def _number_of(self, name: str) -> int | None:
+        """Return the number in the name of a release, or of a file beside it."""
+        found = re.match(rf"{re.escape(self.plan.series)}-(\d{{4,}})\.", name)
+        return int(found[1]) if found else None
+
+    def _is_committed(self, number: int) -> bool:
+        uri = self.address(number)
+        return storage.exists(f"{uri}/{_ROOT}" if self.plan.format == "zarr" else uri)
+
+    def _read(self, number: int) -> LedgerEntry:
+        """Return an entry, checked against its release, its copy and the entry before."""
+        uri = self.address(number)
+        if not self._is_committed(number):
+            raise DamagedError(
+                f"{uri} is missing: put it back; what it has spent of the budget stays spent"
+            )
+        try:
+            entry = read_table(uri).metadata.ledger
+        except (DamagedError, StoreError):
+            raise
+        except ClusterscaleError as error:
+            raise DamagedError(f"{uri} is not a release of a series: {error}") from None
+        previous = self.entries[-1].seal if self.entries else ""
+        if entry is None or entry.number != number:
+            raise DamagedError(f"{uri} is not release {number} that was written")
+        if entry.previous != previous or entry.rules != self.rules:
+            raise DamagedError(f"{uri} does not follow the entry before it, or the series' rules")
+        return entry
+
+    def _compare_rules(self) -> bool:
+        """Return whether the series has begun, after its rules were compared with the plan."""
+        uri = f"{self.uri}/{RULES}"
+        try:
+            kept = from_sealed(storage.read(uri))
+        except FileNotFoundError:
+            return False
+        except ValueError as error:
+            raise DamagedError(f"{uri} is damaged: {error}") from None
+        for key, mine in self._rules.items():
+            if kept.get(key) != mine:
+                where = "cube" if key == "timezone" else f"publish.{key}"
+                raise ConfigError(
+                    f"{where}: series {self.plan.series} was begun with "
+                    f"{_words(kept.get(key))}, not {_words(mine)}: state the same, or begin "
+                    "another series"
+                )
+        return True
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {item}" for key, item in value.items()) + "}"
+    return "none" if value is None else str(value)

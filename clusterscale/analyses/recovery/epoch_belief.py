@@ -1,0 +1,253 @@
+"""Beliefs about one epoch: the probability of each user in each ROI, in compressed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clusterscale.contracts import Ints, Traces, Values
+from clusterscale.errors import InputError
+from clusterscale.jit import kernel
+
+Ids = NDArray[np.int64]
+Ranks = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpochBelief:
+    """Beliefs about all users in one epoch, compressed by ROI.
+
+    Users are identified by rank: 0 has the most reports, so that ties are decided by rank (PETS17
+    §3.3). ROIs with the same users and probabilities share one segment, which makes a uniform
+    belief over hundreds of ROIs cheap.
+
+    Probabilities need not sum to 1: those of an assignment are all 1 (PETS17 §3.2.2).
+
+    Attributes
+    ----------
+    begin, end
+        int64, shape (roi,): possible users of ROI ``s`` are ``user[begin[s]:end[s]]``. Two segments
+        are identical or disjoint.
+    user
+        int32, shape (entry,): ranks, increasing within a segment.
+    probability
+        float64, shape (entry,), above 0: probability of the user in the ROI.
+    n_users
+        Number of users.
+
+    Raises
+    ------
+    InputError
+        If shapes do not match, or segments or users are out of range.
+    """
+
+    begin: Ids
+    end: Ids
+    user: Ranks
+    probability: Values
+    n_users: int
+
+    def __post_init__(self) -> None:
+        begin, end, user = self.begin, self.end, self.user
+        if begin.shape != end.shape or self.probability.shape != user.shape:
+            raise InputError(
+                f"segments from {begin.shape} to {end.shape}, users {user.shape} and probabilities "
+                f"{self.probability.shape} do not match"
+            )
+        if len(begin) and (begin.min() < 0 or end.max() > len(user)):
+            raise InputError(f"segments are not within the {len(user)} entries")
+        if len(user) and (user.min() < 0 or user.max() >= self.n_users):
+            raise InputError(
+                f"users from {user.min()} to {user.max()} are not among {self.n_users} users"
+            )
+
+    @property
+    def n_rois(self) -> int:
+        """Number of ROIs, including the null ROI."""
+        return len(self.begin)
+
+    @classmethod
+    def of_table(cls, table: ArrayLike) -> Self:
+        """Return the belief of a table of probabilities, real, shape (user, roi).
+
+        Raises
+        ------
+        InputError
+            If it is not a table of finite non-negative numbers.
+        """
+        dense = np.asarray(table, np.float64)
+        if dense.ndim != 2 or not np.isfinite(dense).all() or (dense < 0).any():
+            raise InputError(
+                "a prior of one epoch must be a table (user, roi) of finite non-negative numbers, "
+                f"not of shape {dense.shape}"
+            )
+        roi, user = np.nonzero(dense.T)
+        bounds = np.searchsorted(roi, np.arange(dense.shape[1] + 1))
+        return cls(
+            bounds[:-1].astype(np.int64),
+            bounds[1:].astype(np.int64),
+            user.astype(np.int32),
+            dense[user, roi],
+            dense.shape[0],
+        )
+
+    @classmethod
+    def of_users(cls, bounds: Ids, user: Ranks, n_users: int) -> Self:
+        """Return the belief that assigns users to ROIs with probability 1.
+
+        ``bounds``, shape (roi + 1,): users in ROI ``s`` are ``user[bounds[s]:bounds[s + 1]]``.
+        """
+        return cls(bounds[:-1], bounds[1:], user, np.ones(len(user)), n_users)
+
+    @classmethod
+    def of_all(cls, n_rois: int, n_users: int) -> Self:
+        """Return the belief in which all users may be in all ROIs."""
+        begin, end = np.zeros(n_rois, np.int64), np.full(n_rois, n_users)
+        return cls(begin, end, np.arange(n_users, dtype=np.int32), np.ones(n_users), n_users)
+
+    def table(self) -> Values:
+        """Return the probabilities, float64, shape (user, roi)."""
+        dense = np.zeros((self.n_users, self.n_rois))
+        for roi, (begin, end) in enumerate(zip(self.begin, self.end, strict=True)):
+            dense[self.user[begin:end], roi] = self.probability[begin:end]
+        return dense
+
+    def mass(self, weights: Values) -> Values:
+        """Return the weighted sum of each user's probabilities over ROIs, shape (user,).
+
+        ``weights``, float64, shape (roi,): factor of the probabilities of each ROI.
+        """
+        if weights.shape != (self.n_rois,):
+            raise InputError(f"weights of shape {weights.shape} do not match {self.n_rois} ROIs")
+        begin, end, shares = self.segments()
+        total = np.bincount(shares, weights, len(begin)).astype(np.float64)
+        return _add_up(begin, end, self.user, self.probability, total, self.n_users)
+
+    def segments(self) -> tuple[Ids, Ids, Ids]:
+        """Return begin and end of each distinct segment, and the segment of each ROI, shape (roi,).
+
+        All empty segments count as one.
+        """
+        begin = np.where(self.end > self.begin, self.begin, -1)
+        starts, first, which = np.unique(begin, return_index=True, return_inverse=True)
+        return np.maximum(starts, 0), np.where(starts < 0, 0, self.end[first]), which
+
+
+@kernel
+def _add_up(
+    begin: Ids, end: Ids, user: Ranks, probability: Values, weights: Values, n_users: int
+) -> Values:
+    total = np.zeros(n_users)
+    for segment in range(len(begin)):
+        for i in range(begin[segment], end[segment]):
+            total[user[i]] += probability[i] * weights[segment]
+    return total
+
+
+def by_activity(activity: ArrayLike, n_users: int) -> Ids:
+    """Return the users in order of rank: most reports first, then by index.
+
+    Raises
+    ------
+    InputError
+        If ``activity`` is not one integer for each of ``n_users``.
+    """
+    reports = np.asarray(activity)
+    if reports.shape != (n_users,) or reports.dtype.kind not in "iu":
+        raise InputError(
+            f"activity must be an integer for each of {n_users} users, not {reports.dtype} of "
+            f"shape {reports.shape}"
+        )
+    return np.argsort(-reports.astype(np.int64), kind="stable")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """Visits of all users, in order of epoch, ROI and rank.
+
+    Attributes
+    ----------
+    bounds
+        int64, shape (epoch × real ROI + 1,): users in ROI ``s`` at epoch ``t`` are
+        ``user[bounds[t * n + s]:bounds[t * n + s + 1]]``, ``n`` being the number of real ROIs.
+    user
+        int32, shape (visit,): ranks, increasing within an epoch and ROI.
+    n_users, n_epochs, n_places
+        Numbers of users, epochs and real ROIs (without the null ROI).
+    """
+
+    bounds: Ids
+    user: Ranks
+    n_users: int
+    n_epochs: int
+    n_places: int
+
+    @classmethod
+    def of(cls, traces: Traces, order: Ids) -> Self:
+        """Return the visits of traces with a null ROI, with users ranked by ``order``.
+
+        Raises
+        ------
+        InputError
+            If the traces have no null ROI, or ``order`` does not name each user once.
+        """
+        if not traces.null_roi:
+            raise InputError("the traces have no null ROI, which visits need")
+        if not np.array_equal(np.sort(order), np.arange(traces.n_held)):
+            raise InputError(f"order does not name each of {traces.n_held} users once")
+        n_places = traces.n_rois - 1
+        bounds, user = _transpose(traces.offsets, traces.cells, order, n_places, traces.n_epochs)
+        return cls(bounds, user, traces.n_held, traces.n_epochs, n_places)
+
+    def at(self, epoch: int) -> tuple[Ids, Ranks]:
+        """Return the bounds of each real ROI of an epoch, shape (ROI + 1,), and its users."""
+        bounds = self.bounds[epoch * self.n_places : (epoch + 1) * self.n_places + 1]
+        return bounds - bounds[0], self.user[bounds[0] : bounds[-1]]
+
+    def truth(self, epoch: int) -> EpochBelief:
+        """Return the truth of an epoch; users in no ROI are in the null ROI."""
+        bounds, user = self.at(epoch)
+        return assign_rest(bounds, user, self.n_users)
+
+    def present(self, epoch: int) -> Flags:
+        """Return which users are in any real ROI, bool, shape (user,)."""
+        present = np.zeros(self.n_users, np.bool_)
+        present[self.at(epoch)[1]] = True
+        return present
+
+
+def assign_rest(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
+    """Return the belief that assigns users to the listed ROIs, or else to the null ROI.
+
+    ``bounds``, shape (real ROI + 1,), as :meth:`EpochBelief.of_users` takes them.
+    """
+    nowhere = np.ones(n_users, np.bool_)
+    nowhere[user] = False
+    absent = np.flatnonzero(nowhere).astype(np.int32)
+    ends = np.append(bounds, bounds[-1] + len(absent))
+    return EpochBelief.of_users(ends, np.concatenate([user, absent]), n_users)
+
+
+@kernel
+def _transpose(
+    offsets: Ids, cells: Ints, order: Ids, n_places: int, n_epochs: int
+) -> tuple[Ids, Ranks]:
+    bounds = np.zeros(n_places * n_epochs + 2, np.int64)
+    for cell in cells:
+        roi, epoch = divmod(cell, n_epochs)
+        bounds[epoch * n_places + roi + 2] += 1
+    for i in range(2, len(bounds)):
+        bounds[i] += bounds[i - 1]
+    user = np.empty(len(cells), np.int32)
+    for rank in range(len(order)):
+        for i in range(offsets[order[rank]], offsets[order[rank] + 1]):
+            roi, epoch = divmod(cells[i], n_epochs)
+            row = epoch * n_places + roi + 1
+            user[bounds[row]] = rank
+            bounds[row] += 1
+
+    return bounds[:-1], user

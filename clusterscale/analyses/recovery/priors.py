@@ -1,0 +1,233 @@
+"""Prior knowledge of the adversary about each user's locations (PETS17 §3.2, table 2).
+
+============= ===================================================== ============
+name          known about a user                                    source
+============= ===================================================== ============
+freq_roi      frequency of each ROI                                 eq. 7
+roi_day       frequency of each ROI by hour of the day              eqs 8, 9
+roi_day_week  frequency of each ROI by hour of the week             eqs 8, 9
+time_day      active hours of the day, not the ROIs                 eqs 10, 11
+time_day_week active hours of the week, not the ROIs                eqs 10, 11
+last_week     ROIs a week ago                                       eq. 14
+last_day      ROIs a day ago                                        eq. 14
+last_hour     ROIs an hour ago                                      eq. 14
+============= ===================================================== ============
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Ranks, Visits
+from clusterscale.analyses.recovery.protocols import InferencePrior
+from clusterscale.contracts import NamedModel
+from clusterscale.errors import InputError
+from clusterscale.jit import kernel
+from clusterscale.registry import Registry
+
+DAY, WEEK = 24, 168  # epochs, which are hours
+
+
+class Cyclic(NamedModel):
+    """A prior with equal beliefs for all epochs at the same position in a cycle (PETS17 §3.2.1)."""
+
+    cycle: ClassVar[int]
+
+    @property
+    def needs(self) -> int:
+        """Number of epochs that must be observed: one full cycle."""
+        return self.cycle
+
+    @property
+    def hourly(self) -> bool:
+        """Whether epochs must be hours."""
+        return self.cycle > 1
+
+    def season(self, epoch: int) -> int:
+        """Return the position of an epoch in the cycle."""
+        return epoch % self.cycle
+
+    def seen(self, observed: int, epoch: int) -> Ids:
+        """Return the observed epochs at that position in the cycle, int64, shape (epoch,)."""
+        return np.arange(self.season(epoch), observed, self.cycle)
+
+
+class _Seasonal(Cyclic):
+    """Share of each ROI, including the null ROI, in a user's reports at one cycle position."""
+
+    def belief(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
+        """Return the shares in the observed epochs at the position of ``epoch`` in the cycle.
+
+        Raises
+        ------
+        InputError
+            If ``observed`` exceeds the number of epochs.
+        """
+        if not 0 <= observed <= visits.n_epochs or epoch < 0:
+            raise InputError(
+                f"{observed} observed epochs before epoch {epoch} are not among {visits.n_epochs}"
+            )
+        epochs = self.seen(observed, epoch)
+        begin, end, user, times, total = _tally(
+            visits.bounds, visits.user, epochs, visits.n_users, visits.n_places
+        )
+        return EpochBelief(begin, end, user, times / total[user], visits.n_users)
+
+
+class FreqRoi(_Seasonal):
+    """Frequency of each ROI over all observed epochs (PETS17 eq. 7)."""
+
+    cycle: ClassVar[int] = 1
+    name: Literal["freq_roi"] = "freq_roi"
+    phrase: ClassVar[str] = "frequency of places"
+
+
+class RoiDay(_Seasonal):
+    """Frequency of each ROI by hour of the day (PETS17 eqs 8, 9)."""
+
+    cycle: ClassVar[int] = DAY
+    name: Literal["roi_day"] = "roi_day"
+    phrase: ClassVar[str] = "frequency of places by hour of the day"
+
+
+class RoiDayWeek(_Seasonal):
+    """Frequency of each ROI by hour of the week (PETS17 eqs 8, 9)."""
+
+    cycle: ClassVar[int] = WEEK
+    name: Literal["roi_day_week"] = "roi_day_week"
+    phrase: ClassVar[str] = "frequency of places by hour of the week"
+
+
+@kernel
+def _tally(
+    bounds: Ids, visitor: Ranks, epochs: Ids, n_users: int, n_places: int
+) -> tuple[Ids, Ids, Ranks, Ids, Ids]:
+    """Return the segments of a belief, the visits of each entry, and all reports of each user."""
+    most = n_users
+    for epoch in epochs:
+        most += bounds[(epoch + 1) * n_places] - bounds[epoch * n_places]
+    user, times = np.empty(most, np.int32), np.empty(most, np.int64)
+    begin, end = np.empty(n_places + 1, np.int64), np.empty(n_places + 1, np.int64)
+    count, total = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
+    size = 0
+    for roi in range(n_places):
+        begin[roi] = size
+        for epoch in epochs:
+            row = epoch * n_places + roi
+            for i in range(bounds[row], bounds[row + 1]):
+                if count[visitor[i]] == 0:
+                    user[size] = visitor[i]
+                    size += 1
+                count[visitor[i]] += 1
+        end[roi] = size
+        user[begin[roi] : size].sort()
+        for i in range(begin[roi], size):
+            times[i] = count[user[i]]
+            total[user[i]] += times[i]
+            count[user[i]] = 0
+    last = np.full(n_users, -1, np.int64)
+    for epoch in epochs:  # from here on, count is the number of epochs with any visit of a user
+        for i in range(bounds[epoch * n_places], bounds[(epoch + 1) * n_places]):
+            if last[visitor[i]] != epoch:
+                last[visitor[i]] = epoch
+                count[visitor[i]] += 1
+    begin[n_places] = size
+    for who in range(n_users):
+        idle = len(epochs) - count[who]
+        if idle > 0:
+            user[size], times[size] = who, idle
+            total[who] += idle
+            size += 1
+    end[n_places] = size
+    return begin, end, user[:size].copy(), times[:size].copy(), total
+
+
+class _Timely(Cyclic):
+    """Uniform over the real ROIs if a user ever reported at that time, else the null ROI."""
+
+    def belief(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
+        """Return uniform shares for users who ever reported at the position of ``epoch``."""
+        reporting = np.zeros(visits.n_users, np.bool_)
+        for past in self.seen(observed, epoch):
+            reporting |= visits.present(int(past))
+        users = [np.flatnonzero(who).astype(np.int32) for who in (reporting, ~reporting)]
+        n_reporting, n_places = len(users[0]), visits.n_places
+        begin = np.zeros(n_places + 1, np.int64)
+        begin[-1] = n_reporting
+        end = np.full(n_places + 1, n_reporting)
+        end[-1] = visits.n_users
+        shares = np.repeat([1 / n_places, 1.0], [n_reporting, visits.n_users - n_reporting])
+        return EpochBelief(begin, end, np.concatenate(users), shares, visits.n_users)
+
+
+class TimeDay(_Timely):
+    """Hours of the day at which a user reports (PETS17 eqs 10, 11)."""
+
+    cycle: ClassVar[int] = DAY
+    name: Literal["time_day"] = "time_day"
+    phrase: ClassVar[str] = "active hours of the day"
+
+
+class TimeDayWeek(_Timely):
+    """Hours of the week at which a user reports (PETS17 eqs 10, 11)."""
+
+    cycle: ClassVar[int] = WEEK
+    name: Literal["time_day_week"] = "time_day_week"
+    phrase: ClassVar[str] = "active hours of the week"
+
+
+class _Last(NamedModel):
+    lag: ClassVar[int]
+    hourly: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> int:
+        """Number of epochs that must be observed: the lag."""
+        return self.lag
+
+    def season(self, epoch: int) -> int:
+        """Return the epoch itself, since no two epochs share a belief."""
+        return epoch
+
+    def belief(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
+        """Return the true visits ``lag`` epochs before, as an assignment."""
+        return visits.truth(epoch - self.lag)
+
+
+class LastWeek(_Last):
+    """ROIs of each user at the same hour a week ago (PETS17 eq. 14)."""
+
+    lag: ClassVar[int] = WEEK
+    name: Literal["last_week"] = "last_week"
+    phrase: ClassVar[str] = "location a week ago"
+
+
+class LastDay(_Last):
+    """ROIs of each user at the same hour a day ago (PETS17 eq. 14)."""
+
+    lag: ClassVar[int] = DAY
+    name: Literal["last_day"] = "last_day"
+    phrase: ClassVar[str] = "location a day ago"
+
+
+class LastHour(_Last):
+    """ROIs of each user an hour ago (PETS17 eq. 14)."""
+
+    lag: ClassVar[int] = 1
+    name: Literal["last_hour"] = "last_hour"
+    phrase: ClassVar[str] = "location an hour ago"
+
+
+BELIEFS: Registry[InferencePrior] = Registry(
+    "recovery prior",
+    FreqRoi,
+    RoiDay,
+    RoiDayWeek,
+    TimeDay,
+    TimeDayWeek,
+    LastWeek,
+    LastDay,
+    LastHour,
+)

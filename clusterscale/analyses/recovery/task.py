@@ -1,0 +1,236 @@
+"""Tasks of a recovery: a release of all users; and one prior, mechanism and some epochs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
+from clusterscale.analyses.recovery.errors import one_minus_f1, to_base
+from clusterscale.analyses.recovery.estimates import (
+    DECISION_RULES,
+    EstimateErrors,
+    WeightedBelief,
+    compare,
+)
+from clusterscale.analyses.recovery.plan import RecoveryPlan
+from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
+from clusterscale.analyses.recovery.strategies import count_users
+from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
+from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
+from clusterscale.mechanisms.base import Exact
+from clusterscale.seeds import stream
+from clusterscale.utility import mean_relative_error
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseTask:
+    """Task to release all users of a cube in the epochs ``first`` up to ``stop``."""
+
+    source: Source
+    first: int
+    stop: int
+    mechanism: Mechanism
+
+
+@lru_cache(maxsize=4)
+def publish(task: ReleaseTask) -> Values:
+    """Return a mechanism's release of all users of a cube, on the cells of the cube.
+
+    The values are the same in every task: the noise has its own random stream.
+
+    Returns
+    -------
+    float64, shape (roi, epoch)
+        The last ROI is the null ROI.
+    """
+    source, span, mechanism = task.source, (task.first, task.stop), task.mechanism
+    counts, bounds, frames = _count(source, (span, mechanism.trace_steps))
+    rng = stream(source.seed, "recovery", *span, mechanism.id)
+    n_users = open_source(source).n_users
+    values = mechanism.bind(bounds).release(counts, group_size=n_users, rng=rng)
+    return expand(values, mechanism.trace_steps, frames)
+
+
+def measure(task: ReleaseTask) -> float:
+    """Return the mean relative error of a release (PETS17 eq. 17).
+
+    The floor is 0.1 % of the total count of an epoch, which reproduces PETS17's tables 3 to 5. ROIs
+    without visits are excluded.
+    """
+    raw, released = publish(replace(task, mechanism=Exact())), publish(task)
+    visited = raw.any(axis=1)
+    return mean_relative_error(raw[visited].T, released[visited].T)
+
+
+@lru_cache(maxsize=4)
+def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[CellCoordinates, ...]]:
+    """Count all users of a cube, once for all mechanisms with the same trace steps."""
+    (block,) = read_users(source, [window], (0, open_source(source).n_users))
+    traces = block.traces
+    counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
+    counts = counts.reshape(traces.n_rois, traces.n_epochs)
+    if traces.idle is not None:
+        counts[-1] = traces.idle.sum(axis=0)
+    return counts, block.bounds, block.frames
+
+
+BLOCK = 24
+"""Number of epochs per task."""
+
+BASELINES = ("prior", "release")
+"""Estimates without a strategy: the prior, and the published profile for every user."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryTask:
+    """A task of a recovery; see :class:`~clusterscale.analyses.recovery.RecoveryPlan`.
+
+    Epochs ``start`` up to ``stop`` are counted from the first inferred one.
+    """
+
+    source: Source
+    plan: RecoveryPlan
+    mechanism: Mechanism
+    prior: InferencePrior
+    start: int
+    stop: int
+
+    @property
+    def case(self) -> tuple[str, str]:
+        """The ids of mechanism and prior."""
+        return self.mechanism.id, self.prior.id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recovered:
+    """Sums over the epochs of a task.
+
+    Users are in the order of the cube; estimates are :data:`BASELINES`, then those of strategies.
+
+    Attributes
+    ----------
+    distance
+        float64, shape (estimate, user): profiling errors.
+    hits, predicted
+        int32, shape (estimate, reading, user): numbers of correct and of all predicted ROIs.
+    true
+        int32, shape (estimate, user): number of true ROIs, the same for all estimates.
+    by_epoch
+        float64, shape (estimate, 1 + reading, epoch): means over users of the profiling error, and
+        localization errors over the ROIs of all users.
+    """
+
+    distance: Values
+    hits: NDArray[np.int32]
+    predicted: NDArray[np.int32]
+    true: NDArray[np.int32]
+    by_epoch: Values
+
+    @classmethod
+    def zeros(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
+        """Return empty sums."""
+        n_readings = len(DECISION_RULES)
+        hits, predicted = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
+        true = np.zeros((n_estimates, n_users), np.int32)
+        by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))
+        return cls(np.zeros((n_estimates, n_users)), hits, predicted, true, by_epoch)
+
+    def add(self, estimate: int, epoch: int, errors: EstimateErrors, base: float) -> None:
+        """Add the errors of an estimate and epoch, both given by index."""
+        distances = to_base(errors.distance, base)
+        self.distance[estimate] += distances
+        self.hits[estimate] += errors.hits
+        self.predicted[estimate] += errors.predicted
+        self.true[estimate] += errors.n_true
+        sums = errors.hits.sum(axis=1), errors.predicted.sum(axis=1), errors.n_true.sum()
+        self.by_epoch[estimate, :, epoch] = distances.mean(), *one_minus_f1(*sums)
+
+    def of_users(self, users: Ids) -> Recovered:
+        """Return the sums of the users with these indices."""
+        return Recovered(
+            self.distance[:, users],
+            self.hits[:, :, users],
+            self.predicted[:, :, users],
+            self.true[:, users],
+            self.by_epoch,
+        )
+
+    def plus(self, later: Recovered) -> Recovered:
+        """Return the sums with those of later epochs added."""
+        return Recovered(
+            self.distance + later.distance,
+            self.hits + later.hits,
+            self.predicted + later.predicted,
+            self.true + later.true,
+            np.concatenate([self.by_epoch, later.by_epoch], axis=2),
+        )
+
+
+def recover(task: RecoveryTask) -> Recovered:
+    """Infer the locations of all users and compare them with the truth; a pure function."""
+    plan = task.plan
+    known = _read(task.source, plan.span, plan.observed)
+    published = publish(ReleaseTask(task.source, *plan.inferred, task.mechanism))
+    beliefs = _Beliefs(task.prior, known.visits, plan.observed)
+    n_estimates = len(BASELINES) + len(plan.strategies)
+    sums = Recovered.zeros(n_estimates, known.visits.n_users, task.stop - task.start)
+    for i, epoch in enumerate(range(task.start, task.stop)):
+        truth = known.visits.truth(plan.observed + epoch)
+        belief = beliefs.about(plan.observed + epoch)
+        aggregate = Aggregate(published[:, epoch], known.activity)
+        for j, estimate in enumerate(_estimates(belief, aggregate, plan.strategies)):
+            sums.add(j, i, compare(truth, estimate, plan.threshold), plan.log_base)
+    return sums.of_users(known.rank)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AllVisits:
+    """Visits of all users by rank; ``rank`` is the rank of each user, shape (user,)."""
+
+    visits: Visits
+    activity: Ids
+    rank: Ids
+
+
+@lru_cache(maxsize=1)
+def _read(source: Source, span: tuple[int, int], observed: int) -> _AllVisits:
+    """Read the visits of all users once per process, ranked by their observed reports."""
+    cube = open_source(source)
+    (block,) = read_users(source, [(span, ())], (0, cube.n_users))
+    traces = block.traces
+    reports = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
+    activity = reports[traces.offsets[1:]] - reports[traces.offsets[:-1]]
+    order = by_activity(activity, traces.n_users)
+    return _AllVisits(Visits.of(traces, order), activity[order], np.argsort(order))
+
+
+class _Beliefs:
+    """Beliefs of a prior, computed once per season."""
+
+    def __init__(self, prior: InferencePrior, visits: Visits, observed: int) -> None:
+        self._prior, self._visits, self._observed = prior, visits, observed
+        self._last: tuple[int, EpochBelief] | None = None
+
+    def about(self, epoch: int) -> EpochBelief:
+        """Return the belief about an epoch."""
+        season = self._prior.season(epoch)
+        if self._last is None or self._last[0] != season:
+            self._last = season, self._prior.belief(self._visits, self._observed, epoch)
+        return self._last[1]
+
+
+def _estimates(
+    prior: EpochBelief, aggregate: Aggregate, strategies: tuple[InferenceStrategy, ...]
+) -> Iterator[WeightedBelief]:
+    yield WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
+    yield WeightedBelief(
+        EpochBelief.of_all(prior.n_rois, prior.n_users), count_users(aggregate), normalised=True
+    )
+    for strategy in strategies:
+        yield strategy.estimate(prior, aggregate)

@@ -1,0 +1,232 @@
+"""The screen as an analysis: count the groups of each setting, then score all users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale import study
+from clusterscale.analyses.screening.base_groups import new_groups, open_groups
+from clusterscale.analyses.screening.counting import CountTask, GroupContributions, combine, count
+from clusterscale.analyses.screening.plan import Screen, ScreenSetting
+from clusterscale.analyses.screening.resources import (
+    check,
+    most_rows,
+    part_size,
+    plan_screen_resources,
+    predict,
+    slice_size,
+)
+from clusterscale.analyses.screening.results import ScreenStore, open_screen
+from clusterscale.analyses.screening.scoring import Scored, ScreenTask, score
+from clusterscale.contracts import Mechanism
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import block_size, ranges
+from clusterscale.storage import exists
+from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor, Finished, Reduction
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class ScreenAnalysis(Analysis):
+    """The screen of every user of a cube: one row per user.
+
+    The first pass over the store counts the groups. The second one scores users block by block
+    against all groups; the results of each block are stored immediately.
+
+    Parameters
+    ----------
+    screen
+        The screen.
+    """
+
+    kind: ClassVar[str] = "screen"
+
+    def __init__(self, screen: Screen) -> None:
+        self.plan = self.screen = screen
+        self.seed, self.null_roi = screen.seed, screen.null_roi
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError` or :class:`PoolError` if ``cube`` cannot answer."""
+        check(self.screen, cube)
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return the number of users, rows and blocks, and the predicted cost."""
+        cost = predict(self.screen, cube, memory, n_workers)
+        return {
+            "users": f"{cost.n_users:,}",
+            "rows": f"{cost.n_rows:,}",
+            "blocks of users": f"{cost.n_blocks:,}",
+            **cost.describe(f"{cost.n_readings} times"),
+        }
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the screen below the folder of a run."""
+        return open_screen(self.uri(uri))
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the counting and the scoring stage of each unfinished setting."""
+        store = ScreenStore(job.uri, self.screen, job.cube)
+        work = _Settings(self.screen, job, store)
+        for index, (setting, mechanisms) in enumerate(self.screen.settings()):
+            if left := work.left(index, mechanisms):
+                yield from work.count(index, setting, mechanisms)
+                yield work.score(index, setting, mechanisms, left)
+        store.finish()
+
+
+def run(
+    screen: Screen, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
+) -> xr.Dataset:
+    """Run or resume a screen.
+
+    Parameters
+    ----------
+    screen, cube
+        The screen, and the traces of its users.
+    output, executor, **options
+        As for :func:`clusterscale.study.run`.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`clusterscale.analyses.screening.SCREEN`; read lazily.
+
+    Raises
+    ------
+    Exception
+        As :func:`clusterscale.study.run`.
+    """
+    return study.run(ScreenAnalysis(screen), cube, output, executor, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Groups that are counted together, and the tasks that count them."""
+
+    first: int
+    tasks: tuple[CountTask, ...]
+
+
+def _reduce(part: _Slice) -> Reduction[_Slice, CountTask, GroupContributions, GroupContributions]:
+    return Reduction(part, part.tasks, count, combine, _total)
+
+
+def _total(part: _Slice, total: GroupContributions) -> GroupContributions:
+    return total
+
+
+class _Settings:
+    """Stages of each setting of a screen."""
+
+    def __init__(self, screen: Screen, job: Study, store: ScreenStore) -> None:
+        self._screen, self._job, self._store, cube = screen, job, store, job.cube
+        weights = any(mechanism.uses_weights for mechanism in screen.mechanisms)
+        self._source = replace(job.source, weights=weights)
+        self._block = block_size(cube)
+        self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
+        self._done = store.done()
+        sizes = {start: stop - start for start, stop in self._parts}
+        self._n_done = sum(sizes[int(name.rsplit("-", 1)[1])] for name in self._done)
+        n_settings = len(screen.periods) * len(screen.group_sizes)
+        self._n_rows = cube.n_users * n_settings * len(screen.mechanisms)
+
+    def left(self, index: int, mechanisms: tuple[Mechanism, ...]) -> set[str]:
+        """Return the names of the unfinished parts of a setting."""
+        names = {
+            _name(index, self._index_of(mechanism), start)
+            for mechanism in mechanisms
+            for start, _ in self._parts
+        }
+        return names - self._done
+
+    def count(
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...]
+    ) -> Iterator[Stage[Any, Any]]:
+        """Yield the counting stages of a setting, slice by slice, unless its groups are stored."""
+        uri, cube, source = self._store.groups(index), self._job.cube, self._source
+        if exists(f"{uri}/zarr.json"):
+            return
+        plan, n_users = self._screen.plan, cube.n_users
+        n_groups = plan.groups + plan.reference * any(item.noise is None for item in mechanisms)
+        n_epochs = setting.span[1] - setting.span[0]
+        n_cells = (cube.n_rois + self._screen.null_roi) * n_epochs
+        width = slice_size(self._job.memory, most_rows(cube, n_cells, n_epochs), n_groups)
+        n_blocks = -(-n_users // self._block)
+        share = -(-n_blocks // self._job.n_workers) * self._block
+        with new_groups(uri, n_groups) as writer:
+
+            def keep(part: _Slice, counted: GroupContributions) -> None:
+                writer.add(part.first, counted, n_users)
+
+            slices = list(ranges(0, n_groups, width))
+            for number, (first, last) in enumerate(slices):
+                tasks = tuple(
+                    CountTask(source, setting, n_users, first, last, start, stop, self._block)
+                    for start, stop in ranges(0, n_users, share)
+                )
+                part = [_Slice(first, tasks)]  # one at a time: two might not fit into memory
+                yield Stage("count", _reduce, part, each(keep), len(slices), number, by_parts=True)
+
+    def score(
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
+    ) -> Stage[ScreenTask, Scored]:
+        """Return the stage that scores all unfinished parts."""
+        position = self._position_of(setting)
+
+        def keep(batch: Sequence[Finished[ScreenTask, Scored]]) -> None:
+            for finished in batch:
+                task, scored = finished.item, finished.value
+                assert scored is not None
+                indices = [self._index_of(mechanism) for mechanism in task.mechanisms]
+                names = [_name(index, i, task.start) for i in indices]
+                self._store.add(scored, task.start, position, indices, names)
+                self._n_done += _weigh(task)
+
+        tasks = self._tasks(index, setting, mechanisms, left)
+        return Stage("score", score, tasks, keep, self._n_rows, self._n_done, _weigh)
+
+    def _tasks(
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
+    ) -> Iterator[ScreenTask]:
+        """Yield the unfinished tasks, pass by pass."""
+        uri, plan, job = self._store.groups(index), self._screen.plan, self._job
+        base = open_groups(uri, setting, self._source)
+        sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
+        resources = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
+        make = partial(
+            ScreenTask, self._source, setting, uri, plan, width=resources.width, kept=resources.kept
+        )
+        for part in resources.passes:
+            for start, stop in self._parts:
+                unfinished = tuple(
+                    mechanism
+                    for mechanism in part
+                    if _name(index, self._index_of(mechanism), start) in left
+                )
+                if unfinished:
+                    yield make(unfinished, self._block_of(start), start, stop)
+
+    def _block_of(self, user: int) -> tuple[int, int]:
+        first = user // self._block * self._block
+        return first, min(first + self._block, self._job.cube.n_users)
+
+    def _index_of(self, mechanism: Mechanism) -> int:
+        return self._screen.mechanisms.index(mechanism)
+
+    def _position_of(self, setting: ScreenSetting) -> tuple[int, int]:
+        names = [name for name, _ in self._screen.periods]
+        return names.index(setting.period), self._screen.group_sizes.index(setting.group_size)
+
+
+def _weigh(task: ScreenTask) -> int:
+    return len(task.mechanisms) * (task.stop - task.start)
+
+
+def _name(index: int, mechanism: int, start: int) -> str:
+    return f"{index}-{mechanism}-{start}"

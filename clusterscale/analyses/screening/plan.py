@@ -1,0 +1,150 @@
+"""Settings of a screen: groups, attacks, periods, group sizes and mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, Strict
+
+from clusterscale.attacks import ATTACKS
+from clusterscale.attacks.closed_form import Diagonal, Projection
+from clusterscale.attacks.likelihood import Likelihood
+from clusterscale.contracts import ConfigModel, Count, Mechanism, TraceStep, distinct, hash_of
+from clusterscale.contracts.evidence import CellwiseAttack
+from clusterscale.cube.blocks import Window
+from clusterscale.mechanisms import group_by_trace_steps
+
+LEAST_GROUPS = 20
+"""Minimal number of groups; with fewer, the interval of an AUC is too wide to be useful."""
+
+
+def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
+    wrong = [attack.name for attack in attacks if not isinstance(attack, CellwiseAttack)]
+    if wrong:
+        raise ValueError(
+            f"{', '.join(wrong)} must be trained for each target: a screen scores all users in one "
+            "pass, by projection, diagonal or likelihood"
+        )
+    return distinct(attacks)
+
+
+if TYPE_CHECKING:
+    Attacks = tuple[CellwiseAttack, ...]
+else:
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], Strict(False), AfterValidator(_cellwise)]
+
+
+class ScreenPlan(ConfigModel):
+    """Number of ``groups`` and the ``attacks`` of a screen.
+
+    Every group gives one challenge with each user and one without, so a user's AUC is based on
+    ``groups`` pairs, minus those of which the user is a member. From ``reference`` further groups
+    the adversary estimates mean and variance of releases if a mechanism's noise distribution is
+    not known.
+
+    Attributes
+    ----------
+    groups
+        Number of groups.
+    reference
+        Number of groups from which moments of releases are estimated.
+    attacks
+        Attacks in closed form.
+    """
+
+    groups: Annotated[int, Strict(), Field(ge=LEAST_GROUPS, le=10_000)] = 200
+    reference: Count = 100
+    attacks: Attacks = (Projection(), Diagonal(), Likelihood())
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenSetting:
+    """Period, group size and trace steps that several mechanisms share.
+
+    ``span``: first epoch and the one after the last; ``steps``: transformations of the traces.
+    """
+
+    period: str
+    span: tuple[int, int]
+    group_size: int
+    steps: tuple[TraceStep, ...]
+
+    @property
+    def window(self) -> Window:
+        """Span of epochs and trace steps."""
+        return self.span, self.steps
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """Epochs, group size and ids of the trace steps: the seed path of this setting."""
+        first, stop = self.span
+        return f"{first}-{stop}", self.group_size, *(step.id for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One screen: every user × period × group size × mechanism × attack.
+
+    Attributes
+    ----------
+    seed
+        Root seed.
+    null_roi
+        Whether there is a null ROI, visited when no other is.
+    periods
+        Names and spans of epochs: the first, and the one after the last.
+    group_sizes, mechanisms
+        Numbers of members, and the mechanisms.
+    plan
+        Groups and attacks.
+    unseen
+        Whether statistics exclude users without an event in a period; they are scored in any
+        case.
+    """
+
+    seed: int
+    null_roi: bool
+    periods: tuple[tuple[str, tuple[int, int]], ...]
+    group_sizes: tuple[int, ...]
+    mechanisms: tuple[Mechanism, ...]
+    plan: ScreenPlan
+    unseen: Literal["exclude", "include"] = "exclude"
+
+    def settings(self) -> Iterator[tuple[ScreenSetting, tuple[Mechanism, ...]]]:
+        """Yield every setting with the mechanisms that share it."""
+        for (name, span), size, (steps, mechanisms) in product(
+            self.periods, self.group_sizes, group_by_trace_steps(self.mechanisms)
+        ):
+            yield ScreenSetting(name, span, size, steps), tuple(mechanisms)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain values, with labels."""
+        return {
+            "unseen": self.unseen,
+            "seed": self.seed,
+            "null_roi": self.null_roi,
+            "periods": [[name, *span] for name, span in self.periods],
+            "group_sizes": list(self.group_sizes),
+            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
+            "groups": self.plan.groups,
+            "reference": self.plan.reference,
+            "attacks": [attack.label for attack in self.plan.attacks],
+        }
+
+    @property
+    def digest(self) -> str:
+        """Hash of the settings that affect results; names of periods and titles do not."""
+        return hash_of(
+            {
+                "unseen": self.unseen,
+                "seed": self.seed,
+                "null_roi": self.null_roi,
+                "periods": [span for _, span in self.periods],
+                "group_sizes": self.group_sizes,
+                "mechanisms": [mechanism.id for mechanism in self.mechanisms],
+                "plan": self.plan.canonical,
+            }
+        )

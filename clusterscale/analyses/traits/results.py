@@ -1,0 +1,241 @@
+"""Stored traits of exposed users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
+from clusterscale.analyses.traits.comparison import WHO, ComparisonResult
+from clusterscale.analyses.traits.importance import Importance
+from clusterscale.analyses.traits.mobility import part_size
+from clusterscale.analyses.traits.plan import AnalysisSpec
+from clusterscale.contracts import Ints, Values
+from clusterscale.cube import TraceCube
+from clusterscale.cube.describe import describe_origin, describe_shapes
+from clusterscale.cube.summary import count_events
+from clusterscale.schema import TRAITS_FORMAT, Variable, name_variables
+from clusterscale.storage.result_table import TableStore, create_table, open_table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+_COMPARISONS = 256  # comparisons per chunk
+
+
+_TRAIT = ("comparison", "characteristic")
+
+TRAITS: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
+    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
+    "characteristic": Variable(("characteristic",), "OUT", "", "mobility characteristic"),
+    "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
+    "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
+    "comparison": Variable(("comparison",), "iu", "1", "number of the comparison"),
+    "source": Variable(("comparison",), "OUT", "", "source of the exposure: audit or screen"),
+    "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
+    "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
+    **name_variables("compared_prior", "comparison"),
+    "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
+    "compared_mechanism": Variable(("comparison",), "OUT", "", "their mechanism"),
+    **name_variables("compared_mechanism", "comparison"),
+    "compared_attack": Variable(("comparison",), "OUT", "", "their attack"),
+    **name_variables("compared_attack", "comparison"),
+    "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
+    "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
+    "auc_bottom": Variable(("comparison",), "f", "1", "mean AUC of the least exposed"),
+    "top_mean": Variable(_TRAIT, "f", "1", "mean over the most exposed"),
+    "top_sd": Variable(_TRAIT, "f", "1", "standard deviation over the most exposed"),
+    "bottom_mean": Variable(_TRAIT, "f", "1", "mean over the least exposed"),
+    "bottom_sd": Variable(_TRAIT, "f", "1", "standard deviation over the least exposed"),
+    "forest_importance": Variable(
+        _TRAIT, "f", "1", "importance to a random forest that separates them, sums to 1"
+    ),
+    "forest_accuracy": Variable(
+        ("comparison",), "f", "1", "share of users classified correctly by trees not fit to them"
+    ),
+    "logistic_coefficient": Variable(
+        _TRAIT, "f", "1", "weight in a logistic regression on standard scores; positive: exposed"
+    ),
+    "separation": Variable(
+        _TRAIT, "f", "1", "probability that one of the most exposed has more than one of the least"
+    ),
+    "who": Variable(("who",), "OUT", "", "all, top or bottom: users whose values these are"),
+    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
+    "time": Variable(("epoch",), "M", "", "beginning of the epoch in local time"),
+    "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
+    "roi_name": Variable(("roi",), "OUT", "", "name of the region"),
+    "x": Variable(("roi",), "f", "", "longitude of the centre, or distance east"),
+    "y": Variable(("roi",), "f", "", "latitude of the centre, or distance north"),
+    "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
+    "epoch_events": Variable(("period", "epoch"), "iu", "1", "events in the epoch, all users"),
+    "frequency": Variable(
+        ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
+    ),
+    "view": Variable(("view",), "iu", "1", "index of one setting with loadings"),
+    "view_period": Variable(("view",), "OUT", "", "its period"),
+    "view_prior": Variable(("view",), "OUT", "", "its prior"),
+    **name_variables("view_prior", "view"),
+    "view_group_size": Variable(("view",), "iu", "1", "its group size"),
+    "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
+    **name_variables("view_mechanism", "view"),
+    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are averaged"),
+    "loading": Variable(
+        ("view", "who", "roi", "epoch"),
+        "f",
+        "1",
+        "absolute correlation of a cell with the components that decide, mean over targets; "
+        "NaN outside the period",
+    ),
+}
+"""Variables and coordinates of the dataset of traits: what exposed users have in common."""
+
+
+class TraitsStore(TableStore):
+    """Writes traits: of users, of comparisons, of views.
+
+    Parameters
+    ----------
+    uri
+        Folder of the traits.
+    spec
+        What is compared, in which periods.
+    cube
+        Traces of the users.
+    """
+
+    def __init__(self, uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
+        super().__init__(uri, TRAITS_FORMAT, partial(_create, spec=spec, cube=cube))
+        self._spec, self._n_users = spec, cube.n_users
+
+    @property
+    def table(self) -> str:
+        """URI of the table."""
+        return f"{self.uri}/results.zarr"
+
+    def add_movement(self, period: int, start: int, values: NDArray[np.float32]) -> None:
+        """Write the mobility of users from index ``start`` on."""
+        self.array("value")[start : start + len(values), period, :UNICITY] = values
+
+    def add_popularity(
+        self, period: int, roi_events: Ints, epoch_events: Ints, active: Ints
+    ) -> None:
+        """Write the events of all users in a period by ROI and epoch.
+
+        ``active``: number of users with an event in each epoch; the others are in the null ROI.
+        """
+        if self._spec.null_roi:
+            nowhere = self._n_users * len(active) - active.sum()
+            roi_events = np.append(roi_events, nowhere)
+        self.array("roi_events")[period] = roi_events
+        self.array("epoch_events")[period, self._spec.slice_of(period)] = epoch_events
+
+    def add_unicity(self, period: int, share: Values) -> None:
+        """Write the unicity of all users, float64, shape (user,), and mark the period as done."""
+        array = self.array("value")
+        for start in range(0, len(share), array.chunks[0]):
+            some = slice(start, start + array.chunks[0])
+            array[some, period, UNICITY] = share[some]
+        self.mark_done(f"unicity-{period}")
+
+    def add_comparison(self, number: int, result: ComparisonResult) -> None:
+        """Write the result of a comparison."""
+        period = self._spec.period_index(self._spec.exposures[number].period)
+        for name in ("n_compared", "auc_top", "auc_bottom"):
+            self.array(name)[number] = getattr(result, name)
+        for field in fields(Importance):
+            self.array(field.name)[number] = getattr(result.importance, field.name)
+        self.array("frequency")[number, :, self._spec.slice_of(period)] = result.frequency
+        self.mark_done(f"comparison-{number}")
+
+    def add_view(self, number: int, n_viewed: Sequence[int], loading: Values) -> None:
+        """Write loadings, float64, shape (who, roi, epoch), means over ``n_viewed`` targets."""
+        period = self._spec.period_index(self._spec.views[number].period)
+        self.array("n_viewed")[number] = np.asarray(n_viewed)
+        self.array("loading")[number, :, :, self._spec.slice_of(period)] = loading
+        self.mark_done(f"view-{number}")
+
+
+def open_traits(uri: str | Path) -> xr.Dataset:
+    """Open finished traits lazily.
+
+    Parameters
+    ----------
+    uri
+        Folder of the run, of its traits, or the store itself.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`TRAITS`.
+
+    Raises
+    ------
+    MissingError
+        If there are none, or they have not finished.
+    FormatError
+        If the store does not contain traits.
+    """
+    return open_table(uri, "traits", TRAITS_FORMAT, TRAITS)
+
+
+def _create(uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
+    regions = cube.regions.with_null() if spec.null_roi else cube.regions
+    views, epochs = spec.views, spec.epochs
+    n_events = count_events(cube, tuple(span for _, span in spec.periods))[:-1]
+    columns: dict[str, Sequence[Any]] = {
+        "user": range(cube.n_users),
+        "n_events": n_events.T,  # type: ignore[dict-item]
+        "n_seen": (n_events > 0).sum(axis=1).tolist(),
+        "period": [name for name, _ in spec.periods],
+        "characteristic": CHARACTERISTICS,
+        "characteristic_title": list(TITLES.values()),
+        "comparison": range(len(spec.exposures)),
+        "source": [exposure.source for exposure in spec.exposures],
+        "who": WHO,
+        "epoch": epochs.tolist(),
+        "time": cube.calendar.clocks()[epochs].tolist(),
+        "roi": range(len(regions)),
+        "roi_name": regions.names,
+        "x": regions.lon.tolist(),
+        "y": regions.lat.tolist(),
+        "view": range(len(views)),
+    }
+    for name in ("period", "prior", "group_size", "mechanism", "attack"):
+        columns[f"compared_{name}"] = [getattr(exposure, name) for exposure in spec.exposures]
+    for name in ("period", "prior", "group_size", "mechanism"):
+        columns[f"view_{name}"] = [getattr(view, name) for view in views]
+    for name in ("compared_prior", "compared_mechanism", "compared_attack", "view_prior"):
+        columns |= spec.names_of(name, columns[name])
+    columns |= spec.names_of("view_mechanism", columns["view_mechanism"])
+    chunks = {
+        "user": part_size(cube),
+        "characteristic": len(CHARACTERISTICS),
+        "comparison": _COMPARISONS,
+        "roi": len(regions),
+        "epoch": len(epochs),
+    }
+    create_table(uri, TRAITS, columns, chunks, _attributes(spec, cube))
+
+
+def _attributes(spec: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
+    return {
+        "format": TRAITS_FORMAT,
+        "complete": False,
+        "plan": json.dumps(dict(spec.description)),
+        "plan_digest": spec.digest,
+        "seed": spec.seed,
+        "exposure_digest": spec.exposure_digest,
+        "roi_shapes": json.dumps(describe_shapes(cube)),
+        **describe_origin(cube, null_roi=spec.null_roi),
+    }

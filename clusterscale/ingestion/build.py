@@ -1,0 +1,236 @@
+"""Ingest records into a cube: clean, shuffle by user, merge in order of user ids."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Locator, Regions
+from clusterscale.cube.writer import new_cube
+from clusterscale.errors import InputError, SourceError
+from clusterscale.ingestion import merge
+from clusterscale.ingestion.clean import Cleaner, check_key
+from clusterscale.ingestion.records import Reader
+from clusterscale.ingestion.report import REASONS, IngestReport, check_records
+from clusterscale.ingestion.sources import pack, reading
+from clusterscale.ingestion.weights import UserWeights, read_weights
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from clusterscale.ingestion.shuffle import DaskRun, OnProgress
+
+
+_OF_TABLE = ("user", "user"), ("delimiter", ",")  # settings of readers, else defaults
+BLOCK_BYTES = 1 << 24  # text that a task decodes at a time: about 400,000 rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """What to read, how to bin it and whom to keep: everything that decides the content of a cube.
+
+    Attributes
+    ----------
+    reader
+        Format of the records.
+    locator
+        The regions. May be None if the reader gives ROI names: then the ROIs are the distinct names
+        in the records, in text order, with NaN positions.
+    calendar
+        The epochs.
+    pseudonymise
+        Key of 16 to 64 bytes: user ids are replaced by keyed BLAKE2b hashes of 16 bytes, before
+        sorting.
+    top_users
+        Keep only this many users, those with the most events; ties are resolved in order of id (or
+        hash).
+    min_events
+        Keep only users with at least this many events.
+    weights
+        Table with the columns ``weight`` and that of the users, named as in the records: the number
+        of people for whom each user counts. None: users count as one.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or the reader needs a ``locator``.
+    """
+
+    reader: Reader
+    locator: Locator | None
+    calendar: Calendar
+    pseudonymise: bytes | None = field(default=None, repr=False)
+    top_users: int | None = None
+    min_events: int = 1
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.pseudonymise is not None:
+            check_key(self.pseudonymise, where="`pseudonymise`")
+        if self.top_users is not None and self.top_users < 1:
+            raise InputError(f"`top_users` is {self.top_users}: keep at least 1")
+        if self.min_events < 1:
+            raise InputError(f"`min_events` is {self.min_events}: a user of a cube has at least 1")
+        if self.locator is None and not self.reader.gives_rois:
+            raise InputError(
+                f"reader {self.reader.name} gives positions: specify the regions with `locator`"
+            )
+
+
+def ingest(
+    source: str,
+    uri: str,
+    options: IngestOptions,
+    *,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    scheduler: str | Client = "threads",
+) -> IngestReport:
+    """Read records from ``source`` into a new cube at ``uri``.
+
+    The work is a dask graph. Only ``scheduler`` decides where it runs, not the dask configuration
+    or a cluster that this process is connected to. Memory is bounded by the size of a block, not of
+    the source. The cube is bitwise identical for any block size and scheduler.
+
+    Parameters
+    ----------
+    source
+        File or folder, a local path or an fsspec URL.
+    uri
+        Where to write the cube. Temporary blocks are stored next to it, so the workers of a cluster
+        must be able to write there; they are removed at the end.
+    options
+        Format, regions, epochs and users.
+    force
+        Replace what is stored at ``uri``.
+    on_progress
+        Called with a stage (``read``, ``write``), the number of steps done and their total.
+    block_bytes
+        Approximate bytes of text that a task decodes at a time.
+    scheduler
+        Where the tasks run: the name of a dask scheduler (``threads``, ``synchronous``), or the
+        client of a cluster.
+
+    Returns
+    -------
+    IngestReport
+        Counts of all records. All fields but ``seconds`` are also in the cube's provenance.
+
+    Raises
+    ------
+    MissingError
+        If there is nothing at ``source``.
+    SourceError
+        If all records of a file or source are invalid; names the file, column and first bad value.
+        If the table of weights is invalid.
+    InputError
+        If a user has no weight.
+    ExistsError
+        If something is stored at ``uri`` and ``force`` is not set.
+    """
+    from clusterscale.ingestion.shuffle import DaskRun  # here: readers are used without dask too
+
+    began = time.perf_counter()
+    weights = _read_weights(options)
+    with _naming_formats(options.reader):
+        with reading(source):
+            packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
+        if not packs:
+            raise SourceError(f"{source} contains no records")
+        run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
+        report = _write_cube(source, uri, options, run, weights, force=force)
+    return replace(report, seconds=time.perf_counter() - began)
+
+
+def _write_cube(
+    source: str,
+    uri: str,
+    options: IngestOptions,
+    run: DaskRun,
+    weights: UserWeights | None,
+    *,
+    force: bool,
+) -> IngestReport:
+    from clusterscale.ingestion.shuffle import beside, shuffle
+
+    regions, described = _regions(source, options, run)
+    provenance: dict[str, Any] = {
+        # Only the base name, so that results do not reveal local paths.
+        "source": posixpath.basename(source.rstrip("/")),
+        "reader": options.reader.model_dump(),
+        "regions": described,
+        "pseudonymised": options.pseudonymise is not None,
+        "top_users": options.top_users,
+        "min_events": options.min_events,
+        **({} if weights is None else {"weights": posixpath.basename(weights.where.rstrip("/"))}),
+    }
+    cube = new_cube(
+        uri,
+        regions,
+        options.calendar,
+        provenance=provenance,
+        pseudonyms=options.pseudonymise is not None,
+        public=("calendar",) if options.locator is None else ("calendar", "places"),
+        force=force,
+    )
+    with cube as writer, beside(uri) as scratch:
+        cleaner = Cleaner(
+            options.reader, options.locator, regions.names, options.calendar, options.pseudonymise
+        )
+        blocks, tally = shuffle(cleaner, run, scratch)
+        n_binned = sum(int(block.sizes.sum()) for block in blocks)
+        check_records(tally, n_binned, source=source, calendar=options.calendar)
+        users, n_filtered = merge.choose(
+            blocks, top_users=options.top_users, min_events=options.min_events
+        )
+        tally.dropped["user_filtered"] = n_filtered
+        if weights is not None:
+            writer.weigh(weights.of(users.names))
+        for n_written in merge.copy(blocks, users, writer):
+            run.on_progress("write", n_written, len(users))
+        report = IngestReport(
+            n_rows=tally.n_records // options.reader.events_per_row,
+            events_per_row=options.reader.events_per_row,
+            n_events=n_binned - n_filtered,
+            n_users=len(users),
+            dropped={reason: tally.dropped[reason] for reason in REASONS},
+        )
+        provenance.update(report.counts())
+    return report
+
+
+def _read_weights(options: IngestOptions) -> UserWeights | None:
+    if options.weights is None:
+        return None
+    reader = options.reader
+    user, delimiter = (getattr(reader, *default) for default in _OF_TABLE)
+    return read_weights(options.weights, user, delimiter=delimiter, key=options.pseudonymise)
+
+
+@contextmanager
+def _naming_formats(reader: Reader) -> Iterator[None]:
+    """Append the formats that the reader accepts to each :class:`SourceError`."""
+    try:
+        yield
+    except SourceError as error:
+        raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
+
+
+def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:
+    if options.locator is not None:
+        return options.locator.regions, options.locator.describe()
+    from clusterscale.ingestion.shuffle import find_names
+
+    names = find_names(options.reader, run)
+    if not names:
+        raise SourceError(f"{source}: no record contains a ROI name")
+    unknown = np.full(len(names), np.nan)
+    return Regions(tuple(names), unknown, unknown), {"kind": "names", "n_names": len(names)}

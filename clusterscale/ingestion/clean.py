@@ -1,0 +1,262 @@
+"""Clean the records of one task into visits; each record is kept or counted under a reason."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale import storage
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Locator
+from clusterscale.errors import InputError, MissingError
+from clusterscale.ingestion.decode import Ids
+from clusterscale.ingestion.merge import UserCells, combine, distinct
+from clusterscale.ingestion.records import LIMITS, Position, Reader, Records
+from clusterscale.ingestion.report import ReadingReport
+from clusterscale.ingestion.sources import Pack, Piece, reading
+
+DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
+
+
+def read_key(path: str) -> bytes:
+    """Return the key in a file: its raw bytes, 16 to 64 of them.
+
+    Create one with ``head -c 32 /dev/urandom > KEYFILE``.
+
+    Parameters
+    ----------
+    path
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bytes
+        16 to 64 of them.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    InputError
+        If the file is too short or too long for a key, repeats few bytes, or belongs to or can be
+        read by another user of this machine.
+    """
+    if not storage.exists(path):
+        raise MissingError(f"{path}: there is no such key file")
+    _check_private(path)
+    with storage.open_file(path) as stream:
+        key = bytes(stream.read(1 << 16))
+    check_key(key, where=path)
+    return key
+
+
+def _check_private(path: str) -> None:
+    if os.name != "posix" or storage.is_remote(path):
+        return
+    local = storage.local_path(path)
+    status = local.stat()
+    if status.st_uid not in (os.geteuid(), 0):
+        raise InputError(f"{path}: this key file belongs to another user: create your own")
+    if status.st_mode & 0o077:
+        raise InputError(
+            f"{path}: others can use this key file: chmod 600 {shlex.quote(str(local))}"
+        )
+
+
+def check_key(key: bytes, *, where: str) -> None:
+    """Raise :class:`InputError` unless a key has 16 to 64 bytes, eight of them different."""
+    if not 16 <= len(key) <= 64:
+        raise InputError(f"{where}: a key has 16 to 64 bytes, this one has {len(key)}")
+    if len(set(key)) < 8:  # by chance once in 10¹¹ keys, or more rarely
+        raise InputError(f"{where}: this key repeats few bytes, so it can be guessed")
+
+
+def pseudonyms(users: Iterable[str], key: bytes) -> list[str]:
+    """Return the keyed BLAKE2b hash of each id, 32 hexadecimal digits.
+
+    >>> pseudonyms(["ann"], b"0123456789abcdef")
+    ['ba6f61e1790fb1cc3c1f3bced18a4f25']
+    """
+    return [blake2b(user.encode(), key=key, digest_size=DIGEST_BYTES).hexdigest() for user in users]
+
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaner:
+    """Converts a pack of pieces into visits.
+
+    Attributes
+    ----------
+    locator
+        Finds the ROI of a position; not used if the reader gives ROIs.
+    names
+        Names of the ROIs, in the order of their index.
+    key
+        Replaces user ids by keyed hashes; None keeps them.
+    """
+
+    reader: Reader
+    locator: Locator | None
+    names: tuple[str, ...]
+    calendar: Calendar
+    key: bytes | None = field(default=None, repr=False)
+
+    def __call__(self, pack: Pack) -> tuple[pd.DataFrame, ReadingReport]:
+        """Return the visits of a pack, one row per user, and the counts of its records."""
+        tally, parts = ReadingReport(), []
+        for piece in pack:
+            tally.file(piece.file.name)
+            for records in _records(self.reader, piece):
+                parts.append(self._bin(records, piece.file.name, tally))
+        visits, n_twice = combine(parts, self.n_cells)
+        tally.dropped["duplicate"] += n_twice
+        return visits.frame(), tally
+
+    @property
+    def n_cells(self) -> int:
+        """Size of the grid of cells."""
+        return len(self.names) * self.calendar.n_epochs
+
+    def _bin(self, records: Records, file: str, tally: ReadingReport) -> UserCells:
+        _read(records, file, tally)
+        rows = _usable(records, tally, file)
+        time = records.time.values[rows]
+        tally.time.add(time)
+        epoch = self.calendar.locate(time)
+        rows, epoch = _drop(tally, "outside_period", epoch >= 0, rows, epoch)
+        if isinstance(records.place, Position):
+            tally.lat.add(records.place.lat.values[rows])
+            tally.lon.add(records.place.lon.values[rows])
+        roi = self._roi(records, rows)
+        reason = "outside_region" if isinstance(records.place, Position) else "unknown_roi"
+        rows, epoch, roi = _drop(tally, reason, roi >= 0, rows, epoch, roi)
+        cells = roi.astype(np.int64) * self.calendar.n_epochs + epoch
+        return self._collapse(records.user, rows, cells, tally)
+
+    def _roi(self, records: Records, rows: Any) -> NDArray[np.integer[Any]]:
+        place = records.place
+        if isinstance(place, Position):
+            assert self.locator is not None
+            return self.locator.locate(place.lat.values[rows], place.lon.values[rows])
+        index = pc.index_in(place.names, value_set=pa.array(self.names, pa.string()))
+        known = index.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = place.codes[rows]
+        roi: NDArray[np.integer[Any]] = known[codes] if len(known) else codes
+        return roi
+
+    def _collapse(
+        self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: ReadingReport
+    ) -> UserCells:
+        keys = user.codes[rows].astype(np.int64) * self.n_cells + cells
+        unique = distinct(keys)
+        tally.dropped["duplicate"] += len(keys) - len(unique)
+        codes, cells = np.divmod(unique, self.n_cells)
+        used = distinct(codes.copy())
+        sizes = np.diff(np.searchsorted(codes, used), append=len(codes))
+        names = user.names.take(pa.array(used))
+        if self.key is not None:
+            names = pa.array(pseudonyms(names.to_pylist(), self.key), pa.string())
+        return UserCells(names, sizes.astype(np.int64), cells)
+
+
+def _read(records: Records, file: str, tally: ReadingReport) -> None:
+    counts = tally.file(file)
+    counts.n_records += len(records) + records.malformed.count
+    counts.n_unread += records.malformed.count
+    tally.dropped["unparsable"] += records.malformed.count
+
+
+def _usable(records: Records, tally: ReadingReport, file: str) -> Any:
+    """Return the readable rows with valid positions; count and explain the others."""
+    unparsable = np.zeros(len(records), np.bool_)
+    for column in records.columns:
+        unparsable |= column.bad
+    out_of_range = _beyond(records) & ~unparsable
+    tally.dropped["unparsable"] += int(unparsable.sum())
+    tally.dropped["out_of_range"] += int(out_of_range.sum())
+    invalid = unparsable | out_of_range
+    counts = tally.file(file)
+    if not counts.fault:
+        counts.fault = _explain(records, invalid)
+    if not invalid.any():
+        return slice(None)
+    counts.n_unread += int(invalid.sum())
+    return np.flatnonzero(~invalid)
+
+
+def _beyond(records: Records) -> Mask:
+    place = records.place
+    if not isinstance(place, Position):
+        return np.zeros(len(records), np.bool_)
+    with np.errstate(invalid="ignore"):
+        return (np.abs(place.lat.values) > LIMITS["lat"]) | (
+            np.abs(place.lon.values) > LIMITS["lon"]
+        )
+
+
+def _explain(records: Records, invalid: Mask) -> str:
+    """Return what is wrong with the first invalid row; ``{file}`` is a placeholder."""
+    if not invalid.any():
+        if records.malformed.count == 0:
+            return ""
+        return "{file}: the first bad line " + records.malformed.fault
+    row = int(np.argmax(invalid))
+    for column in records.columns:
+        if column.bad[row]:
+            return _locate(column.name, column.fault(row))
+    place = records.place
+    assert isinstance(place, Position)
+    for number, limit in ((place.lat, LIMITS["lat"]), (place.lon, LIMITS["lon"])):
+        if abs(number.values[row]) > limit:
+            return _locate(number.name, f"is beyond ±{limit:.0f} degrees")
+    raise AssertionError("an invalid row has an invalid column")
+
+
+def _locate(column: str, fault: str) -> str:
+    literal = f"column {column} of ".replace("{", "{{").replace("}", "}}")
+    return literal + "{file}: the first bad value " + fault.replace("{", "{{").replace("}", "}}")
+
+
+def _drop(
+    tally: ReadingReport, reason: str, kept: Mask, rows: Any, *others: Any
+) -> tuple[Any, ...]:
+    n_dropped = len(kept) - int(kept.sum())
+    if n_dropped == 0:
+        return (rows, *others)
+    tally.dropped[reason] += n_dropped
+    rows = np.flatnonzero(kept) if isinstance(rows, slice) else rows[kept]
+    return (rows, *(other[kept] for other in others))
+
+
+def _records(reader: Reader, piece: Piece) -> Iterator[Records]:
+    """Yield the records of a piece; errors of libraries on damaged files are ours."""
+    batches = reader.read(piece)
+    while True:
+        with reading(piece.file.name):
+            records = next(batches, None)
+        if records is None:
+            return
+        yield records
+
+
+def roi_names(reader: Reader, pack: Pack) -> set[str]:
+    """Return the names of the ROIs in a pack."""
+    names: set[str] = set()
+    for piece in pack:
+        for records in _records(reader, piece):
+            assert isinstance(records.place, Ids)
+            used = np.unique(records.place.codes[records.place.codes >= 0])
+            names.update(records.place.names.take(pa.array(used)).to_pylist())
+    return names

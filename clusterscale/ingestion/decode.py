@@ -1,0 +1,258 @@
+"""Decode raw columns; values that cannot be read are marked, never dropped.
+
+A column that contains values of another kind raises :class:`~clusterscale.errors.SourceError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale.errors import SourceError
+
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
+_ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
+ARROW = " → "
+"""Between the names of two places in the name of their pair."""
+TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
+"""Supported times, for messages."""
+
+
+class DecodedColumn(Protocol):
+    """One decoded column, in the order of the rows."""
+
+    name: str
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which values could not be read, shape (row,)."""
+
+    def fault(self, row: int) -> str:
+        """Return what is wrong with the value of a row, without it, e.g. ``is not a number``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers or times; NaN if the value could not be read."""
+
+    name: str
+    raw: Any
+    values: NDArray[np.float64]
+    meaning: str = "not a number"
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which values could not be read, shape (row,)."""
+        return ~np.isfinite(self.values)
+
+    def fault(self, row: int) -> str:
+        """Return what is wrong with the value of a row."""
+        return _fault(self.raw[row].as_py(), self.meaning)
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Names as codes into an array of distinct names; −1 for no name.
+
+    Attributes
+    ----------
+    codes
+        int64, shape (row,).
+    names
+        Arrow strings, shape (name,).
+    """
+
+    name: str
+    codes: NDArray[np.int64]
+    names: Any
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which rows have no name, shape (row,)."""
+        return self.codes < 0
+
+    def fault(self, row: int) -> str:
+        """Return what is wrong with a row: always that the name is missing."""
+        return "is missing"
+
+
+def ids(name: str, raw: Any, *, where: str) -> Ids:
+    """Decode names: text or integers, plain or as an Arrow dictionary; empty names are missing."""
+    kind = raw.type.value_type if pa.types.is_dictionary(raw.type) else raw.type
+    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise SourceError(f"column {name} of {where} is {kind}: names are text or integers")
+    coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
+    names = text(coded.dictionary)
+    known = pc.fill_null(pc.greater(pc.binary_length(names), 0), False)
+    codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+    if not pc.all(known, min_count=0).as_py():
+        usable = np.append(known.to_numpy(zero_copy_only=False), False)
+        codes = np.where(usable[codes], codes, -1)
+    return Ids(name, codes, names)
+
+
+def pairs(first: Ids, second: Ids) -> Ids:
+    """Return the names of pairs, ``FIRST → SECOND``; missing where one is."""
+    bad = first.bad | second.bad
+    n_second = max(len(second.names), 1)
+    joint = np.where(bad, -1, first.codes * n_second + second.codes)
+    known, codes = np.unique(joint, return_inverse=True)
+    starts, ends = first.names.to_pylist(), second.names.to_pylist()
+    names = [
+        "" if pair < 0 else f"{starts[pair // n_second]}{ARROW}{ends[pair % n_second]}"
+        for pair in known.tolist()
+    ]
+    codes = np.where(bad, -1, codes.reshape(bad.shape))
+    return Ids(f"{first.name} or {second.name}", codes, pa.array(names, pa.string()))
+
+
+def numbers(name: str, raw: Any, *, where: str) -> Numbers:
+    """Decode numbers, stored as numbers or as text."""
+    raw = plain(raw)
+    if _is_text(raw.type) or pa.types.is_null(raw.type):
+        raw = text(raw)
+        return Numbers(name, raw, _parse_numbers(raw))
+    if not (_is_number(raw.type) or pa.types.is_decimal(raw.type)):
+        raise SourceError(f"column {name} of {where} is {raw.type}, not numbers")
+    return Numbers(name, raw, _shortest(raw) if pa.types.is_float32(raw.type) else _floats(raw))
+
+
+def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
+    """Decode times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
+
+    A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
+    earlier of the two, and a nonexistent one (when it begins) is invalid.
+    """
+    raw = plain(raw)
+    if _is_number(raw.type):
+        return Numbers(name, raw, _floats(raw), "not a time")
+    if pa.types.is_timestamp(raw.type):
+        if raw.type.tz is None and timezone is None:
+            raise SourceError(
+                f"column {name} of {where} contains times without a zone: "
+                "set the reader's `timezone`"
+            )
+        return Numbers(name, raw, _stamps(raw, timezone), "not a time")
+    if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
+        raise SourceError(f"column {name} of {where} is {raw.type}, not times")
+    raw = text(raw)
+    seconds = _parse_numbers(raw)
+    if np.isnan(seconds).any():
+        _parse_iso(raw, seconds, timezone)
+    # The message describes the first bad value.
+    return Numbers(name, raw, seconds, _meaning(raw, seconds, timezone))
+
+
+def plain(raw: Any) -> Any:
+    """Return an Arrow column without a dictionary."""
+    return raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+
+
+def _is_text(kind: Any) -> bool:
+    types = pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()
+    return kind in types
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _floats(raw: Any) -> NDArray[np.float64]:
+    # An Arrow null becomes NaN; integers are exact up to 2⁵³.
+    values = raw.cast(pa.float64(), safe=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _shortest(raw: Any) -> NDArray[np.float64]:
+    """Return each float32 as the shortest decimal that rounds to it.
+
+    Positions are decimals originally: 37.7282 as a float32 is slightly more or less, which at the
+    edge of a region would move it to the next region.
+    """
+    return _floats(raw.cast(pa.string()))
+
+
+def text(raw: Any, *, undecodable: str | None = None) -> Any:
+    """Return Arrow strings; bytes that are not UTF-8 become ``undecodable``, by default null."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        decoded = [_decoded(value, undecodable) for value in raw.to_pylist()]
+        return pa.array(decoded, pa.string())
+
+
+def _decoded(value: bytes | None, undecodable: str | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return undecodable
+
+
+def _parse_numbers(raw: Any) -> NDArray[np.float64]:
+    try:
+        values = raw.cast(pa.float64())
+    except pa.ArrowInvalid:
+        trimmed = pc.utf8_trim_whitespace(raw)
+        is_number = pc.match_substring_regex(trimmed, _NUMBER)
+        values = pc.if_else(is_number, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
+    parsed = np.array(values.to_numpy(zero_copy_only=False), np.float64)
+    parsed[~np.isfinite(parsed)] = np.nan  # "inf" and "1e999" are not valid positions or times
+    return parsed
+
+
+def _parse_iso(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> None:
+    """Fill in the ``seconds`` that are still unknown from ISO 8601 text."""
+    rows = np.flatnonzero(np.isnan(seconds))
+    texts = pc.utf8_trim_whitespace(raw.take(pa.array(rows)))
+    # With nanoseconds, pandas reads a smaller range of years.
+    texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+    for pattern, zone in ((_ZONED, None), (_LOCAL + "$", timezone)):
+        if pattern != _ZONED and timezone is None:
+            continue
+        fits = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
+        matches = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
+        if len(matches):
+            iso = texts.take(pa.array(matches)).to_pandas()
+            stamps = pd.to_datetime(iso, format="ISO8601", utc=zone is None, errors="coerce")
+            seconds[rows[matches]] = _seconds(stamps, zone)
+
+
+def _stamps(raw: Any, timezone: str | None) -> NDArray[np.float64]:
+    zone = raw.type.tz
+    stamps = raw.cast(pa.timestamp("us", zone), safe=False)
+    if zone is None:
+        return _seconds(stamps.to_pandas(), timezone)
+    return _floats(stamps.cast(pa.int64())) / 1e6  # Arrow stores UTC
+
+
+def _seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
+    index = pd.DatetimeIndex(stamps)
+    if index.tz is None:
+        first = np.ones(len(index), np.bool_)
+        index = index.tz_localize(timezone, ambiguous=first, nonexistent="NaT")
+    moments = index.tz_convert("UTC").tz_localize(None).to_numpy("datetime64[us]")
+    known = ~np.isnat(moments)
+    return np.where(known, moments.astype(np.int64) / 1e6, np.nan)
+
+
+def _meaning(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> str:
+    bad = np.flatnonzero(np.isnan(seconds))
+    value = raw[int(bad[0])] if len(bad) else None
+    if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
+        if timezone is not None:
+            return f"not a time: no such day or month, or clocks in {timezone} skip it"
+        return "a time without a zone: set the reader's `timezone`"
+    return "not a time, as in 2026-03-02T08:05:00 or seconds since 1970"
+
+
+def _fault(value: object, meaning: str) -> str:
+    if value is None or value == "":
+        return "is missing"
+    return f"is {meaning}"  # the value is part of a person's record

@@ -1,0 +1,241 @@
+"""Readers of tables (events, trips) and of the San Francisco cabs, and the registry of readers."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from clusterscale.ingestion import decode, sources, tables
+from clusterscale.ingestion.decode import Ids
+from clusterscale.ingestion.geojson import GeoJson
+from clusterscale.ingestion.records import Delimiter, Place, Position, Reader, Records, Zone
+from clusterscale.ingestion.sources import Piece
+from clusterscale.ingestion.tables import ColumnBatch
+from clusterscale.registry import Registry
+
+
+class Events(Reader):
+    """Parquet or CSV, a file or a folder of one kind: one event per row.
+
+    Attributes
+    ----------
+    user, time
+        Names of the columns. Times are epoch seconds, timestamps or ISO 8601 text.
+    lat, lon
+        Names of the columns with the position in degrees; not read if ``roi`` is set.
+    roi
+        Name of the column with the name of the ROI.
+    timezone
+        Time zone of times without one; if not set, such times are refused.
+    delimiter
+        Field separator of a CSV file.
+    """
+
+    name: Literal["events"] = "events"
+    user: str = "user"
+    time: str = "timestamp"
+    lat: str = "lat"
+    lon: str = "lon"
+    roi: str | None = None
+    timezone: Zone | None = None
+    delimiter: Delimiter = ","
+
+    events_per_row: ClassVar[int] = 1
+    accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}; positions in decimal degrees"
+    settings: ClassVar[tuple[str, ...]] = ("timezone", "delimiter")
+
+    @property
+    def gives_rois(self) -> bool:
+        """Whether a column contains the ROI."""
+        return self.roi is not None
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return row groups, or runs of lines."""
+        return tables.pieces(source, size)
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the events of a piece."""
+        place = [self.lat, self.lon] if self.roi is None else [self.roi]
+        file = piece.file.name
+        for batch in tables.batches(
+            piece, [self.user, self.time, *place], delimiter=self.delimiter
+        ):
+            yield Records(
+                decode.ids(self.user, batch.columns[self.user], where=file),
+                decode.times(
+                    self.time, batch.columns[self.time], timezone=self.timezone, where=file
+                ),
+                self._place(batch, file),
+                batch.malformed,
+            )
+
+    def _place(self, batch: ColumnBatch, file: str) -> Place:
+        if self.roi is not None:
+            return decode.ids(self.roi, batch.columns[self.roi], where=file)
+        return Position(
+            decode.numbers(self.lat, batch.columns[self.lat], where=file),
+            decode.numbers(self.lon, batch.columns[self.lon], where=file),
+        )
+
+
+class Trips(Reader):
+    """Parquet or CSV, a file or a folder of one kind: one trip per row, which is two events.
+
+    A trip with one end missing (an unfinished journey) still gives the other event.
+
+    Attributes
+    ----------
+    user
+        Name of the column.
+    start, start_time, end, end_time
+        Names of the columns with the stations (the ROIs) and the times.
+    timezone
+        Time zone of times without one; if not set, such times are refused.
+    delimiter
+        Field separator of a CSV file.
+    """
+
+    name: Literal["trips"] = "trips"
+    user: str = "user"
+    start: str = "start_station"
+    start_time: str = "start_time"
+    end: str = "end_station"
+    end_time: str = "end_time"
+    timezone: Zone | None = None
+    delimiter: Delimiter = ","
+
+    events_per_row: ClassVar[int] = 2
+    accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}"
+    settings: ClassVar[tuple[str, ...]] = ("timezone", "delimiter")
+
+    @property
+    def gives_rois(self) -> bool:
+        """True: stations are named."""
+        return True
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return row groups, or runs of lines."""
+        return tables.pieces(source, size)
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the beginnings of trips, then their ends, batch by batch."""
+        file = piece.file.name
+        ends = ((self.start, self.start_time), (self.end, self.end_time))
+        columns = list(dict.fromkeys((self.user, *ends[0], *ends[1])))
+        for batch in tables.batches(piece, columns, delimiter=self.delimiter):
+            raw = batch.columns
+            user = decode.ids(self.user, raw[self.user], where=file)
+            for station, time in ends:
+                yield Records(
+                    user,
+                    decode.times(time, raw[time], timezone=self.timezone, where=file),
+                    decode.ids(station, raw[station], where=file),
+                    batch.malformed,
+                )
+
+
+class TripPairs(Trips):
+    """As ``trips``, but a trip is one event: at its start, in the ROI of its pair of stations.
+
+    The ROI is named ``START → END``, as in published tables of trips between places; the cube then
+    has a ROI for each pair that occurs. A trip with one end missing gives no event.
+
+    Attributes
+    ----------
+    user
+        Name of the column.
+    start, start_time, end, end_time
+        Names of the columns with the stations and the times; ``end_time`` is not read.
+    timezone
+        Time zone of times without one; if not set, such times are refused.
+    delimiter
+        Field separator of a CSV file.
+    """
+
+    name: Literal["trip_pairs"] = "trip_pairs"  # type: ignore[assignment]
+
+    events_per_row: ClassVar[int] = 1
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the trips of a piece."""
+        file = piece.file.name
+        columns = list(dict.fromkeys((self.user, self.start, self.start_time, self.end)))
+        for batch in tables.batches(piece, columns, delimiter=self.delimiter):
+            raw = batch.columns
+            yield Records(
+                decode.ids(self.user, raw[self.user], where=file),
+                decode.times(
+                    self.start_time, raw[self.start_time], timezone=self.timezone, where=file
+                ),
+                decode.pairs(
+                    decode.ids(self.start, raw[self.start], where=file),
+                    decode.ids(self.end, raw[self.end], where=file),
+                ),
+                batch.malformed,
+            )
+
+
+_COLUMNS = {"lat": 0, "lon": 1, "time": 3}
+
+
+class Cabspotting(Reader):
+    """Files ``new_CAB.txt`` of lines ``lat lon occupied unixtime``, in any order.
+
+    The user is the part of the file's name after ``new_``. Source: CRAWDAD epfl/mobility.
+    """
+
+    name: Literal["cabspotting"] = "cabspotting"
+
+    events_per_row: ClassVar[int] = 1
+    accepts: ClassVar[str] = "files new_CAB.txt of lines: lat lon occupied unixtime"
+    settings: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def gives_rois(self) -> bool:
+        """False: cabs have positions."""
+        return False
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return runs of lines."""
+        files = sources.find(source, ("new_*.txt",), kind="file new_*.txt")
+        pieces: list[Piece] = []
+        for i, file in enumerate(files):
+            # Messages number the files of a folder: their names are user ids.
+            name = file.name if file.name == source else f"{source} (file {i + 1:,} by name)"
+            pieces += sources.slices(replace(file, name=name), size)
+        return pieces
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the fixes of a piece."""
+        file = piece.file.name
+        cab = posixpath.basename(piece.file.url).removeprefix("new_").removesuffix(".txt")
+        for block in sources.text_blocks(piece, tables.BLOCK):
+            for batch in tables.parse_lines(block, _COLUMNS, 4, " "):
+                columns = batch.columns
+                codes = np.zeros(len(columns["time"]), np.int64)
+                yield Records(
+                    Ids("user", codes, pa.array([cab])),
+                    decode.times("time", columns["time"], timezone=None, where=file),
+                    Position(
+                        decode.numbers("lat", columns["lat"], where=file),
+                        decode.numbers("lon", columns["lon"], where=file),
+                    ),
+                    batch.malformed,
+                )
+
+
+READERS: Registry[Reader] = Registry(
+    "reader",
+    Events,
+    Cabspotting,
+    Trips,
+    TripPairs,
+    GeoJson,
+    base=Reader,
+    plugins="clusterscale.readers",
+)

@@ -1,0 +1,110 @@
+"""Decoded records in the order of their source, and the base of readers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator
+
+from clusterscale.contracts import ConfigModel
+from clusterscale.contracts.foreign import Fault, returns
+from clusterscale.ingestion.decode import Ids, Numbers
+from clusterscale.ingestion.sources import Piece
+
+
+def _known(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{zone!r} is not an IANA name such as 'Europe/London' or 'UTC'") from None
+    return zone
+
+
+def _single(delimiter: str) -> str:
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"{delimiter!r} is not one character such as ',' or ';'")
+    return delimiter
+
+
+LIMITS = {"lat": 90.0, "lon": 180.0}
+"""Largest degrees of a position."""
+
+Zone = Annotated[str, AfterValidator(_known)]
+Delimiter = Annotated[str, AfterValidator(_single)]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an event was, in degrees."""
+
+    lat: Numbers
+    lon: Numbers
+
+
+Place = Position | Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Number of lines that are not a row, and what is wrong with the first."""
+
+    count: int = 0
+    fault: str = ""
+
+
+NONE = Malformed()
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A run of records, one event each; ``malformed`` lines are not included in them."""
+
+    user: Ids
+    time: Numbers
+    place: Place
+    malformed: Malformed = NONE
+
+    def __len__(self) -> int:
+        return len(self.user.codes)
+
+    @property
+    def columns(self) -> Sequence[Ids | Numbers]:
+        """User, time and place, in the order in which faults are reported."""
+        place = self.place
+        positions = (place.lat, place.lon) if isinstance(place, Position) else (place,)
+        return (self.user, self.time, *positions)
+
+
+class Reader(ConfigModel):
+    """A format of records: finds the pieces of a source and decodes them one by one."""
+
+    _registry: ClassVar[str] = "clusterscale.ingestion:READERS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {
+        "pieces": returns(list),
+        "read": returns(Records, has=("__next__",), what="records"),
+    }
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
+
+    events_per_row: ClassVar[int]
+    accepts: ClassVar[str]
+    """Supported files and values, for messages."""
+    settings: ClassVar[tuple[str, ...]]
+    """Fields that are settings; all others except ``name`` are column names."""
+
+    @property
+    @abstractmethod
+    def gives_rois(self) -> bool:
+        """Whether events name their ROI; otherwise they have a position."""
+
+    @abstractmethod
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return the pieces of ``source``, each about ``size`` bytes of text."""
+
+    @abstractmethod
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the records of one piece; a row of n events contributes to n runs of records."""

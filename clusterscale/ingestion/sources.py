@@ -1,0 +1,142 @@
+"""Files of a source, divided into pieces and grouped into packs for tasks."""
+
+from __future__ import annotations
+
+import errno
+import lzma
+import posixpath
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any
+
+from fsspec.utils import infer_compression
+
+from clusterscale import storage
+from clusterscale.errors import ClusterscaleError, MissingError, SourceError
+
+_OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS)
+_LONGEST_LINE = 1 << 26  # bytes
+BYTES_PER_ROW = 40  # a line of a typical CSV file of events; determines only task sizes
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of the source: its URL, its name in messages and its size in bytes."""
+
+    url: str
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one file: bytes ``start`` up to ``stop``, or row groups in a Parquet file.
+
+    ``size`` is the approximate size of the piece as text, in bytes.
+    """
+
+    file: File
+    start: int
+    stop: int
+    size: int
+
+
+Pack = tuple[Piece, ...]
+
+
+def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
+    """Return the file at ``source``, or those in the folder whose base names match ``patterns``.
+
+    Folders are searched recursively; names that begin with ``.`` or ``_`` are skipped, because
+    Parquet writers use them for metadata. ``kind`` describes the files in messages.
+    """
+    if not storage.exists(source):
+        raise MissingError(f"{source}: there is no such file or folder")
+    filesystem, root = storage.connect(source)
+    if not filesystem.isdir(root):
+        return [File(_url(filesystem, root), source, int(filesystem.size(root)))]
+    top, files = source.rstrip("/"), []
+    for path, info in sorted(filesystem.find(root, detail=True).items()):
+        below = path[len(root.rstrip("/")) + 1 :]
+        hidden = any(part.startswith((".", "_")) for part in below.split("/"))
+        if not hidden and any(fnmatch(posixpath.basename(path), pattern) for pattern in patterns):
+            files.append(File(_url(filesystem, path), f"{top}/{below}", int(info["size"])))
+    if not files:
+        raise SourceError(f"{source}: the folder contains no {kind}")
+    return files
+
+
+def _url(filesystem: Any, path: str) -> str:
+    return str(filesystem.unstrip_protocol(path))
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn any error of a library that reads a file into a :class:`SourceError` without data of it.
+
+    Errors of the machine, such as a full disk or too many open files, stay what they are.
+    """
+    try:
+        yield
+    except (ClusterscaleError, MemoryError):
+        raise
+    except Exception as error:  # readers of formats raise many types on damaged files
+        if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+            raise
+        raise SourceError(f"{name} cannot be read: {type(error).__name__}") from None
+
+
+def slices(file: File, size: int) -> Iterator[Piece]:
+    """Split a text file into pieces of about ``size`` bytes; a compressed file is one piece."""
+    if infer_compression(file.url) is not None:
+        yield Piece(file, 0, file.size, file.size)
+        return
+    for start in range(0, max(file.size, 1), size):
+        stop = min(start + size, file.size)
+        yield Piece(file, start, stop, stop - start)
+
+
+def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
+    """Group consecutive pieces into packs of about ``size`` bytes."""
+    packs: list[Pack] = []
+    waiting: list[Piece] = []
+    for piece in pieces:
+        if waiting and sum(other.size for other in waiting) + piece.size > size:
+            packs.append(tuple(waiting))
+            waiting = []
+        waiting.append(piece)
+    return [*packs, tuple(waiting)] if waiting else packs
+
+
+def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
+    """Yield the complete lines that begin in ``piece``, in blocks of bytes."""
+    compression = infer_compression(piece.file.url)
+    with storage.open_file(piece.file.url, compression=compression) as stream:
+        if compression is None:
+            start, stop = (_end_of_line(stream, at, piece) for at in (piece.start, piece.stop))
+            stream.seek(start)
+            yield stream.read(stop - start)
+            return
+        try:
+            while block := stream.read(size):
+                yield block + _rest_of_line(stream, piece)
+        except ClusterscaleError:
+            raise
+        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+            raise SourceError(f"{piece.file.name} is damaged: it cannot be decompressed") from None
+
+
+def _rest_of_line(stream: Any, piece: Piece) -> bytes:
+    rest = bytes(stream.readline(_LONGEST_LINE))
+    if len(rest) == _LONGEST_LINE and not rest.endswith(b"\n"):
+        raise SourceError(f"{piece.file.name} has a line of more than {_LONGEST_LINE:,} bytes")
+    return rest
+
+
+def _end_of_line(stream: Any, at: int, piece: Piece) -> int:
+    """Return where the next line begins; the beginning of the file is that of a line."""
+    stream.seek(at)
+    return at + len(_rest_of_line(stream, piece)) if at else 0

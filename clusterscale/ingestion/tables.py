@@ -1,0 +1,289 @@
+"""Read columns of CSV and Parquet files in batches; every line is a row or counted as malformed."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from clusterscale import storage
+from clusterscale.errors import SourceError
+from clusterscale.ingestion import sources
+from clusterscale.ingestion.records import NONE, Malformed
+from clusterscale.ingestion.sources import BYTES_PER_ROW, File, Piece
+from clusterscale.validation_messages import plural
+
+BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
+_METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
+BLOCK = 1 << 24  # bytes decompressed at a time
+_VALUE = re.compile(r"[+-]?\d+(\.\d*)?|\d{4}-\d\d-\d\d.*", re.DOTALL)
+# Others are not shown: in a file of another format, they are parts of records.
+_COLUMN_NAME = re.compile(r"[^\W\d][\w .;|/()\[\]-]{0,39}")
+_PARQUET = ("*.parquet", "*.parq", "*.pq")
+_CSV = tuple(
+    f"*{kind}{compression}"
+    for kind in (".csv", ".tsv", ".txt")
+    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
+)
+ACCEPTS = (
+    "Parquet (.parquet, .parq, .pq) or text in UTF-8 whose first line names the columns (.csv, "
+    ".tsv, .txt, also .gz, .bz2, .xz, .zst)"
+)
+"""Supported files, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBatch:
+    """Raw Arrow columns of equal length by name, and the malformed lines."""
+
+    columns: dict[str, Any]
+    malformed: Malformed = NONE
+
+
+def pieces(source: str, size: int) -> list[Piece]:
+    """Return the pieces of a Parquet or CSV file, or of a folder of one of the two."""
+    files = sources.find(source, _PARQUET + _CSV, kind="Parquet or CSV file")
+    n_parquet = sum(is_parquet(file.name) for file in files)
+    if 0 < n_parquet < len(files):
+        raise SourceError(
+            f"{source}: the folder contains both Parquet and CSV files: give a folder of one kind"
+        )
+    parts: list[Piece] = []
+    for file in files:
+        parts += _row_groups(file, size) if n_parquet else sources.slices(file, size)
+    return parts
+
+
+def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[ColumnBatch]:
+    """Yield the named columns of one piece; for CSV, as bytes."""
+    if is_parquet(piece.file.name):
+        yield from _from_parquet(piece, columns)
+    else:
+        yield from _from_csv(piece, columns, delimiter)
+
+
+def is_parquet(name: str) -> bool:
+    """Return whether a file has the name of a Parquet file."""
+    return name.lower().endswith(tuple(pattern[1:] for pattern in _PARQUET))
+
+
+@contextmanager
+def open_parquet(file: File, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file, with bounds on its metadata and checks of its pages.
+
+    Raises
+    ------
+    SourceError
+        If it is damaged.
+    """
+    try:
+        with storage.open_file(file.url) as stream:
+            yield pq.ParquetFile(
+                stream,
+                page_checksum_verification=True,
+                thrift_string_size_limit=_METADATA,
+                thrift_container_size_limit=_METADATA,
+                **options,
+            )
+    except pa.ArrowInvalid:
+        raise SourceError(f"{file.name} is not a complete Parquet file") from None
+    except OSError as error:  # Arrow also raises it for damaged pages
+        raise SourceError(f"{file.name} cannot be read: {type(error).__name__}") from None
+
+
+def _row_groups(file: File, size: int) -> Iterator[Piece]:
+    with open_parquet(file) as parquet:
+        sizes = [
+            parquet.metadata.row_group(i).num_rows * BYTES_PER_ROW
+            for i in range(parquet.metadata.num_row_groups)
+        ]
+    start = 0
+    for stop in range(1, len(sizes) + 1):
+        if stop == len(sizes) or sum(sizes[start : stop + 1]) > size:
+            yield Piece(file, start, stop, sum(sizes[start:stop]))
+            start = stop
+
+
+def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
+    with open_parquet(piece.file) as parquet:
+        schema = parquet.schema_arrow
+        _check_columns(schema.names, columns, piece.file.name)
+        for name in columns:
+            if pa.types.is_nested(schema.field(name).type):
+                raise SourceError(
+                    f"column {name} of {piece.file.name} is {schema.field(name).type}: a value "
+                    "should be one number, text or time; write a row for each"
+                )
+        text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+    # Names repeat: with dictionaries each is decoded once.
+    with open_parquet(piece.file, read_dictionary=text) as parquet:
+        for batch in parquet.iter_batches(
+            BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
+        ):
+            yield ColumnBatch({name: batch.column(name) for name in columns})
+
+
+def _check_columns(present: Sequence[str], required: Sequence[str], where: str) -> None:
+    for name in required:
+        if present.count(name) == 0:
+            raise SourceError(f"{where} has no column {name}: {_describe_columns(present)}")
+        if present.count(name) > 1:
+            raise SourceError(f"{where} has {present.count(name)} columns named {name}")
+
+
+def _describe_columns(names: Sequence[str]) -> str:
+    shown = [name for name in names if _COLUMN_NAME.fullmatch(name)]
+    if not shown:
+        return "its first line does not name columns"
+    n_hidden = len(names) - len(shown)
+    more = f", and {plural(n_hidden, 'name')} with other characters" if n_hidden else ""
+    if len(names) == 1 and (found := re.search(r"[;\t|,]", names[0])):
+        more = f"; columns may be separated by {found[0]!r}: set the reader's `delimiter`"
+    return f"its columns are {', '.join(shown)}{more}"
+
+
+def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[ColumnBatch]:
+    line, names = _header(piece.file, delimiter)
+    if any(_VALUE.fullmatch(name) for name in names):
+        # Do not quote the line: it contains a user's record.
+        raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
+    _check_columns(names, columns, piece.file.name)
+    wanted = {name: names.index(name) for name in columns}
+    at_top = piece.start == 0
+    for block in sources.text_blocks(piece, BLOCK):
+        body = block[len(line) :] if at_top else block
+        at_top = False
+        yield from parse_lines(body, wanted, len(names), delimiter)
+
+
+def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
+    try:
+        with storage.open_file(file.url, compression="infer") as stream:
+            line = stream.readline(1 << 20)
+        names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter), [])
+    except UnicodeDecodeError:
+        raise SourceError(f"{file.name}: the first line is not UTF-8 text") from None
+    except (OSError, EOFError, csv.Error) as error:
+        raise SourceError(
+            f"{file.name}: the first line cannot be read: {type(error).__name__}"
+        ) from None
+    if not names:
+        raise SourceError(f"{file.name} is empty: the first line should name the columns")
+    return line, [name.strip() for name in names]
+
+
+def parse_lines(
+    body: bytes, wanted: dict[str, int], n_columns: int, delimiter: str
+) -> Iterator[ColumnBatch]:
+    """Split whole lines into columns; ``wanted`` gives the position of each column by name.
+
+    A record is one line. Blank lines are ignored; every other line is a row of a batch, or is
+    counted as malformed in the first batch.
+    """
+    lines, unclosed = _close_quotes(body)
+    faults: list[str] = ["has a quote that is not closed"] if unclosed else []
+
+    def refuse(row: Any) -> str:
+        if not faults:
+            faults.append(f"has {plural(row.actual_columns, 'field')}, not {row.expected_columns}")
+        return "skip"
+
+    lines = _drop_undecodable(lines, n_columns, delimiter, faults)
+    table = _split(lines, wanted, n_columns, delimiter, refuse)
+    count = max(_count_lines(body) - len(table), 0)
+    malformed = Malformed(count, faults[0] if faults else "has a line break within a quote")
+    for start in range(0, max(len(table), 1), BATCH):
+        part = table.slice(start, BATCH).combine_chunks()
+        columns = {name: _only_chunk(part.column(f"{i}")) for name, i in wanted.items()}
+        yield ColumnBatch(columns, malformed if start == 0 else NONE)
+
+
+def _drop_undecodable(lines: bytes, n_columns: int, delimiter: str, faults: list[str]) -> bytes:
+    """Remove malformed lines that are not UTF-8, which pyarrow cannot hand to a handler."""
+    try:
+        lines.decode()
+        return lines
+    except UnicodeDecodeError:
+        kept = []
+    for line in lines.splitlines(keepends=True):
+        n_fields = n_columns if _is_utf8(line) else _count_fields(line, delimiter)
+        if n_fields == n_columns:
+            kept.append(line)
+        elif not faults:
+            faults.append(f"has {plural(n_fields, 'field')}, not {n_columns}")
+    return b"".join(kept)
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _count_fields(line: bytes, delimiter: str) -> int:
+    try:
+        return len(next(csv.reader([line.decode("latin-1")], delimiter=delimiter), []))
+    except csv.Error:  # a field that is too long, in a line that cannot be used anyway
+        return 0
+
+
+def _split(
+    lines: bytes, wanted: dict[str, int], n_columns: int, delimiter: str, refuse: Any
+) -> Any:
+    kinds = {f"{i}": pa.binary() for i in wanted.values()}
+    if not lines.strip():
+        return pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(lines),
+        read_options=pyarrow.csv.ReadOptions(
+            # One chunk: a record must not be split between chunks.
+            block_size=len(lines) + 1,
+            column_names=[f"{i}" for i in range(n_columns)],
+            use_threads=False,
+        ),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=refuse),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds)),
+    )
+
+
+def _only_chunk(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _count_lines(body: bytes) -> int:
+    """Count the lines that are not blank."""
+    letters = np.frombuffer(body, np.uint8)
+    ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+    lengths = np.diff(ends, prepend=-1) - 1
+    returns = np.zeros(len(ends), np.bool_)
+    filled = np.flatnonzero(lengths == 1)
+    returns[filled] = letters[ends[filled] - 1] == ord("\r")
+    return int(np.count_nonzero((lengths > 0) & ~returns))
+
+
+def _close_quotes(body: bytes) -> tuple[bytes, int]:
+    """Remove the lines with an odd number of quotes; return the rest and the number removed.
+
+    Otherwise one stray quote would make all lines up to the next quote one field.
+    """
+    if b'"' not in body:
+        return body, 0
+    letters = np.frombuffer(body, np.uint8)
+    ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+    n_quotes = np.searchsorted(np.flatnonzero(letters == ord('"')), ends)
+    odd = np.flatnonzero(np.diff(n_quotes, prepend=0) % 2)
+    kept, start = [], 0
+    for line in odd:
+        kept.append(body[start : ends[line - 1] + 1 if line else 0])
+        start = int(ends[line]) + 1
+    return b"".join([*kept, body[start:]]), len(odd)

@@ -1,0 +1,76 @@
+"""Re-audit of releases over time: each gets one verdict under a policy.
+
+A :class:`Catalogue` lists releases: published tables of counts over (roi, epoch), with group size,
+mechanism and epochs. :class:`Reaudit` finds releases without a verdict, and for each of them
+
+- runs an audit at its group size and under its mechanism, and screens all users; if the traces of
+  only some or none of its people are known, the others are simulated from its values;
+- certifies what no adversary can exceed, which no attack may have exceeded;
+- runs the attacks on the published values, for users whose membership is known;
+- checks the values (:mod:`clusterscale.release.checks`): against the declared mechanism, against
+  published totals, and against earlier releases of the same epochs;
+- compares exposure and utility with the last releases of the series;
+- applies a :class:`Policy`: ``pass``, ``warn`` or ``fail``, with all reasons.
+
+Verdicts are rows of a :class:`Ledger`, which are never overwritten. A release gets a new verdict if
+its content, its metadata, the audit settings, the policy, the cube or the results revision changes;
+an audit is repeated only if its own inputs change. A lease admits one process at a time;
+another takes over if that one dies. Rows do not depend on when, where, or with how many workers
+they were computed.
+"""
+
+from clusterscale.reauditing.catalogue import Catalogue, Problem, expand, find_releases
+from clusterscale.reauditing.ceilings import evaluate_ceilings
+from clusterscale.reauditing.driver import Pending, Reaudit
+from clusterscale.reauditing.gate import Gate
+from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe
+from clusterscale.reauditing.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
+from clusterscale.reauditing.notify import Announcement, Webhook, junit, junit_of_tables, summary
+from clusterscale.reauditing.people import complete_cube
+from clusterscale.reauditing.policy import Limit, Policy, ReauditPlan, worst_of
+from clusterscale.reauditing.policy_evaluation import evaluate_policy, verdict_of
+from clusterscale.reauditing.release_metrics import exposures_of, measure
+from clusterscale.reauditing.resolved_release import ResolvedRelease
+from clusterscale.reauditing.run import Outcome, audit_new
+from clusterscale.reauditing.scope import evaluate_scope, known_part, of_size
+from clusterscale.release import ReleaseMetadata
+from clusterscale.release.entry import ReleaseEntry
+
+__all__ = [
+    "Announcement",
+    "Catalogue",
+    "Exposures",
+    "Gate",
+    "IntervalEstimate",
+    "Ledger",
+    "Limit",
+    "Outcome",
+    "Pending",
+    "Policy",
+    "Problem",
+    "Reaudit",
+    "ReauditPlan",
+    "ReleaseEntry",
+    "ReleaseMetadata",
+    "ReleaseMetrics",
+    "ResolvedRelease",
+    "Verdict",
+    "Webhook",
+    "audit_new",
+    "complete_cube",
+    "evaluate_ceilings",
+    "evaluate_policy",
+    "evaluate_scope",
+    "expand",
+    "exposures_of",
+    "find_releases",
+    "json_safe",
+    "junit",
+    "junit_of_tables",
+    "known_part",
+    "measure",
+    "of_size",
+    "summary",
+    "verdict_of",
+    "worst_of",
+]

@@ -1,0 +1,306 @@
+"""Evaluate the new releases of a catalogue, and append their verdicts to the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from math import nan
+
+from clusterscale import storage, study
+from clusterscale.contracts import Reason
+from clusterscale.errors import ClusterscaleError, FormatError, InputError, StoreError
+from clusterscale.metrics import Drift
+from clusterscale.reauditing.catalogue import Catalogue, Problem
+from clusterscale.reauditing.ceilings import evaluate_ceilings
+from clusterscale.reauditing.known_counts import find_faults, make_table
+from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe, key_of
+from clusterscale.reauditing.members import NO_MEMBERS, read_members
+from clusterscale.reauditing.metric_types import Exposures, ReleaseMetrics
+from clusterscale.reauditing.policy import ReauditPlan
+from clusterscale.reauditing.policy_evaluation import (
+    Change,
+    change_since,
+    evaluate_change,
+    evaluate_findings,
+    evaluate_policy,
+    verdict_of,
+)
+from clusterscale.reauditing.population import complete_population
+from clusterscale.reauditing.release_analysis import ReleaseAnalysis, TasksFailedError
+from clusterscale.reauditing.release_metrics import exposures_of, measure
+from clusterscale.reauditing.release_store import ReleaseRecord, ReleaseStore
+from clusterscale.reauditing.resolved_release import ResolvedRelease
+from clusterscale.reauditing.scope import evaluate_scope
+from clusterscale.release.checks import PublishedTable, check_table, create_checks
+from clusterscale.schema import RESULTS_REVISION, find_mechanism
+from clusterscale.study import Tell
+from clusterscale.study.execution import MEMORY, Executor
+
+_RUNS, _NO_DRIFT = "runs", Drift(0, nan, nan, nan, nan, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A release without a verdict.
+
+    Attributes
+    ----------
+    release
+        Its metadata.
+    audit
+        Key of its audit, which may be finished.
+    """
+
+    release: ResolvedRelease
+    audit: str
+
+
+class Reaudit:
+    """The re-audit of a catalogue, whose releases are read at once.
+
+    Parameters
+    ----------
+    plan, catalogue
+        The settings, and the releases.
+    output
+        Folder, a local path or fsspec URL that all workers reach: ``verdicts.parquet/`` with one
+        file per verdict, ``runs/`` with a folder for each audit.
+
+    Attributes
+    ----------
+    releases, problems
+        The releases, and those that cannot be listed.
+    ledger
+        All verdicts.
+    """
+
+    def __init__(self, plan: ReauditPlan, catalogue: Catalogue, output: str) -> None:
+        self._plan, self._catalogue = plan, catalogue
+        self.output = storage.absolute(output).rstrip("/")
+        self.ledger = Ledger(self.output)
+        scanned = catalogue.scan()
+        self.releases = [item for item in scanned if isinstance(item, ResolvedRelease)]
+        self.problems = [item for item in scanned if isinstance(item, Problem)]
+
+    def pending(self) -> list[Pending]:
+        """Return the releases without a verdict, in the order of the catalogue.
+
+        A release needs a new verdict if its content, its metadata, the plan, the policy, the cube
+        or the results revision changed.
+        """
+        evaluated, pending = self.ledger.keys(), []
+        for release in self.releases:
+            audit, key = self._keys(release)
+            if key not in evaluated:
+                pending.append(Pending(release, audit))
+        return pending
+
+    def current(self) -> list[Verdict | None]:
+        """Return the verdict on each release under the present settings, None where it has none.
+
+        A newer verdict under other settings, such as another policy, is not taken instead.
+        """
+        rows = {row.key: row for row in self.ledger.rows}
+        return [rows.get(self._keys(release)[1]) for release in self.releases]
+
+    def _keys(self, release: ResolvedRelease) -> tuple[str, str]:
+        """Return the key of the audit of a release, and that of its verdict."""
+        cube = self._catalogue.cube_of(release)
+        identity, mechanism = release.identity(), release.mechanism
+        audit = self._plan.key(identity, mechanism, cube.fingerprint, RESULTS_REVISION)
+        return audit, key_of(release.series, release.name, audit, self._plan.policy.digest)
+
+    def is_audited(self, pending: Pending) -> bool:
+        """Return whether the audit of a release has finished."""
+        return self._store(pending.audit).record() is not None
+
+    def evaluate(
+        self,
+        pending: Pending,
+        executor: Executor,
+        *,
+        memory: int = MEMORY,
+        check: Callable[[], None] = lambda: None,
+        tell: Tell = lambda now: None,
+    ) -> Verdict | Problem:
+        """Audit one release, unless that has finished, and append its verdict to the ledger.
+
+        Parameters
+        ----------
+        pending
+            The release.
+        executor, memory
+            Runs the tasks, and the bytes that a worker may use.
+        check
+            Called before a verdict is appended; raises if that is no longer allowed.
+        tell
+            Called with the progress.
+
+        Returns
+        -------
+        Verdict or Problem
+            A problem if the release cannot be audited, or tasks failed; the same call runs failed
+            tasks again.
+
+        Raises
+        ------
+        ClusterError, StoreError
+            If the cluster or a store fails; finished work is kept, and the same call resumes it.
+        """
+        name = pending.release.name
+        try:
+            row = self._evaluate(pending, self._audit(pending, executor, memory, tell))
+        except TasksFailedError as error:
+            return Problem(name, error, passing=True)
+        except MemoryError:  # the next release may need less
+            return Problem(name, FormatError(f"{name}: there is too little memory to audit it"))
+        except StoreError:
+            raise
+        except ClusterscaleError as error:
+            if isinstance(error, RuntimeError):  # an error of the cluster, not of the release
+                raise
+            return Problem(name, self._with_findings(pending.release, error))
+        if row.verdict == "error":
+            texts = [reason["text"] for reason in row.why if reason["level"] in ("error", "fail")]
+            return Problem(name, InputError("; ".join(texts)))
+        check()
+        return self.ledger.append(row)
+
+    def _with_findings(
+        self, release: ResolvedRelease, error: ClusterscaleError
+    ) -> ClusterscaleError:
+        """Return the error of an audit, with what checks that need no traces find in its values."""
+        try:
+            wrong = find_faults(release, self._catalogue.read(release), self._plan.audit.seed)
+        except ClusterscaleError:
+            return error
+        return InputError(f"{error}; without an audit, inconsistent: {wrong}") if wrong else error
+
+    def _audit(
+        self, pending: Pending, executor: Executor, memory: int, tell: Tell
+    ) -> ReleaseRecord:
+        """Return the record of a release, which is audited if it has none."""
+        store, release = self._store(pending.audit), pending.release
+        record = store.record()
+        if record is None:
+            content = self._catalogue.read(release)
+            cube, members = self._catalogue.cube_of(release), NO_MEMBERS
+            if release.members:
+                table = storage.read_file(release.members)
+                members = read_members(table, release.members, cube, release.group_size)
+            everyone = complete_population(store.people, release, content, cube, self._plan.audit)
+            analysis = ReleaseAnalysis(release, content, members, cube, self._plan, everyone)
+            people = analysis.people
+            study.run(
+                analysis, people, store.uri, executor, memory=memory, on_progress=tell
+            ).close()
+            record = store.record()
+        assert record is not None
+        return record
+
+    def _evaluate(self, pending: Pending, record: ReleaseRecord) -> Verdict:
+        release, policy, store = pending.release, self._plan.policy, self._store(pending.audit)
+        results, screen, run = store.open()
+        label = find_mechanism(results, release.mechanism.id) or release.mechanism.label
+        exposures = exposures_of(results, screen, label).known(record.part)
+        metrics = measure(results, exposures, label, exposed_above=policy.exposed_above)
+        change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
+        reasons = [
+            *evaluate_policy(policy, metrics, record.published, record.part),
+            *evaluate_scope(policy, results, label, release.sizes, release.changes),
+            *evaluate_ceilings(policy, run, label, record.part),
+            *evaluate_findings(policy, record.findings),
+            *self._compare(release, store, record),
+            *evaluate_change(policy, change.drift),
+        ]
+        return self._row(pending, metrics, record, change, reasons)
+
+    def _compare(
+        self, release: ResolvedRelease, store: ReleaseStore, record: ReleaseRecord
+    ) -> Iterator[Reason]:
+        """Check a release against earlier ones of the same epochs: undecided is inconclusive."""
+        table = make_table(release, store.content(), record.bounds)
+        others, checks = list(self._others(release, record.cube)), create_checks(compares=True)
+        policy, seed = self._plan.policy, self._plan.audit.seed
+        findings = check_table(table, others, checks, seed=seed)
+        yield from evaluate_findings(policy, findings, policy.exposure.inconclusive)
+
+    def _others(self, release: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:
+        newest = {row.release: row for row in self.ledger.rows if row.release != release.name}
+        for row in newest.values():
+            store = ReleaseStore(f"{self.output}/{row.run}")
+            overlaps = row.first < release.span[1] and release.first < row.span[1]
+            record = store.record() if overlaps else None
+            if record is not None and record.cube == cube:
+                table = make_table(record.release, store.content(), record.bounds)
+                yield replace(table, name=row.release)
+
+    def _last(self, release: ResolvedRelease) -> list[tuple[Verdict, Exposures]]:
+        """Return the last releases of the series that can be compared, the newest last."""
+        cube, last = self._catalogue.cube_of(release).fingerprint, []
+        for row in self.ledger.last_of(release.series, release.name, self._plan.policy.last):
+            store = ReleaseStore(f"{self.output}/{row.run}")
+            record = store.record()
+            if record is not None and record.cube == cube:
+                results = store.results()
+                label = find_mechanism(results, row.mechanism_id) or row.mechanism
+                exposures = exposures_of(results, store.screen(), label)
+                last.append((row, exposures.known(record.part)))
+        return last
+
+    def _store(self, audit: str) -> ReleaseStore:
+        return ReleaseStore(f"{self.output}/{_RUNS}/{audit}")
+
+    def _row(
+        self,
+        pending: Pending,
+        metrics: ReleaseMetrics,
+        record: ReleaseRecord,
+        change: Change,
+        reasons: Sequence[Reason],
+    ) -> Verdict:
+        release, drift = pending.release, change.drift or _NO_DRIFT
+        calendar = self._catalogue.cube_of(release).calendar
+        return Verdict(
+            number=len(self.ledger),
+            series=release.series,
+            release=release.name,
+            period=calendar.describe_span(release.span),
+            first=release.first,
+            epochs=release.epochs,
+            group_size=release.group_size,
+            mechanism=release.mechanism.label,
+            mechanism_id=release.mechanism.id,
+            verdict=verdict_of(reasons),
+            reasons=json.dumps([json_safe(asdict(reason)) for reason in reasons]),
+            n_targets=metrics.n_targets,
+            mean_privacy_loss=metrics.mean_loss.value,
+            mean_privacy_loss_low=metrics.mean_loss.low,
+            mean_privacy_loss_high=metrics.mean_loss.high,
+            worst_privacy_loss=metrics.worst_loss,
+            share_above=metrics.share_exposed.value,
+            loss_above=metrics.exposed_above,
+            epsilon_lower=metrics.epsilon_seen,
+            epsilon_declared=metrics.epsilon_declared,
+            published_auc=record.published.value,
+            published_auc_low=record.published.low,
+            published_auc_high=record.published.high,
+            utility=json.dumps({key: measure.value for key, measure in metrics.utility.items()}),
+            change=drift.change,
+            change_low=drift.low,
+            change_high=drift.high,
+            change_p=drift.p_value,
+            n_common=drift.n_common,
+            n_newly_exposed=drift.n_newly_exposed,
+            n_no_longer_exposed=drift.n_no_longer_exposed,
+            utility_change=json.dumps(change.utility),
+            run=f"{_RUNS}/{pending.audit}",
+            content=release.content,
+            audit=pending.audit,
+            question=self._plan.question,
+            policy=self._plan.policy.digest,
+            version=version("clusterscale"),
+            results_revision=RESULTS_REVISION,
+        )

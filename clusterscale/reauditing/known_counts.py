@@ -1,0 +1,202 @@
+"""Check a published table against the true counts that are known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from clusterscale.analyses.audit.release_scoring import VALUES
+from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
+from clusterscale.cube.blocks import Range
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.trace_settings import TraceSource, load_settings
+from clusterscale.groups import count_visits
+from clusterscale.reauditing.resolved_release import Content, ResolvedRelease
+from clusterscale.release import PublishedTotals, RawRelease
+from clusterscale.release.checks import (
+    CheckResult,
+    NamedRelease,
+    PublishedTable,
+    check_table,
+    check_together,
+    create_checks,
+)
+from clusterscale.storage import manifest, open_group
+from clusterscale.study.execution import Reduction
+
+INSIDE = "inside"
+"""Name of the Zarr array with the rows of known members, int64, (user,)."""
+
+
+Limits = tuple[NDArray[np.int64], NDArray[np.int64]]
+Checked = tuple[tuple[CheckResult, ...], Bounds | None]
+"""Results of all checks that need no other table, and the largest changes by one unit of data.
+
+None for these if the mechanism depends on the contributions of people who are not known.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """The users to count: URIs and a few numbers."""
+
+    source: TraceSource
+    steps: tuple[TraceStep, ...]
+    users: Range
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownCounts:
+    """Counts of some users for a release.
+
+    Attributes
+    ----------
+    inside
+        Visits of known members, int32, shape (roi, epoch).
+    everyone
+        Visits of all users, int64, the same shape.
+    bounds
+        Largest change of the counts by one unit of data of these users.
+    n_users
+        Number of these users.
+    """
+
+    inside: Counts
+    everyone: NDArray[np.int64]
+    bounds: Bounds
+    n_users: int
+
+    def counts(self, *, complete: bool, everyone: bool = True) -> Counts:
+        """Return the true counts, −1 where they are not known, int32, shape (roi, epoch).
+
+        If all members are known (``complete``), so are all counts. Otherwise a count is only known,
+        to be 0, where no user has a visit, if these users are ``everyone``.
+        """
+        if complete:
+            return self.inside
+        return np.where((self.everyone == 0) & everyone, np.int32(0), np.int32(-1))
+
+    def limits_of_members(self, group_size: int, n_inside: int) -> Limits:
+        """Return the smallest and the largest possible count, given ``n_inside`` known members."""
+        inside = self.inside.astype(np.int64)
+        return inside, inside + (group_size - n_inside)
+
+    def limits(self, group_size: int) -> Limits:
+        """Return the smallest and the largest possible count of a group of these users."""
+        others = self.everyone - (self.n_users - group_size)
+        return np.maximum(self.inside, others), np.minimum(self.everyone, group_size)
+
+
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """A published table to check: the release, its traces, and the Zarr group of the table.
+
+    ``everyone``: whether these are the traces of all people among whom the release counts.
+    """
+
+    release: ResolvedRelease
+    source: TraceSource
+    uri: str
+    everyone: bool = True
+
+
+def check_alone(
+    task: TableTask, users: Sequence[Range]
+) -> Reduction[TableTask, KnownTask, KnownCounts, Checked]:
+    """Return the checks of one table as a reduction that counts over parts of the users."""
+    steps = task.release.mechanism.trace_steps
+    parts = tuple(KnownTask(task.source, steps, part, task.uri) for part in users)
+    return Reduction(task, parts, count_known, add_known, _check)
+
+
+def _check(task: TableTask, known: KnownCounts) -> Checked:
+    release, n_inside = task.release, len(_inside(task.uri))
+    complete = n_inside == release.group_size and not release.mechanism.trace_steps
+    counts = known.counts(complete=complete, everyone=task.everyone)
+    limits = None
+    if not release.mechanism.trace_steps and task.everyone:
+        limits = known.limits(release.group_size)
+    elif not release.mechanism.trace_steps:
+        limits = known.limits_of_members(release.group_size, n_inside)
+    some = not task.everyone and release.needs_largest_contribution
+    bounds = None if some else known.bounds
+    table = make_table(release, read_content(task.uri), bounds, counts, limits)
+    checks = create_checks(compares=False)
+    return tuple(check_table(table, [], checks, seed=task.source.seed)), bounds
+
+
+def find_faults(release: ResolvedRelease, content: Content, seed: int) -> str:
+    """Return what the checks that need no traces find in a release; empty if that is nothing."""
+    raw = RawRelease(content.values, None, None, content.totals)
+    (found,) = check_together(
+        [NamedRelease(release.name, raw)],
+        [],
+        create_checks(compares=False),
+        mechanism=release.mechanism,
+        group_size=release.group_size,
+        seed=seed,
+    )
+    wrong = [f"{one.check}: {one.text}" for one in found.results if one.level == "inconsistent"]
+    return "; ".join(wrong)
+
+
+def count_known(task: KnownTask) -> KnownCounts:
+    """Count known members and all users of one part."""
+    with threadpool_limits(limits=1):
+        setting = load_settings(task.source, [task.steps], task.users)[task.steps]
+        first, stop = task.users
+        everyone = count_visits(setting.traces, np.arange(first, stop)[None])[0]
+        inside = count_visits(setting.traces, _inside(task.uri)[None])[0]
+        return KnownCounts(inside, everyone.astype(np.int64), setting.bounds, stop - first)
+
+
+def add_known(one: KnownCounts, other: KnownCounts) -> KnownCounts:
+    """Add the counts of two parts."""
+    bounds = merge_bounds(one.bounds, other.bounds)
+    inside, everyone = one.inside + other.inside, one.everyone + other.everyone
+    return KnownCounts(inside, everyone, bounds, one.n_users + other.n_users)
+
+
+@lru_cache(maxsize=2)
+def _inside(uri: str) -> Ints:
+    manifest.check(uri)
+    return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))
+
+
+def read_content(uri: str) -> Content:
+    """Return the published values and totals of a Zarr group."""
+    manifest.check(uri)
+    group = open_group(uri)
+    arrays = {name: np.asarray(group[name][:]) for name in group.array_keys()}
+    totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))
+    return Content(arrays[VALUES], totals)
+
+
+def make_table(
+    release: ResolvedRelease,
+    content: Content,
+    bounds: Bounds | None,
+    counts: Counts | None = None,
+    limits: Limits | None = None,
+) -> PublishedTable:
+    """Return a release as input of consistency checks; None: nothing is known of its counts."""
+    unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
+    return PublishedTable(
+        name=release.name,
+        values=content.values,
+        group_size=release.group_size,
+        mechanism=release.mechanism if bounds is None else release.mechanism.bind(bounds),
+        first_epoch=release.first,
+        counts=unknown,
+        roi_totals=content.totals.roi,
+        epoch_totals=content.totals.epoch,
+        limits=limits,
+        subset_of=release.subset_of,
+    )

@@ -1,0 +1,260 @@
+"""Append-only ledger: one row per verdict."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clusterscale import storage
+from clusterscale.contracts import hash_of
+from clusterscale.errors import DamagedError, ExistsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_TABLE = "verdicts.parquet"
+_ADDED = ("mechanism_id", "results_revision", "seal")  # columns that older rows lack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A row of the ledger; unknown numbers are NaN, and fields with JSON text are documented so.
+
+    Attributes
+    ----------
+    number
+        Index of the row, from 0.
+    series, release, period, first, epochs, group_size, mechanism
+        The release. ``period`` names its days.
+    verdict, reasons
+        ``pass``, ``warn`` or ``fail``, and JSON of a list of
+        :class:`~clusterscale.contracts.Reason`.
+    n_targets, worst_privacy_loss, share_above, loss_above
+        Results of the audit; ``share_above`` is the share of screened users with a privacy loss
+        above ``loss_above``.
+    mean_privacy_loss, mean_privacy_loss_low, mean_privacy_loss_high
+        Mean privacy loss of the targets, and its 95 % interval.
+    epsilon_lower, epsilon_declared
+        Observed and declared ε, for the unit of the guarantee.
+    published_auc, published_auc_low, published_auc_high
+        AUC of the attack on the published values, over users with known membership.
+    utility
+        JSON of the measures of utility.
+    change, change_low, change_high, change_p
+        Change of the privacy loss since the last releases of the series.
+    n_common, n_newly_exposed, n_no_longer_exposed
+        Number of users compared, and of those who crossed ``loss_above``.
+    utility_change
+        JSON of the change of each measure since the last release.
+    run
+        Folder of the audit, below the ledger's.
+    content, audit, question, policy, version
+        Hashes of the published content, of its audit, of the settings for every release and of
+        the policy; version of the software.
+    mechanism_id, results_revision
+        Stable id of the mechanism, and :data:`clusterscale.schema.RESULTS_REVISION` of the audit.
+    seal
+        Digest of all other fields; empty in rows of older versions.
+    """
+
+    number: int
+    series: str
+    release: str
+    period: str
+    first: int
+    epochs: int
+    group_size: int
+    mechanism: str
+    verdict: str
+    reasons: str
+    n_targets: int
+    mean_privacy_loss: float
+    mean_privacy_loss_low: float
+    mean_privacy_loss_high: float
+    worst_privacy_loss: float
+    share_above: float
+    loss_above: float
+    epsilon_lower: float
+    epsilon_declared: float
+    published_auc: float
+    published_auc_low: float
+    published_auc_high: float
+    utility: str
+    change: float
+    change_low: float
+    change_high: float
+    change_p: float
+    n_common: int
+    n_newly_exposed: int
+    n_no_longer_exposed: int
+    utility_change: str
+    run: str
+    content: str
+    audit: str
+    question: str
+    policy: str
+    version: str
+    mechanism_id: str = ""  # rows before results revision 2 lack it
+    results_revision: int = 1
+    seal: str = ""
+
+    @property
+    def key(self) -> str:
+        """Key of this verdict; a release is not evaluated twice under the same key."""
+        return key_of(self.series, self.release, self.audit, self.policy)
+
+    def sealed(self) -> Verdict:
+        """Return the row with the digest of all other fields."""
+        fields = {name: value for name, value in asdict(self).items() if name != "seal"}
+        return replace(self, seal=hash_of(fields))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First epoch and the one after the last."""
+        return self.first, self.first + self.epochs
+
+    @property
+    def why(self) -> list[dict[str, Any]]:
+        """The reasons."""
+        reasons: list[dict[str, Any]] = json.loads(self.reasons)
+        return reasons
+
+
+def json_safe(value: Any) -> Any:
+    """Return a value as JSON can store it.
+
+    Parameters
+    ----------
+    value
+        Numbers, also NumPy's, text, and lists and dicts of them.
+
+    Returns
+    -------
+    Any
+        The same value, in which numbers that are not finite are None.
+    """
+    if isinstance(value, dict):
+        return {key: json_safe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_safe(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def key_of(series: str, release: str, audit: str, policy: str) -> str:
+    """Return the key of a verdict."""
+    return hash_of([series, release, audit, policy])
+
+
+class Ledger:
+    """Verdicts: a Parquet table with one file per row, which is written once.
+
+    Parameters
+    ----------
+    uri
+        Folder of the table, a local path or fsspec URL.
+
+    Raises
+    ------
+    DamagedError
+        If a row is missing or cannot be read.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self.rows: list[Verdict] = []
+        names = storage.list_names(f"{self.uri}/{_TABLE}")
+        for number, name in enumerate(file for file in names if file.endswith(".parquet")):
+            if name != _name(number):
+                raise DamagedError(f"{self.uri}/{_TABLE}: row {number} is missing before {name}")
+            self.rows.append(self._read(name))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def keys(self) -> set[str]:
+        """Return the keys of all verdicts."""
+        return {row.key for row in self.rows}
+
+    def append(self, row: Verdict) -> Verdict:
+        """Append a row, permanently; return it with its seal.
+
+        Raises
+        ------
+        ExistsError
+            If another process has appended one meanwhile.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        sink, table = io.BytesIO(), pa.Table.from_pylist([asdict(row)], schema=_schema())
+        row = Verdict(**table.to_pylist()[0]).sealed()  # as it will be read
+        table = pa.Table.from_pylist([asdict(row)], schema=_schema())
+        pq.write_table(table, sink, write_page_checksum=True)
+        uri = f"{self.uri}/{_TABLE}/{_name(row.number)}"
+        if row.number != len(self.rows) or not storage.put_new(uri, sink.getvalue()):
+            raise ExistsError(f"{uri} exists already; is another process running?")
+        self.rows.append(row)
+        return row
+
+    def last_of(self, series: str, release: str, most: int) -> list[Verdict]:
+        """Return the last verdict of each of the last releases of a series, without ``release``."""
+        last: dict[str, Verdict] = {}
+        for row in self.rows:
+            if row.series == series and row.release != release:
+                last.pop(row.release, None)
+                last[row.release] = row
+        return list(last.values())[-most:]
+
+    def table(self) -> pd.DataFrame:
+        """Return all rows, oldest first."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=list(_fields()))
+
+    def _read(self, name: str) -> Verdict:
+        import pyarrow.parquet as pq
+
+        uri = f"{self.uri}/{_TABLE}/{name}"
+        try:
+            content = io.BytesIO(storage.read(uri))
+        except FileNotFoundError:  # a link that leads nowhere
+            raise DamagedError(f"{uri} is listed, but cannot be found") from None
+        try:
+            # not read_table, which imports pandas: that takes half a second
+            table = pq.ParquetFile(content, page_checksum_verification=True).read()
+            (row,) = table.to_pylist()
+            older = (_ADDED, _ADDED[-1:])
+            if not any(table.schema.equals(_schema(without)) for without in ((), *older)):
+                raise ValueError("it has other columns")
+            verdict = Verdict(**row)
+            if "seal" in row and verdict.seal != verdict.sealed().seal:
+                raise ValueError("it is not what was written")
+        except MemoryError:
+            raise
+        except Exception as error:  # Arrow raises many types
+            raise DamagedError(f"{uri} is not a row of this ledger: {error}") from error
+        if _name(verdict.number) != name:
+            raise DamagedError(f"{uri} is not a row of this ledger: it is row {verdict.number}")
+        return verdict
+
+
+def _name(number: int) -> str:
+    return f"{number:08d}.parquet"
+
+
+def _fields() -> dict[str, Any]:
+    return Verdict.__annotations__
+
+
+def _schema(without: tuple[str, ...] = ()) -> Any:
+    import pyarrow as pa
+
+    kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
+    return pa.schema([(k, kinds[kind]) for k, kind in _fields().items() if k not in without])

@@ -1,0 +1,221 @@
+"""Metrics of one mechanism from an audit and a screen, as limited by a policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.analyses.audit import count_failed
+from clusterscale.analyses.audit.findings import find_exposures, worst_findings
+from clusterscale.analyses.screening import is_counted
+from clusterscale.errors import DamagedError, InputError
+from clusterscale.metrics import mean_interval
+from clusterscale.phrases import GUARANTEE_VERDICTS
+from clusterscale.reauditing.metric_types import (
+    Exposures,
+    IntervalEstimate,
+    ReleaseMetrics,
+    UtilityValue,
+)
+from clusterscale.schema import RAW_COUNTS, find_mechanism
+from clusterscale.validation_messages import name_best
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+Floats = NDArray[np.float64]
+
+_STATUSES = ("done", "failed", "missing", "unseen")
+
+
+def measure(
+    audit: xr.Dataset, exposures: Exposures, mechanism: str, *, exposed_above: float
+) -> ReleaseMetrics:
+    """Return the metrics of one mechanism, at its worst over periods, priors and group sizes.
+
+    Parameters
+    ----------
+    audit
+        Results, conforming to :data:`clusterscale.schema.RESULTS`.
+    exposures
+        Result of :func:`exposures_of` for the same mechanism.
+    mechanism
+        Label of the mechanism.
+    exposed_above
+        The privacy loss above which a user counts as exposed.
+
+    Returns
+    -------
+    ReleaseMetrics
+        Unknown numbers are NaN.
+
+    Raises
+    ------
+    InputError
+        If the results have no such mechanism, if no case of it has finished, or if tasks failed.
+    DamagedError
+        If a part of the results is missing.
+    """
+    results = _select(audit, mechanism)
+    _check_whole(audit, mechanism)
+    strongest, losses = _strongest(_attacked(audit, mechanism), "target")
+    low, high = mean_interval(losses)
+    exposed = exposures.loss > exposed_above
+    share = IntervalEstimate.exact(float(exposed.mean()))
+    if not exposures.everyone:
+        share = IntervalEstimate(share.value, *mean_interval(exposed))
+    return ReleaseMetrics(
+        finding=worst_findings(find_exposures(audit))[mechanism],
+        n_targets=len(losses),
+        attack=strongest,
+        mean_loss=IntervalEstimate(float(losses.mean()), low, high),
+        worst_loss=float(losses.max()),
+        share_exposed=share,
+        n_screened=len(exposures.users),
+        exposed_above=exposed_above,
+        **_guarantee_test(results),
+        utility=_utility(results),
+        float_noise=_float_noise(results),
+    )
+
+
+def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
+    """Return the exposure of all users, or of the targets if no screen has the mechanism.
+
+    All users are those that the screen counts: by default those with an event in the period.
+
+    Parameters
+    ----------
+    audit, screen
+        Results, conforming to :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
+    mechanism
+        Label of the mechanism.
+
+    Returns
+    -------
+    Exposures
+        By the attack that is strongest on average.
+
+    Raises
+    ------
+    InputError
+        As :func:`measure`.
+    """
+    everyone = screen is not None and mechanism in screen.mechanism.values
+    table, who = _attacked(audit, mechanism), "target"
+    if everyone and screen is not None:
+        table, who = _attacked(screen, mechanism), "user"
+    table = table[["privacy_loss", "auc", "auc_low", "auc_high"]]
+    if everyone and screen is not None:  # users without an event have no privacy loss
+        table = table.where(is_counted(screen))
+    table = table.transpose(..., who)
+    flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
+    best, label = _best(table["privacy_loss"], flat["privacy_loss"])
+    known = np.isfinite(flat["auc"][best])
+    ends = (np.maximum(2 * flat[name][best][known] - 1, 0) for name in ("auc_low", "auc_high"))
+    low, high = (end.astype(np.float64) for end in ends)
+    loss = flat["privacy_loss"][best][known].astype(np.float64)
+    return Exposures(table[who].values[known], loss, low, high, label, everyone)
+
+
+def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
+    """Return the attacks on a mechanism; on raw counts those on all, since all can be applied."""
+    selected = _select(results, mechanism)
+    raw_counts = find_mechanism(results, RAW_COUNTS)
+    return results if mechanism == raw_counts else selected.expand_dims("mechanism")
+
+
+def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
+    """Raise unless every case of a mechanism has ended, and has all its values."""
+    selected = _select(audit, mechanism)
+    status = selected.status.values.astype(object)
+    if n_failed := count_failed(audit):
+        raise InputError(f"{n_failed} tasks of this audit failed; run it again first")
+    if (status == "missing").any():
+        raise InputError("the audit has not finished; run it again first")
+    done = status == "done"
+    auc = selected.auc.transpose(*selected.status.dims).values
+    known = np.isin(status, _STATUSES).all() and np.isfinite(auc[done]).all()
+    if not known or not np.isin(selected.verdict.values.astype(object), GUARANTEE_VERDICTS).all():
+        raise DamagedError("a part of the results is missing; remove them and run the audit again")
+
+
+def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
+    if mechanism not in results.mechanism.values:
+        raise InputError(
+            f"there are no results of {mechanism}; there are results of: "
+            + ", ".join(map(str, results.mechanism.values))
+        )
+    return results.sel(mechanism=mechanism)
+
+
+def _strongest(results: xr.Dataset, who: str) -> tuple[str, Floats]:
+    """Return the strongest attack with its setting, and the losses of its targets."""
+    table = results.privacy_loss.transpose(..., who)
+    loss = table.values.reshape(-1, table.sizes[who])
+    best, label = _best(table, loss)
+    return label, loss[best][np.isfinite(loss[best])]
+
+
+def _best(table: xr.DataArray, loss: Floats) -> tuple[int, str]:
+    """Return the row of ``loss`` with the largest mean, and the name of that setting."""
+    known = np.isfinite(loss)
+    means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    means[~known.any(axis=1)] = -np.inf
+    best = int(np.argmax(means))
+    if not np.isfinite(means[best]):
+        raise InputError("no case has finished")
+    return best, name_best([_name(table, row) for row in range(len(means))], means)
+
+
+def _name(table: xr.DataArray, row: int) -> str:
+    """Return the name of an attack, with the dimensions of its setting that vary."""
+    dims = [str(dim) for dim in table.dims[:-1]]
+    index = np.unravel_index(row, [table.sizes[dim] for dim in dims])
+    names = {dim: str(table[dim].values[i]) for dim, i in zip(dims, index, strict=True)}
+    several = [names[dim] for dim in dims if dim == "attack" or table.sizes[dim] > 1]
+    return " · ".join(reversed(several))
+
+
+def _guarantee_test(results: xr.Dataset) -> dict[str, Any]:
+    """Return the fields of the test of the guarantee, at the worst period and group size."""
+    verdicts = [str(verdict) for verdict in results.verdict.values.ravel()]
+    observed = results.epsilon_seen.transpose(*results.verdict.dims).values.ravel()
+    ranks = [GUARANTEE_VERDICTS.index(verdict) for verdict in verdicts]
+    worst = int(np.lexsort((-observed, ranks))[0])  # for equal verdicts, the largest observed ε
+    index = np.unravel_index(worst, results.verdict.shape)
+    period = {"period": dict(zip(results.verdict.dims, index, strict=True))["period"]}
+    return {
+        "epsilon_seen": float(observed[worst]),
+        "epsilon_declared": float(results.guarantee_epsilon.isel(period)),
+        "verdict": verdicts[worst],
+        "unit": str(results.guarantee_unit.isel(period).values),
+        "guarantee_reason": _reason(results, period),
+    }
+
+
+def _reason(results: xr.Dataset, period: dict[Any, Any]) -> str:
+    reasons = results.get("guarantee_reason")
+    return "" if reasons is None else str(reasons.isel(period).values)
+
+
+def _float_noise(results: xr.Dataset) -> str:
+    """Return ``yes`` if it is for any period, ``no`` if it is for all, else an empty string."""
+    words = set(map(str, results["float_noise"].values)) if "float_noise" in results else {""}
+    return next((word for word in ("yes", "") if word in words), "no")
+
+
+def _utility(results: xr.Dataset) -> dict[str, UtilityValue]:
+    """Return each measure that is known in all settings, at its worst: furthest from the ideal."""
+    utility, labels = {}, results.measure.values
+    ids, names = (results.get(k, results.measure).values for k in ("measure_id", "measure_name"))
+    for i, (key, name, label) in enumerate(zip(ids, names, labels, strict=True)):
+        values = results.utility.isel(measure=i).values.ravel()
+        if np.isfinite(values).all():
+            ideal = float(results.ideal[i])
+            worst = float(values[np.argmax(np.abs(values - ideal))])
+            utility[str(key)] = UtilityValue(worst, ideal, str(name), str(label))
+    return utility

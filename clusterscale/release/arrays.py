@@ -1,0 +1,225 @@
+"""Tables as arrays over (roi, epoch): Zarr groups and NetCDF files."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale import storage
+from clusterscale.contracts import Values
+from clusterscale.cube import arrays
+from clusterscale.errors import (
+    DamagedError,
+    FormatError,
+    InputError,
+    MissingError,
+    StoreError,
+)
+from clusterscale.release.beside import describe
+from clusterscale.release.content import PublishedTotals, RawRelease, TableFormat
+from clusterscale.release.metadata import read_metadata
+from clusterscale.storage.address import check_memory
+from clusterscale.storage.atomic import staged
+from clusterscale.storage.result_table import TIME_ATTRIBUTES
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+_NETCDF = (".nc", ".nc4", ".netcdf")
+_DIMS = ("roi", "epoch")
+_SECONDS = "datetime64[s]"
+_TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
+
+
+class ArrayStore(TableFormat):
+    """A Zarr group (v2 or v3) or a NetCDF file with a variable of dimensions roi and epoch.
+
+    Attributes
+    ----------
+    variable
+        Name of the variable; by default the only one of these dimensions, e.g. ``counts``.
+    """
+
+    name: Literal["arrays"] = "arrays"
+    variable: str | None = None
+
+    accepts: ClassVar[str] = "a Zarr group or a NetCDF file"
+
+    def read(self, uri: str) -> RawRelease:
+        """Return the table; its metadata are the attributes of the store."""
+        if not storage.exists(uri):
+            raise MissingError(f"{uri}: there is no release")
+        try:
+            with _open(uri) as dataset:
+                name = _find(dataset, self.variable, uri)
+                array = dataset[name].load().transpose(*_DIMS)  # some backends are not lazy
+                values = _numbers(array.values, f"{uri}: {name}")
+                totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
+                rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
+                metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
+        except (MemoryError, FormatError, InputError, StoreError):
+            raise
+        except Exception as error:
+            raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
+        return RawRelease(values, _names(rois), epochs, totals, metadata, uris)
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write a Zarr group, or a NetCDF file if the address ends like one."""
+        variables: dict[str, tuple[tuple[str, ...], Any]] = {
+            self.variable or "counts": (_DIMS, release.values)
+        }
+        if release.rois is not None:
+            variables["roi"] = (("roi",), np.array(release.rois, object))
+        if release.epochs is not None:
+            variables["epoch"] = (("epoch",), release.epochs)
+        for name, total in zip(_TOTALS, (release.totals.roi, release.totals.epoch), strict=True):
+            if total is not None:
+                variables[name] = (_TOTALS[name], total)
+        attributes = describe(release.metadata)
+        if uri.rstrip("/").endswith(_NETCDF):
+            _write_netcdf(uri, variables, attributes)
+        else:
+            _write_zarr(uri, variables, attributes)
+
+
+def _write_zarr(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
+    with staged(uri, force=True) as staging:
+        group = storage.create_group(staging)
+        for name, (dims, values) in variables.items():
+            times = values.dtype.kind == "M"
+            numbers = values.astype(_SECONDS).astype(np.int64) if times else values
+            array = group.create_array(
+                name,
+                shape=numbers.shape,
+                dtype=str if numbers.dtype == object else numbers.dtype,
+                fill_value=np.nan if numbers.dtype.kind == "f" else None,
+                dimension_names=dims,
+                attributes=TIME_ATTRIBUTES if times else {},
+            )
+            if numbers.size:
+                array[:] = numbers
+        group.attrs.put(attributes)
+
+
+def _write_netcdf(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
+    import xarray as xr
+
+    plain = {
+        key: json.dumps(value) if isinstance(value, dict) else np.int32(value)
+        if isinstance(value, bool) else value
+        for key, value in attributes.items()
+    }  # fmt: skip
+    dataset = xr.Dataset(variables, attrs=plain)
+    storage.put(uri, bytes(dataset.to_netcdf(engine="h5netcdf")))
+
+
+def _open(uri: str) -> xr.Dataset:
+    import xarray as xr
+
+    try:
+        if uri.rstrip("/").endswith(_NETCDF):
+            content = io.BytesIO(storage.read(uri))
+            engine = "h5netcdf" if content.getvalue()[:4] == b"\x89HDF" else "scipy"
+            if engine == "h5netcdf":
+                _refuse_other_files(content, uri)
+            return xr.open_dataset(content, engine=engine)
+        group = storage.open_group(uri)
+        arrays.refuse_pickles(group, where=uri)
+        for name, array in group.arrays():
+            _check_sizes(uri, name, array.shape, array.chunks, array.dtype)
+        dataset: xr.Dataset = xr.open_zarr(  # with the metadata that was just checked
+            storage.open_store(uri),
+            zarr_format=group.metadata.zarr_format,
+            consolidated=group.metadata.consolidated_metadata is not None,
+            chunks=None,
+        )
+        return dataset
+    except (MemoryError, FormatError, InputError, StoreError):
+        raise
+    except Exception as error:  # the libraries' messages advise to install others
+        raise FormatError(f"{uri} is not a readable NetCDF file, or Zarr group") from error
+
+
+def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
+    """Refuse HDF5 links and datasets that are in other files, or larger than memory."""
+    import h5py
+
+    external: list[str] = []
+
+    def check_link(name: str, link: object) -> None:
+        if isinstance(link, h5py.ExternalLink):
+            external.append(name)
+
+    def check_object(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            _check_sizes(uri, name, item.shape or (), item.chunks or (), item.dtype)
+            if item.is_virtual or item.external:
+                external.append(name)
+
+    with h5py.File(content, "r") as file:
+        file.visititems_links(check_link)
+        file.visititems(check_object)
+    if external:
+        raise FormatError(f"{uri}: {external[0]} is stored in another file, which is not opened")
+
+
+def _check_sizes(
+    uri: str, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any
+) -> None:
+    """Check that an array and one of its chunks fit into memory, by what their metadata state."""
+    for what, sizes in (("shape", shape), ("chunks of", chunks)):
+        n_bytes = 2 * max(np.dtype(dtype).itemsize, 8) * math.prod(sizes)
+        check_memory(n_bytes, f"{uri}: variable {name} with {what} {sizes}")
+
+
+def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:
+    dims = {*_DIMS}
+    fitting = sorted(str(name) for name, var in dataset.data_vars.items() if {*var.dims} == dims)
+    if variable is not None:
+        if variable not in fitting:
+            raise FormatError(
+                f"{uri} has no variable {variable!r} of dimensions roi and epoch; "
+                f"it has: {', '.join(fitting) or 'none'}"
+            )
+        return variable
+    if len(fitting) != 1:
+        raise FormatError(
+            f"{uri} has {len(fitting) or 'no'} variables of dimensions roi and epoch"
+            + (f" ({', '.join(fitting)}): choose one with `variable`" if fitting else "")
+        )
+    return fitting[0]
+
+
+def _numbers(values: NDArray[Any], what: str) -> Values:
+    if values.dtype.kind not in "iufb":
+        raise FormatError(f"{what} has values of type {values.dtype}, which is not numeric")
+    numbers = np.ascontiguousarray(values, np.float64)
+    if np.isinf(numbers).any():
+        raise FormatError(f"{what} has infinite values; redacted values must be NaN")
+    return numbers
+
+
+def _total(dataset: xr.Dataset, name: str, uri: str) -> Values | None:
+    if name not in dataset.data_vars:
+        return None
+    if dataset[name].dims != _TOTALS[name]:
+        raise FormatError(f"{uri}: {name} has dimensions {dataset[name].dims}, not {_TOTALS[name]}")
+    return _numbers(dataset[name].values, f"{uri}: {name}")
+
+
+def _coordinate(array: xr.DataArray, dim: str) -> NDArray[Any] | None:
+    return array[dim].values if dim in array.coords else None
+
+
+def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:
+    """Return the names of ROIs, decoded if they are bytes; None if they are not text."""
+    if rois is None or rois.dtype.kind not in "OSUT":
+        return None
+    names = (roi.decode(errors="replace") if isinstance(roi, bytes) else roi for roi in rois)
+    return tuple(map(str, names))

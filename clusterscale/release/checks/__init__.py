@@ -1,0 +1,97 @@
+"""Checks that a published table matches its declared mechanism and discloses nothing else.
+
+The checks need no cube: only the published values, the declared mechanism and, where known, true
+counts. Each check returns *consistent*, *inconsistent* or *unknown*, with a number and a sentence.
+
+=============== ==================================== ===========================================
+name            what it detects                      what it cannot detect
+=============== ==================================== ===========================================
+possible_values values that the declared mechanism   noise of the wrong scale, under which any
+                never publishes                      number is possible; fractions published by
+                                                     randomised response
+possible_counts values that no group of the known    noise; a group of other users than declared
+                users would have                     where its counts are possible
+noise_law       noise on known counts that does not  anything without known counts; for
+                follow the declared mechanism        mechanisms that process whole series or
+                                                     releases, anything unless all are known
+differencing    tables of a group and a subset of    pairs with many leavers and joiners; sums
+                it whose difference describes few    and differences of more than two tables
+                people; reused noise
+complement      hidden cells that follow from the    tables with noise; sums of more than two
+                tables of a group's two parts        groups
+totals          hidden cells that follow from        how far totals narrow down cells that they
+                totals; contradictory totals         do not determine; tables with noise
+=============== ==================================== ===========================================
+
+No check shows that a table is safe: that takes an audit. ``noise_law`` is a statistical test: it
+calls an honest table inconsistent with probability at most 1 − ``confidence``. ``differencing``
+accepts coincidences with probability ``chance``. The other checks are exact.
+
+>>> import numpy as np
+>>> from clusterscale import mechanisms
+>>> from clusterscale.release import checks
+>>> counts = np.array([[7, 2, 9], [3, 8, 6]], dtype=np.int32)
+>>> declared = mechanisms.create("suppress_small", up_to=3)
+>>> table = checks.PublishedTable("week 1", counts.astype(float), 20, declared, 0, counts)
+>>> check = checks.create("possible_values")
+>>> result = check.check(table, [], rng=np.random.default_rng(1))
+>>> result.level, result.measured
+('inconsistent', 2.0)
+>>> redacted = np.where(counts > 3, counts, np.nan)
+>>> totals = dict(roi_totals=np.array([18.0, 17.0]), epoch_totals=np.array([10.0, 10.0, 15.0]))
+>>> table = checks.PublishedTable("week 1", redacted, 20, declared, 0, counts, **totals)
+>>> [result] = checks.check_table(table, [], [checks.create("totals")], seed=1)
+>>> result.text
+'2 of 2 hidden cells follow from the totals; 2 of them count 1 to 3 people'
+"""
+
+from clusterscale.registry import Registry
+from clusterscale.release.checks.complement import Complement
+from clusterscale.release.checks.differencing import Differencing
+from clusterscale.release.checks.finding import (
+    Check,
+    CheckResult,
+    check_table,
+    open_comparison,
+    worst_level,
+)
+from clusterscale.release.checks.noise_law import NoiseLaw
+from clusterscale.release.checks.possible_counts import PossibleCounts
+from clusterscale.release.checks.possible_values import PossibleValues
+from clusterscale.release.checks.table import PublishedTable
+from clusterscale.release.checks.together import NamedRelease, TableFindings, check_together
+from clusterscale.release.checks.totals import Totals
+
+__all__ = ["CHECKS", "Check", "CheckResult", "NamedRelease", "PublishedTable", "TableFindings"]
+__all__ += ["check_table", "check_together", "create", "create_checks", "open_comparison"]
+__all__ += ["worst_level"]
+
+CHECKS: Registry[Check] = Registry(
+    "check",
+    Complement,
+    Differencing,
+    NoiseLaw,
+    PossibleCounts,
+    PossibleValues,
+    Totals,
+    base=Check,
+    plugins="clusterscale.checks",
+)
+create = CHECKS.create
+
+
+def create_checks(*, compares: bool | None = None) -> list[Check]:
+    """Return all checks with their default settings.
+
+    Parameters
+    ----------
+    compares
+        Only those that compare tables, or only those that do not; None: all.
+
+    Returns
+    -------
+    list[Check]
+        In the order of their names.
+    """
+    every = map(create, CHECKS)
+    return [check for check in every if compares is None or check.compares == compares]

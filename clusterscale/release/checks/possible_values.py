@@ -1,0 +1,198 @@
+"""Check for values that the declared mechanism can never publish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from clusterscale.contracts import NO_NOISE, Mechanism, Support, Values
+from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
+from clusterscale.release.checks.finding import Check, CheckResult
+from clusterscale.release.checks.table import MOST_DECIMALS, PublishedTable, decimals, steps_of
+from clusterscale.validation_messages import plural
+
+Flags = NDArray[np.bool_]
+
+_BLOCK = 1 << 14  # distinct values checked at a time
+_GRID = 257  # counts tried for a value that no nearby count explains
+_NEAR = np.arange(-1, 3)
+_BESIDE = 1e-6  # offset to detect whether post-processing maps nearby values to one
+_LARGEST = float(1 << 20)  # above, floats are so coarse that whole values are unremarkable
+_CHANCE = 1e-6  # least accepted probability of the number of whole values, given the decimals
+
+
+class PossibleValues(Check):
+    """Check whether the declared mechanism can publish every value for some count.
+
+    Where the output distribution of a cell is known, a value is impossible if its likelihood is 0
+    for every count from 0 to the group size. Examples are fractions where whole numbers are
+    published, values outside the clipping range, values between 0 and a suppression threshold, and
+    values other than midpoints of ranges. Continuous noise produces whole numbers with probability
+    0 as well; they are accepted as often as rounding to the table's number of decimals produces
+    them. For other mechanisms the check compares the smallest value, the largest value, the spacing
+    of values and the number of ranges per series.
+
+    True counts are not needed. Noise of the wrong scale is not detected, as any number is possible.
+    """
+
+    name: Literal["possible_values"] = "possible_values"
+    compares: ClassVar[bool] = False
+
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
+        """Return how many values are impossible; ``others`` and ``rng`` are not used."""
+        published = table.published
+        values = table.values.ravel() if published.all() else table.values[published]
+        if not values.size:
+            text = f"{table.name} has no published value"
+            return CheckResult.unknown(self.name, 0, text)
+        law = _law(table.mechanism, table.group_size)
+        if law is not None:
+            n, example = _impossible(law, values, table.group_size)
+            reason = "can never be published"
+        else:
+            before = Support(0.0, float(table.group_size), 1.0)
+            allowed = table.mechanism.support(before, table.group_size)
+            if not allowed.limited and allowed.per_series is None:
+                text = f"{table.mechanism.label} can publish any number, so no value is impossible"
+                return CheckResult.unknown(self.name, values.size, text)
+            wrong = ~_within(values, allowed.low, allowed.high, allowed.step)
+            reason = f"are not {allowed}, the only values possible"
+            if allowed.per_series is not None:
+                many = _many_values(table.values, allowed.per_series)[published]
+                if not wrong.any():
+                    reason = f"are in a series of more than {plural(allowed.per_series, 'value')}"
+                elif (many & ~wrong).any():
+                    reason += (
+                        f", or are in a series of more than {plural(allowed.per_series, 'value')}"
+                    )
+                wrong |= many
+            n, example = int(wrong.sum()), float(values[np.argmax(wrong)])
+        if n:
+            text = (
+                f"{n:,} of {values.size:,} published values, such as "
+                f"{example:g}, {reason} under {table.mechanism.label} for "
+                f"{table.group_size:,} members"
+            )
+        else:
+            text = (
+                f"all {values.size:,} published values are possible under {table.mechanism.label}"
+            )
+        return CheckResult.of_faults(self.name, n, values.size, text)
+
+
+def _law(mechanism: Mechanism, group_size: int) -> Law | None:
+    """Return the output distribution of a cell, without steps that sample events."""
+    law = mechanism.law(group_size)
+    if law is None:
+        rest = tuple(step for step in steps_of(mechanism) if step.name != "sample_events")
+        if len(rest) == len(steps_of(mechanism)):
+            return None
+        law = Chain.model_construct(steps=rest).law(group_size)  # type: ignore[arg-type]
+    return law if isinstance(law, Law) else None
+
+
+def _impossible(law: Law, values: Values, group_size: int) -> tuple[int, float]:
+    """Return how many values have a likelihood of 0 for every count, and the first that has."""
+    distinct, n_cells = np.unique(values, return_counts=True)
+    if isinstance(law, FiniteDistribution) or law.noise == NO_NOISE:
+        wrong = ~_among(distinct, _possible(law, group_size))
+    else:
+        wrong = np.concatenate(
+            [
+                _unlikely(law, distinct[start : start + _BLOCK], group_size)
+                for start in range(0, len(distinct), _BLOCK)
+            ]
+        )
+        if n_decimals := decimals(distinct):  # rounding may move a value across a bound
+            half = 0.5 * 10.0**-n_decimals
+            for shift in (-half, half):
+                if wrong.any():
+                    wrong[wrong] = _unlikely(law, distinct[wrong] + shift, group_size)
+        wrong |= _too_whole(law, distinct, n_cells)
+    return int(n_cells[wrong].sum()), _first_among(values, distinct[wrong])
+
+
+def _first_among(values: Values, some: Values) -> float:
+    """Return the first of ``values`` that is among ``some``, NaN if none is."""
+    for start in range(0, len(values) if len(some) else 0, _BLOCK):
+        block = values[start : start + _BLOCK]
+        if (found := np.isin(block, some)).any():
+            return float(block[np.argmax(found)])
+    return np.nan
+
+
+def _possible(law: Law, group_size: int) -> Values:
+    """Return the values that are published for some count, if these are finitely many."""
+    counts = np.arange(group_size + 1.0)
+    if isinstance(law, FiniteDistribution):
+        values, probabilities = law.published(counts)
+        return np.asarray(values[probabilities > 0])
+    law.revise(counts[None])  # a view
+    return counts
+
+
+def _among(values: Values, possible: Values) -> Flags:
+    """Return which values are possible, or the possible ones rounded to the table's decimals."""
+    found = np.isin(values, possible)
+    n_decimals = decimals(values)
+    if n_decimals and not found.all():
+        found |= np.isin(values, np.round(possible, n_decimals))
+    return np.asarray(found)
+
+
+def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags:
+    """Return which values have a likelihood of 0 for every count, shape (value,).
+
+    The likelihood decreases with the distance between value and count, so nearby counts are tried
+    first, and a grid of counts only for the values that are left.
+    """
+    nearest = np.floor(np.clip(values, 0, group_size))[:, None]
+    wrong = np.ones(len(values), np.bool_)
+    grid = np.unique(np.rint(np.linspace(0, group_size, _GRID)))[None]
+    ends = np.array([[0.0, group_size]])
+    for counts in (nearest, np.clip(nearest + _NEAR, 0, group_size), ends, grid):
+        if wrong.any():
+            tried = counts[wrong] if len(counts) == len(wrong) else counts
+            tried = np.broadcast_to(tried, (int(wrong.sum()), tried.shape[1]))
+            wrong[wrong] = law.likelihood(values[wrong][None], tried)[0].max(axis=1) == 0
+    return wrong
+
+
+def _too_whole(law: OutputDistribution, values: Values, n_cells: NDArray[Any]) -> Flags:
+    """Return which values are whole although their distribution is continuous, shape (value,)."""
+    none = np.zeros(len(values), np.bool_)
+    if law.noise.whole or law.noise.scale >= _LARGEST:
+        return none
+    neighbours = values + np.array([[-_BESIDE], [0.0], [_BESIDE]])
+    law.revise(neighbours)
+    smooth = (
+        (neighbours[0] < neighbours[1])
+        & (neighbours[1] < neighbours[2])
+        & (np.abs(values) < _LARGEST)
+    )
+    whole = smooth & (values == np.rint(values))
+    n_decimals = decimals(values[smooth])
+    share = 10.0 ** -(MOST_DECIMALS if n_decimals is None else n_decimals)
+    by_chance = scipy.stats.binom.sf(n_cells[whole].sum() - 1, n_cells[smooth].sum(), share)
+    return whole if n_decimals == 0 or by_chance < _CHANCE else none
+
+
+def _within(values: Values, low: float, high: float, step: float) -> Flags:
+    inside = (values >= low - _BESIDE) & (values <= high + _BESIDE)
+    if step > 0:
+        inside &= values / step == np.rint(values / step)
+    return np.asarray(inside)
+
+
+def _many_values(values: Values, most: int) -> Flags:
+    """Return the cells of series with more than ``most`` distinct values."""
+    ordered = np.sort(values, axis=1)  # redacted cells are last
+    n_values = np.count_nonzero(np.diff(ordered, axis=1) > 0, axis=1) + 1
+    return np.broadcast_to((n_values > most)[:, None], values.shape)

@@ -1,0 +1,264 @@
+"""Published tables, with their declared mechanism and known counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
+from clusterscale.errors import InputError
+from clusterscale.mechanisms.base import PostProcessing
+from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.suppression import Suppression
+
+Whole = NDArray[np.int64]
+
+SMALL = 5
+"""Counts below this number are small, unless a mechanism sets another threshold."""
+
+MOST_DECIMALS = 9  # with more, a written number cannot be distinguished from a full float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedTable:
+    """Published values of one group per ROI and epoch.
+
+    Attributes
+    ----------
+    name
+        Name used in results.
+    values
+        float64, shape (roi, epoch): published values; NaN = redacted.
+    group_size
+        Members of the group, at least 1.
+    mechanism
+        The declared mechanism, bound, so that its sensitivity is known.
+    first_epoch
+        Index in the cube of the epoch of the first column.
+    counts
+        int32, shape (roi, epoch): true counts, visits; −1 where unknown.
+    roi_totals, epoch_totals
+        float64, shapes (roi,) and (epoch,): totals over epochs and over ROIs, published with the
+        table; NaN = redacted. None if there are none.
+    limits
+        Smallest and largest possible count of each cell, for a group of the users whose traces are
+        known; int64, both of shape (roi, epoch), visits. None if no traces are known.
+    subset_of
+        Names of tables that count everyone whom this one counts, and others.
+
+    Raises
+    ------
+    InputError
+        If a shape or type is wrong, there is no cell, a value is infinite, the group has no
+        member, a count exceeds the group size, or ``mechanism`` is not a mechanism. Values that
+        the mechanism never publishes raise no error: the checks report them.
+    """
+
+    name: str
+    values: Values
+    group_size: int
+    mechanism: Mechanism
+    first_epoch: int
+    counts: Counts
+    roi_totals: Values | None = None
+    epoch_totals: Values | None = None
+    limits: tuple[Whole, Whole] | None = None
+    subset_of: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(
+                f"the name of a table is {self.name!r}, but must be a non-empty string"
+            )
+        shape = np.shape(self.values)
+        if len(shape) != 2:
+            raise InputError(f"{self.name}: values have shape {shape}, but should be (roi, epoch)")
+        if 0 in shape:
+            raise InputError(f"{self.name}: values have shape {shape}, which has no cell")
+        self._check("values", self.values, shape, np.float64)
+        self._check("counts", self.counts, shape, np.int32)
+        for axis, what in enumerate(("roi_totals", "epoch_totals")):
+            totals = getattr(self, what)
+            if totals is not None:
+                self._check(what, totals, shape[axis : axis + 1], np.float64)
+        for what, limit in zip(("lower limits", "upper limits"), self.limits or (), strict=False):
+            self._check(what, limit, shape, np.int64)
+        for what, least in (("group_size", 1), ("first_epoch", 0)):
+            number = getattr(self, what)
+            if not isinstance(number, int | np.integer) or isinstance(number, bool):
+                raise InputError(f"{self.name}: {what} is {number!r}, but should be a whole number")
+            if number < least:
+                raise InputError(f"{self.name}: {what} is {number}, but should be at least {least}")
+        if not isinstance(self.mechanism, Mechanism):
+            raise InputError(
+                f"{self.name}: mechanism is {self.mechanism!r}, but should be a mechanism, as "
+                "clusterscale.mechanisms.create returns"
+            )
+        counts = self.counts
+        if counts.size and not (counts.min() >= -1 and counts.max() <= self.group_size):
+            raise InputError(
+                f"{self.name}: counts are from {counts.min()} to {counts.max()}, but should be "
+                f"from 0 to the group size, {self.group_size}, or −1 where unknown"
+            )
+
+    def _check(self, what: str, array: NDArray[Any], shape: tuple[int, ...], dtype: type) -> None:
+        if not isinstance(array, np.ndarray):
+            raise InputError(
+                f"{self.name}: {what} are of type {type(array).__name__}, not an array of "
+                f"{np.dtype(dtype)}"
+            )
+        if array.shape != shape or array.dtype != dtype:
+            raise InputError(
+                f"{self.name}: {what} are {array.dtype} {array.shape}, not "
+                f"{np.dtype(dtype)} {shape}"
+            )
+        if np.isinf(array).any():
+            raise InputError(f"{self.name}: {int(np.isinf(array).sum())} {what} are infinite")
+
+    @property
+    def published(self) -> NDArray[np.bool_]:
+        """Which cells are not redacted, bool, shape (roi, epoch)."""
+        return np.asarray(~np.isnan(self.values))
+
+    def overlap(self, other: PublishedTable) -> tuple[slice, slice] | None:
+        """Return the columns of both tables with the same epochs, None if there are none."""
+        first = max(self.first_epoch, other.first_epoch)
+        stop = min(table.first_epoch + table.values.shape[1] for table in (self, other))
+        if len(self.values) != len(other.values) or first >= stop:
+            return None
+        here, there = (
+            slice(first - table.first_epoch, stop - table.first_epoch) for table in (self, other)
+        )
+        return here, there
+
+
+def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
+    """Return the steps of a chain, or the mechanism as the only step."""
+    steps: Sequence[Any] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
+    return steps
+
+
+def suppressed_up_to(mechanism: Mechanism) -> int | None:
+    """Return the largest count that the mechanism publishes as 0, None if it suppresses none."""
+    steps = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
+    return max((step.least_shown - 1 for step in steps), default=None)
+
+
+def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
+    """Return the smallest count that may be disclosed.
+
+    This is ``small`` if given, else one more than the largest count that a table suppresses, else
+    5.
+    """
+    hidden = [suppressed_up_to(table.mechanism) for table in tables]
+    return small or max((most + 1 for most in hidden if most is not None), default=SMALL)
+
+
+def fill_suppressed(table: PublishedTable) -> Values:
+    """Return the values, float64, shape (roi, epoch), with a number in suppressed blank cells.
+
+    It is the number that the declared mechanism has for them. If that is 0, a table without any 0
+    is assumed to leave suppressed cells blank instead.
+    """
+    filler = _filler(table)
+    return table.values if filler is None else _filled(table.values, filler)
+
+
+def _filler(table: PublishedTable) -> float | None:
+    """Return the number for suppressed blank cells, None if blank cells stay blank."""
+    steps = steps_of(table.mechanism)
+    last = max((i for i, step in enumerate(steps) if isinstance(step, Suppression)), default=None)
+    if last is None:
+        return None
+    suppression = steps[last]
+    assert isinstance(suppression, Suppression)
+    if suppression.hidden == "zero" and (table.values == 0).any():
+        return None
+    stands_for = np.array([[suppression.hidden_as]])
+    for step in steps[last + 1 :]:
+        if not isinstance(step, PostProcessing) or step.noise_scope != "cell" or step.uses_weights:
+            return None  # what it publishes depends on more than this count
+        step.revise(stands_for)
+    return float(stands_for[0, 0])
+
+
+def _filled(values: Values, filler: float) -> Values:
+    return np.where(np.isnan(values), filler, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountIntervals:
+    """Which counts each published value of a table may have.
+
+    Attributes
+    ----------
+    of_count
+        Value that is published for each count, in ascending order, shape (group size + 1,).
+    filler
+        Value of suppressed blank cells, None if blank cells say nothing.
+    """
+
+    of_count: Values
+    filler: float | None
+
+    def bounds(self, values: Values) -> tuple[Whole, Whole]:
+        """Return the smallest and the largest count of values of the table, shape of ``values``."""
+        if self.filler is not None:
+            values = _filled(values, self.filler)
+        low = np.searchsorted(self.of_count, values, side="left")
+        high = np.searchsorted(self.of_count, values, side="right") - 1
+        impossible = (low > high) | np.isnan(values)
+        low[impossible], high[impossible] = 0, len(self.of_count) - 1
+        return low, high
+
+
+def count_intervals(table: PublishedTable) -> CountIntervals | None:
+    """Return which counts each published value may have.
+
+    Returns
+    -------
+    CountIntervals or None
+        None if the mechanism adds noise or does not process each count separately.
+    """
+    law = table.mechanism.law(table.group_size)
+    if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
+        return None
+    of_count = np.arange(table.group_size + 1.0)[None]
+    law.revise(of_count)
+    return CountIntervals(of_count[0], _filler(table))
+
+
+def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
+    """Return the smallest and the largest possible count of each cell.
+
+    This works only for mechanisms that add no noise, process each count separately and preserve
+    the order of counts: each published value then corresponds to an interval of counts. All counts
+    are possible where a cell is redacted or has a value that is never published.
+
+    Returns
+    -------
+    tuple of ndarray, or None
+        int64, shape (roi, epoch), visits; None if the mechanism adds noise or does not process
+        each count separately.
+    """
+    intervals = count_intervals(table)
+    return None if intervals is None else intervals.bounds(table.values)
+
+
+def decimals(values: Values) -> int | None:
+    """Return the smallest number of decimals that represents all values, None if more than 9.
+
+    Parameters
+    ----------
+    values
+        float64, any shape, finite. For an empty array the result is 0.
+    """
+    for n in range(MOST_DECIMALS + 1):
+        if bool((np.round(values, n) == values).all()):
+            return n
+    return None

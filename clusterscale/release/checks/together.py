@@ -1,0 +1,303 @@
+"""Check several published tables at once, alone and against each other, without traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Level, Mechanism
+from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.release import RawRelease
+from clusterscale.release.checks.finding import (
+    Check,
+    CheckResult,
+    check_table,
+    open_comparison,
+    worst_level,
+)
+from clusterscale.release.checks.table import PublishedTable
+from clusterscale.release.place_names import describe_mismatch, lost_zeros
+
+_Rows = NDArray[np.int64] | slice
+_ALL = slice(None)  # a view, where rows would be a copy
+
+_MOST = 1 << 20  # largest group that is assumed if its size is not stated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRelease:
+    """A table that was read.
+
+    Attributes
+    ----------
+    name
+        Name used in results.
+    release
+        The table.
+    """
+
+    name: str
+    release: RawRelease
+
+
+@dataclass(frozen=True, slots=True)
+class TableFindings:
+    """Results of all checks of one table.
+
+    Attributes
+    ----------
+    name
+        Name of the table.
+    mechanism
+        Label of the declared mechanism.
+    results
+        One for each check.
+    omitted
+        Why some checks were not done or not decided that should have been; empty if all were.
+    """
+
+    name: str
+    mechanism: str
+    results: tuple[CheckResult, ...]
+    omitted: str = ""
+
+    @property
+    def verdict(self) -> Level:
+        """``fail`` if inconsistent, ``pass`` if consistent, else ``warn``.
+
+        Where it is ``warn``, that nothing was found says nothing.
+        """
+        levels: dict[str, Level] = {"inconsistent": "fail", "consistent": "pass"}
+        return levels.get(worst_level(self.results, self.omitted), "warn")
+
+
+def check_together(
+    releases: Sequence[NamedRelease],
+    beside: Sequence[NamedRelease],
+    checks: Sequence[Check],
+    *,
+    mechanism: Mechanism | None = None,
+    group_size: int | None = None,
+    subset_of: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+) -> list[TableFindings]:
+    """Check tables alone, and against each other and those ``beside`` them.
+
+    Tables are compared in the places that all have, at the epochs that both have. An error of one
+    check does not stop the others.
+
+    Parameters
+    ----------
+    releases
+        The tables to check.
+    beside
+        Tables that were published with or before them.
+    checks
+        Entries of :data:`clusterscale.release.checks.CHECKS`.
+    mechanism, group_size
+        How all were published, and how many people each counts; None: what each states itself. A
+        table of unknown size is checked alone.
+    subset_of
+        Names of the tables that count everyone whom a table counts, by its name, besides those
+        that the table itself states.
+    seed
+        Root seed of checks that draw random numbers.
+
+    Returns
+    -------
+    list[TableFindings]
+        One for each of ``releases``.
+
+    Raises
+    ------
+    ConfigError
+        If the mechanism of a table is not known, or ``subset_of`` names a table that is not given.
+    """
+    everything = [*releases, *beside]
+    wholes = _declared_wholes(everything, subset_of or {})
+    alone = [
+        replace(_table(item, mechanism, group_size), subset_of=wholes[item.name])
+        for item in everything
+    ]
+    why, shared = _align(everything, alone)
+    unsized = any(_size(item, group_size) is None for item in everything)
+    if not why and unsized and len(everything) > 1:
+        why = "the number of people in a table is not stated, so tables are not compared"
+    findings = []
+    for i, (item, table) in enumerate(zip(releases, alone[: len(releases)], strict=True)):
+        others = [other for j, other in enumerate(shared) if j != i]
+        results, omitted = list[CheckResult](), why if others else ""
+        for check in checks:
+            try:
+                if check.compares and why:
+                    results.append(CheckResult.unknown(check.name, 0, why))
+                else:
+                    given = (shared[i], others) if check.compares else (table, [])
+                    results += check_table(*given, [check], seed=seed)
+            except ClusterscaleError as error:
+                omitted = f"{check.name} cannot run: {error}"
+                results.append(CheckResult.unknown(check.name, 0, omitted))
+        omitted = omitted or open_comparison(checks, results)
+        omitted = "; ".join(item.release.changes) or omitted
+        results += _check_rows(item.release, table, checks, seed)
+        label = table.mechanism.label
+        findings.append(TableFindings(item.name, label, tuple(results), omitted))
+    return findings
+
+
+def _check_rows(
+    release: RawRelease, table: PublishedTable, checks: Sequence[Check], seed: int
+) -> list[CheckResult]:
+    """Return what is inconsistent in the rows themselves, before they were added up."""
+    if not release.row_values.size:
+        return []
+    values = release.row_values[None]
+    rows = PublishedTable(
+        f"{table.name}, row by row", values, table.group_size, table.mechanism, 0,
+        _unknown(values.shape),
+    )  # fmt: skip
+    alone = [check for check in checks if check.name == "possible_values"]
+    found = check_table(rows, [], alone, seed=seed)
+    return [
+        replace(one, text=f"before rows were added: {one.text}")
+        for one in found
+        if one.level == "inconsistent"
+    ]
+
+
+def _declared_wholes(
+    items: Sequence[NamedRelease], subset_of: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of the tables of which each table is declared a subset."""
+
+    def find(stated: str) -> list[str]:
+        return [item.name for item in items if stated in _short_names(item.name)]
+
+    wholes = {item.name: list(item.release.metadata.subset_of) for item in items}
+    for part, stated in subset_of.items():
+        for name in (part, *stated):
+            if not find(name):
+                raise ConfigError(f"subset_of: {name} is none of the tables: {', '.join(wholes)}")
+        for name in find(part):
+            wholes[name] += stated
+    return {
+        part: tuple(name for one in stated for name in find(one) if name != part)
+        for part, stated in wholes.items()
+    }
+
+
+def _short_names(name: str) -> tuple[str, str, str]:
+    """Return the names by which a table may be stated: also without folder and ending."""
+    base = name.rstrip("/").rpartition("/")[2]
+    return name, base, base.partition(".")[0]
+
+
+def _size(item: NamedRelease, group_size: int | None) -> int | None:
+    return item.release.metadata.group_size if group_size is None else group_size
+
+
+def _table(
+    item: NamedRelease, mechanism: Mechanism | None, group_size: int | None
+) -> PublishedTable:
+    release = item.release
+    declared = release.metadata.mechanism if mechanism is None else mechanism
+    if declared is None:
+        raise ConfigError(
+            f"{item.name}: how this table was published is not known: state its mechanism, "
+            "{name: exact} for unchanged counts"
+        )
+    size = _size(item, group_size)
+    if size is None:  # no count can be above it, so nothing is called impossible for its size
+        largest = np.nanmax(np.append(release.values, 2.0))
+        size = int(min(2 * largest + 1000, _MOST))
+    return PublishedTable(
+        name=item.name,
+        values=release.values,
+        group_size=size,
+        mechanism=declared,
+        first_epoch=0,
+        counts=_unknown(release.values.shape),
+        roi_totals=release.totals.roi,
+        epoch_totals=release.totals.epoch,
+    )
+
+
+def _align(
+    items: Sequence[NamedRelease], tables: Sequence[PublishedTable]
+) -> tuple[str, list[PublishedTable]]:
+    """Return why the tables cannot be compared, or the tables on shared places and epochs."""
+    try:
+        firsts = _first_epochs([item.release.epochs for item in items])
+        rows = _shared_places([item.release for item in items])
+    except ConfigError as error:
+        return str(error), list(tables)
+    return "", [
+        replace(
+            table,
+            values=(values := np.ascontiguousarray(table.values[keep])),
+            counts=_unknown(values.shape),
+            first_epoch=first,
+            roi_totals=None if table.roi_totals is None else table.roi_totals[keep],
+        )
+        for table, first, keep in zip(tables, firsts, rows, strict=True)
+    ]
+
+
+def _unknown(shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Return unknown counts, which take no memory."""
+    return np.broadcast_to(np.int32(-1), shape)
+
+
+def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
+    """Return the number of the first epoch of each table, on the epochs of all."""
+    if len(axes) == 1:
+        return [0]
+    known = [axis for axis in axes if axis is not None and len(axis)]
+    if len(known) < len(axes) or len({axis.dtype.kind for axis in known}) > 1:
+        raise ConfigError("not all tables state their times, so they are not compared")
+    seconds = [
+        axis.astype("datetime64[s]").astype(np.int64) if axis.dtype.kind == "M" else axis
+        for axis in known
+    ]
+    gaps = {int(gap) for axis in seconds for gap in np.diff(axis)}
+    if len(gaps) > 1:
+        raise ConfigError("the epochs of the tables differ in length, so they are not compared")
+    step = gaps.pop() if gaps else 1
+    first = min(int(axis[0]) for axis in seconds)
+    starts = [divmod(int(axis[0]) - first, step) for axis in seconds]
+    if any(rest for _, rest in starts):
+        raise ConfigError("the epochs of the tables begin at other times, so they are not compared")
+    return [number for number, _ in starts]
+
+
+def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
+    """Return the rows of the places that all tables have, in the same order."""
+    if any(release.rois is None for release in releases):
+        if len({len(release.values) for release in releases}) > 1:
+            raise ConfigError("not all tables name their places, so they are not compared")
+        return [_ALL for _ in releases]
+    names = [release.rois or () for release in releases]
+    in_order = all(one < other for one, other in pairwise(names[0]))
+    if in_order and all(some == names[0] for some in names):
+        return [_ALL for _ in releases]
+    shared = sorted(set(names[0]).intersection(*names[1:]))
+    for some in names[1:]:
+        for short, full in ((some, names[0]), (names[0], some)):
+            if lost_zeros(short, full):
+                why = describe_mismatch(short, full, "another table")
+                raise ConfigError(f"the tables are not compared: {why}")
+    if not shared:
+        raise ConfigError("the tables have no place in common, so they are not compared")
+    return [_rows_of(shared, some) for some in names]
+
+
+def _rows_of(shared: list[str], names: Sequence[str]) -> _Rows:
+    if list(names) == shared:
+        return _ALL
+    row_of = {name: row for row, name in enumerate(names)}
+    return np.array([row_of[name] for name in shared], np.int64)

@@ -1,0 +1,139 @@
+"""The content of a published table, and the base of the formats in which it is stored."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import ConfigModel, Values, hash_of
+from clusterscale.contracts.foreign import Fault, returns
+from clusterscale.errors import InputError
+from clusterscale.registry import Registry
+from clusterscale.release.metadata import ReleaseMetadata
+
+_FIRST_FIELDS = {"group_size", "population", "mechanism", "first", "start", "epochs"}
+_FIRST_FIELDS |= {"observed", "null_roi", "series"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedTotals:
+    """Totals that were published with the values, else None.
+
+    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, NaN
+    where redacted.
+    """
+
+    roi: Values | None = None
+    epoch: Values | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawRelease:
+    """Content of the store of a release.
+
+    Attributes
+    ----------
+    values
+        float64, shape (roi, epoch), NaN where redacted.
+    rois
+        Names of the ROIs, None if there are none.
+    epochs
+        Coordinate of the epochs: numbers of the cube's epochs or datetime64 in UTC; None if none.
+    totals
+        Totals that were published with the values.
+    metadata
+        Metadata from the attributes of the store.
+    uris
+        URIs in attributes, by name of the attribute; they are never opened.
+    changes
+        What reading has added up or merged, a clause for each: the table is not as published.
+    row_values
+        Distinct values of the rows that were added up, float64, shape (value,); else empty.
+    """
+
+    values: Values
+    rois: tuple[str, ...] | None
+    epochs: NDArray[Any] | None
+    totals: PublishedTotals = field(default_factory=PublishedTotals)
+    metadata: ReleaseMetadata = field(default_factory=ReleaseMetadata)
+    uris: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    row_values: Values = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def digest(self) -> str:
+        """Digest of its values, places, epochs, and metadata but the ledger entry."""
+        return self._digest(self.metadata.canonical)
+
+    @property
+    def is_as_published(self) -> bool:
+        """Whether values and metadata are those that its ledger entry has the digest of."""
+        entry = self.metadata.ledger
+        if entry is None or not entry.is_sealed:
+            return False
+        if entry.content == self.digest:
+            return True
+        # Until 0.4, the digest was of all fields that there were, also those with a default.
+        first = ReleaseMetadata().model_dump(mode="json", include=_FIRST_FIELDS)
+        stored = self.metadata.model_dump(mode="json", exclude_unset=True)
+        return entry.content == self._digest(first | stored)
+
+    def _digest(self, metadata: Mapping[str, Any]) -> str:
+        digest = blake2b(digest_size=16)
+        values = np.where(np.isnan(self.values), np.nan, self.values) + 0.0
+        digest.update(repr(values.shape).encode())
+        digest.update(values.astype("<f8").tobytes())
+        times: Any = self.epochs
+        if times is not None and times.dtype.kind == "M":
+            times = times.astype("datetime64[s]").astype(np.int64)
+        about = [self.rois, None if times is None else times.tolist()]
+        others = {key: value for key, value in metadata.items() if key != "ledger"}
+        digest.update(hash_of([about, others]).encode())
+        return digest.hexdigest()
+
+
+class TableFormat(ConfigModel):
+    """A format of published tables: reads the table at an address, and writes one."""
+
+    _registry: ClassVar[str] = "clusterscale.release:TABLE_FORMATS"
+    _boundary: ClassVar[Mapping[str, Fault | None]] = {"read": returns(RawRelease)}
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
+
+    accepts: ClassVar[str]
+    """Supported files, for messages."""
+
+    @abstractmethod
+    def read(self, uri: str) -> RawRelease:
+        """Return the table at an address, a local path or fsspec URL.
+
+        Raises
+        ------
+        MissingError
+            If nothing is stored there.
+        InputError
+            If it does not fit; names file, row and column.
+        DamagedError, StoreError
+            If it cannot be read.
+        """
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write a table that :meth:`read` returns the same; ``uri`` is replaced.
+
+        Raises
+        ------
+        InputError
+            If this format is only read, or cannot contain the table.
+        """
+        raise InputError(f"tables are not written as {self.name}: {uri}")
+
+
+TABLE_FORMATS: Registry[TableFormat] = Registry.of_package(
+    "table format", "clusterscale.release", TableFormat, plugins="clusterscale.table_formats"
+)

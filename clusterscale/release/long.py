@@ -1,0 +1,230 @@
+"""Tables with one row per place and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from clusterscale.contracts import Ints, Values
+from clusterscale.cube.inspire_codes import inspire_code
+from clusterscale.errors import InputError, SourceError
+from clusterscale.ingestion import decode
+from clusterscale.ingestion import tables as columns
+from clusterscale.ingestion.decode import ARROW, Ids
+from clusterscale.ingestion.records import Delimiter
+from clusterscale.release.beside import read_beside, write_beside
+from clusterscale.release.coding import PairCodes, PlaceCodes
+from clusterscale.release.content import RawRelease
+from clusterscale.release.rows import Rows
+from clusterscale.release.text import TOTAL, Codes, TextTable
+from clusterscale.release.values import HIDDEN_STATUS, Spot, decode_values, text_of
+
+_TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
+_PIECE = 1 << 24  # bytes of text read at a time
+
+
+class LongTable(TextTable):
+    """CSV or Parquet with a row per place and time: a file, or a folder of one kind.
+
+    Parquet may have other columns too, such as the geometry of GeoParquet. Cells are hidden by a
+    text in place of the number, such as ``*`` or ``<5``, by their status, or by the absence of
+    their row; zeros are values. A table of trips between places has columns ``origin`` and
+    ``destination``, and a ROI for each pair that it lists.
+
+    Attributes
+    ----------
+    place
+        Column with the name of the place, e.g. ``zone``.
+    origin, destination
+        Columns with the names of two places, instead, e.g. ``origin``.
+    time
+        Column with the time: ISO 8601, a date, or seconds since 1970, e.g. ``date``.
+    hour
+        Column with the hour of the day, if the time is a date, e.g. ``hour``.
+    count
+        Column with the published value, e.g. ``population``.
+    status
+        Column that says whether a value is hidden, e.g. ``status``.
+    hidden_status
+        Statuses of hidden values, e.g. ``[c]``.
+    absent
+        What cells without a row are, e.g. ``hidden``; by default an error.
+    total
+        Name of the place in rows that are totals over places, and of the time in those over
+        times, e.g. ``Total``.
+    add_rows
+        Whether several rows of one place and time are added, such as those of age groups.
+    delimiter
+        Field separator of a CSV file.
+    decimal_comma
+        Whether decimals follow a comma.
+    inspire
+        Whether places are INSPIRE cells, whose short codes, such as ``1kmN2689E4337``, are read as
+        the long ones that ``clusterscale ingest --inspire`` gives to ROIs.
+    """
+
+    name: Literal["long"] = "long"
+    place: str = "place"
+    origin: str | None = None
+    destination: str | None = None
+    time: str = "time"
+    hour: str | None = None
+    count: str = "count"
+    status: str | None = None
+    hidden_status: Codes = HIDDEN_STATUS
+    absent: Literal["zero", "hidden"] | None = None
+    total: str | None = None
+    add_rows: bool = False
+    delimiter: Delimiter = ","
+    decimal_comma: bool = False
+    inspire: bool = False
+
+    accepts: ClassVar[str] = columns.ACCEPTS
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.origin is None) != (self.destination is None):
+            raise ValueError("give both of origin, destination, or neither")
+        default = type(self).model_fields["place"].default
+        if self.origin is not None and self.place != default:
+            raise ValueError("give place, or origin and destination")
+        if self.slots and (self.hour or self.time_format or self.step):
+            raise ValueError("slots: numbers of epochs have no hour, time_format or step")
+        return self
+
+    def read(self, uri: str) -> RawRelease:
+        """Return the table of a file or folder; its metadata are those described beside it."""
+        rows = self._collect(uri)
+        table = self.lay_out(rows, absent=self.absent)
+        metadata, uris = read_beside(uri)
+        release = RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+        changes = list(self._merged_folders(uri))
+        if rows.n_added:
+            changes.append(f"{rows.n_added:,} rows were added to others of one place and time")
+            release = replace(release, row_values=rows.row_values)
+        return replace(release, changes=tuple(changes))
+
+    def _merged_folders(self, uri: str) -> Iterator[str]:
+        """Yield which folders of different levels or strata were read as one table."""
+        used, found = {*self._columns(), *_TIME_FOLDERS}, dict[str, set[str]]()
+        for piece in columns.pieces(uri, _PIECE):
+            for part in piece.file.name[len(uri) :].split("/")[:-1]:
+                key, mark, value = part.partition("=")
+                if mark and key not in used:
+                    found.setdefault(key, set()).add(value)
+        for key, values in found.items():
+            if len(values) > 1:
+                shown = ", ".join(sorted(values)[:5])
+                yield f"folders of {key} ({shown}) were read as one table"
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write a CSV or Parquet file; hidden values are empty, times in UTC."""
+        write_beside(uri, self.to_frame(release), release.metadata)
+
+    def to_frame(self, release: RawRelease) -> pd.DataFrame:
+        """Return the rows of a release, with columns as these settings name them."""
+        (places, times), total = self.names_of(release), self.total or TOTAL
+        table: dict[str, Any] = {}
+        parts = [(places, times, release.values)]
+        if release.totals.roi is not None:
+            parts.append((places, [total], release.totals.roi[:, None]))
+        if release.totals.epoch is not None:
+            parts.append(([total], times, release.totals.epoch[None]))
+        names = [name for some, at, _ in parts for name in some for _ in at]
+        if self.origin is not None:
+            pairs = [name.split(ARROW) if name != total else [total] * 2 for name in names]
+            table |= {str(self.origin): [one for one, _ in pairs]}
+            table |= {str(self.destination): [two for _, two in pairs]}
+        else:
+            table[self.place] = names
+        table[self.time] = [time for some, at, _ in parts for _ in some for time in at]
+        table[self.count] = np.concatenate([values.ravel() for _, _, values in parts])
+        if self.status is not None:
+            hidden = next(iter(self.hidden_status), "")
+            table[self.status] = np.where(np.isnan(table[self.count]), hidden, "A")
+        return pd.DataFrame(table)
+
+    def _collect(self, uri: str) -> Rows:
+        """Put the rows of a file or folder into their cells, one batch after another."""
+        places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
+        rows = Rows(places.names, self.slots, uri, self.add_rows)
+        file, row = "", 0
+        for piece in columns.pieces(uri, _PIECE):
+            if piece.file.name != file:
+                file, row = piece.file.name, 0
+            unit, above = ("row", 1) if columns.is_parquet(file) else ("line", 2)
+            for batch in columns.batches(piece, self._columns(), delimiter=self.delimiter):
+                if batch.malformed.count:
+                    raise SourceError(
+                        f"{file}: {batch.malformed.count:,} lines are not rows; the first "
+                        f"{batch.malformed.fault}"
+                    )
+                decoded = self._decode(batch.columns, places, Spot(file, row + above, unit))
+                rows.add(*decoded)
+                row += len(decoded[0])
+        return rows
+
+    def _columns(self) -> list[str]:
+        places = [self.place] if self.origin is None else [self.origin, str(self.destination)]
+        others = (self.time, self.hour, self.count, self.status)
+        return [*places, *(name for name in others if name is not None)]
+
+    def _decode(
+        self, raw: dict[str, Any], places: PlaceCodes | PairCodes, spot: Spot
+    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values]:
+        """Return the place, time and value of rows, and which are totals over times."""
+        if isinstance(places, PlaceCodes):
+            place = places.encode(self._names(self.place, raw[self.place], spot))
+        else:
+            ends = (self.origin, self.destination)
+            place = places.encode(*(self._names(str(end), raw[str(end)], spot) for end in ends))
+        time, hours = raw[self.time], None if self.hour is None else raw[self.hour]
+        all_times = np.zeros(len(time), np.bool_)
+        if self.total is not None:
+            texts = text_of(time)
+            all_times = np.asarray(pc.fill_null(pc.equal(texts, self.total), False))
+            if all_times.any():  # any valid time takes its place
+                others = np.flatnonzero(~all_times)
+                if not len(others):
+                    raise SourceError(
+                        f"{spot.file}: {spot.unit}s from {spot.first:,} on are only totals"
+                    )
+                time = texts.take(pa.array(np.where(all_times, others[0], np.arange(len(texts)))))
+        seconds = self.clock.decode(self.time, time, hours, spot=spot)
+        values = decode_values(
+            self.count,
+            raw[self.count],
+            None if self.status is None else raw[self.status],
+            hidden=self.hidden,
+            hidden_status=self.hidden_status,
+            comma=self.decimal_comma,
+            spot=spot,
+        )
+        return place, seconds, all_times, values
+
+    def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
+        """Return the names of places, long codes of INSPIRE cells if these are read."""
+        found = decode.ids(column, raw, where=spot.file)
+        if found.bad.any():
+            row = int(np.argmax(found.bad))
+            raise SourceError(f"{spot.name(row, column)}: the name is missing")
+        if not self.inspire:
+            return found
+        names = [str(name).strip() for name in found.names.to_pylist()]
+        for code in np.unique(found.codes).tolist():
+            if names[code] == self.total:
+                continue
+            try:
+                names[code] = inspire_code(names[code])
+            except InputError as error:
+                row = int(np.argmax(found.codes == code))
+                raise SourceError(f"{spot.name(row, column)}: {error}") from None
+        return replace(found, names=pa.array(names, pa.string()))

@@ -1,0 +1,230 @@
+"""Rows of place, time and value, laid out over (place, epoch); every cell once, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints, Values
+from clusterscale.errors import SourceError
+from clusterscale.release.coding import IntegerCodes
+from clusterscale.release.content import PublishedTotals
+from clusterscale.release.grid import EMPTY, Grid
+from clusterscale.storage.address import check_memory
+from clusterscale.validation_messages import plural, quote
+
+_CELL, _NAME = 16, 150  # bytes of memory of a cell, and of the name of a place
+_UTC = "datetime64[s]"
+_MOST_ROW_VALUES = 1 << 16
+
+_Flags = NDArray[np.bool_]
+_Cell = tuple[bool, str, bool, int]  # total over places, place, total over times, time: sorted so
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableLayout:
+    """Values over (place, epoch), float64, NaN = hidden; the names of both, and totals."""
+
+    values: Values
+    places: tuple[str, ...]
+    epochs: NDArray[np.generic]
+    totals: PublishedTotals
+
+
+@dataclass(slots=True, eq=False)
+class Rows:
+    """Decoded rows of a table, which are put into their cells as they come and are not kept.
+
+    Attributes
+    ----------
+    places
+        Names, by code; it may grow between batches.
+    slots
+        Whether times are numbers of epochs.
+    file
+        Name of the file, for messages.
+    add_up
+        Whether several rows of one cell are added.
+    n_added
+        Number of rows that were added to others of one cell.
+    row_values
+        If rows are added, the smallest distinct values of rows, ascending, at most 65,536.
+    """
+
+    places: Sequence[str]
+    slots: bool
+    file: str
+    add_up: bool = False
+    n_added: int = field(default=0, init=False)
+    row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
+    _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
+    _times: IntegerCodes = field(default_factory=IntegerCodes)
+    _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
+    _repeated: tuple[_Cell, int] | None = None
+
+    def add(self, place: Ints, time: Ints, all_times: _Flags, value: Values) -> None:
+        """Add a batch of rows.
+
+        Parameters
+        ----------
+        place
+            Code of the place of each row, int64, shape (row,); −1: a total over places.
+        time
+            UTC seconds or numbers of epochs, int64, shape (row,).
+        all_times
+            Whether a row is a total over times, bool, shape (row,).
+        value
+            float64, shape (row,); NaN = hidden.
+        """
+        column = np.zeros(len(time), np.int64)
+        column[~all_times] = self._times.encode(time[~all_times]) + 1
+        shape = (len(self.places) + 1, self._times.keys.n + 1)
+        flags = np.zeros(shape[1], np.bool_)
+        flags[1 : 1 + len(self._has_values)] = self._has_values
+        flags[column[place >= 0]] = True
+        self._has_values = flags[1:]
+        self._check_memory(shape[1], f"{shape[1] - 1:,} times")
+        again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
+        if self.add_up:
+            self.n_added += len(again)
+            shown = np.unique(value[~np.isnan(value)])
+            self.row_values = np.union1d(self.row_values, shown)[:_MOST_ROW_VALUES]
+        elif len(again):
+            self._note(place[again], time[again], all_times[again])
+
+    def lay_out(self, *, step: int | None, absent: str | None) -> TableLayout:
+        """Lay rows out over places, sorted by name, and all epochs from the first to the last.
+
+        This is done once, after all rows.
+
+        Parameters
+        ----------
+        step
+            Seconds of an epoch; None: the shortest time between two epochs.
+        absent
+            What a cell without a row is: ``zero`` or ``hidden``; None: an error.
+
+        Raises
+        ------
+        SourceError
+            If there is no row, a cell has several, times are not a step apart, or cells are
+            absent.
+        """
+        if not self._has_values.any():
+            raise SourceError(f"{self.file}: the table has no rows with values")
+        first, n_epochs, step = self._axis(step)
+        n_places = len(self.places)
+        what, remedy = f"{n_epochs:,} epochs", ""
+        if not self.slots:
+            what = f"{what} of {step} s, from {self._shown(first)} on"
+            remedy = "correct a time that is wrong, set `step` if epochs are longer, or "
+        self._check_memory(n_epochs, what, remedy)
+        columns = self._columns(first, n_epochs, step)
+        self._refuse_repeated()
+        order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
+        epochs = np.arange(n_epochs) * step + first
+        by_epoch = np.append(self._grid.row(0), EMPTY)[columns]  # −1: the last
+        totals = PublishedTotals(_given(self._grid.column(0)[1:][order]), _given(by_epoch))
+        cells = self._grid.arrange(order + 1, columns)
+        self._fill_absent(cells, absent, order, epochs)
+        names = tuple([self.places[i] for i in order.tolist()])
+        return TableLayout(cells, names, epochs if self.slots else epochs.astype(_UTC), totals)
+
+    def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
+        n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME
+        check_memory(
+            n_bytes, f"{self.file}: {plural(len(self.places), 'place')} at {times}", remedy
+        )
+
+    def _note(self, place: Ints, time: Ints, all_times: _Flags) -> None:
+        """Keep the first cell, in the order of the layout, that has several rows, and their number.
+
+        If it has no row in this batch, or the cell before has, the number of its rows is known.
+        """
+        cells: list[_Cell] = [
+            (code < 0, "" if code < 0 else self.places[code], total, 0 if total else second)
+            for code, second, total in zip(
+                place.tolist(), time.tolist(), all_times.tolist(), strict=True
+            )
+        ]
+        cell = min(cells)
+        if self._repeated is None or cell < self._repeated[0]:
+            self._repeated = cell, 1
+        if cell == self._repeated[0]:
+            self._repeated = cell, self._repeated[1] + cells.count(cell)
+
+    def _refuse_repeated(self) -> None:
+        """Raise :class:`SourceError` if several rows have the same cell."""
+        if self._repeated is not None:
+            (all_places, place, all_times, time), n_rows = self._repeated
+            where = "all places" if all_places else quote(place)
+            when = "all times" if all_times else self._shown(time)
+            raise SourceError(
+                f"{self.file}: {where}, {when} is listed {n_rows} times: keep one row of each; "
+                "`add_rows: true` adds them, which is right only for parts that do not overlap, "
+                "not for a total and its parts, nor for two hours of one name when clocks go back"
+            )
+
+    def _shown(self, time: int) -> object:
+        return time if self.slots else np.datetime64(time, "s")
+
+    def _axis(self, step: int | None) -> tuple[int, int, int]:
+        """Return the first epoch, the number of epochs, and their step."""
+        times = np.sort(self._times.keys.values[self._has_values])
+        first, gaps = int(times[0]), np.diff(times)
+        if self.slots:
+            step = 1
+        elif step is None:
+            if not len(gaps):
+                self._refuse_repeated()
+                raise SourceError(f"{self.file}: the table has one time: set `step`, as in 1h")
+            step = int(gaps.min())
+        off = np.flatnonzero((times - first) % step)
+        if len(off):
+            raise SourceError(
+                f"{self.file}: times are not {step} s apart: {self._shown(int(times[off[0]]))} is "
+                f"not a multiple of it after {np.datetime64(first, 's')}"
+            )
+        return first, int((times[-1] - first) // step) + 1, step
+
+    def _columns(self, first: int, n_epochs: int, step: int) -> Ints:
+        """Return the column of each epoch, int64, −1 where no row has it.
+
+        Raises
+        ------
+        SourceError
+            If there is a total for another time.
+        """
+        times = self._times.keys.values
+        epoch, rest = np.divmod(times - first, step)
+        outside = np.flatnonzero((epoch < 0) | (epoch >= n_epochs) | (rest != 0))
+        if len(outside):
+            time = self._shown(int(times[outside[0]]))
+            raise SourceError(
+                f"{self.file}: there is a total for all places, {time}, but no values"
+            )
+        columns = np.full(n_epochs, -1)
+        columns[epoch] = np.arange(1, len(times) + 1)
+        return columns
+
+    def _fill_absent(self, cells: Values, absent: str | None, order: Ints, epochs: Ints) -> None:
+        is_absent = cells == EMPTY
+        if not is_absent.any():
+            return
+        if absent is None:
+            place, epoch = np.unravel_index(int(is_absent.argmax()), cells.shape)
+            raise SourceError(
+                f"{self.file}: {int(is_absent.sum()):,} of {cells.size:,} cells have no row, such "
+                f"as {quote(self.places[order[place]])}, {self._shown(int(epochs[epoch]))}: set "
+                "`absent` to zero or hidden"
+            )
+        cells[is_absent] = 0.0 if absent == "zero" else np.nan
+
+
+def _given(totals: Values) -> Values | None:
+    """Return totals, NaN where there is none; None if there are none at all."""
+    absent = totals == EMPTY
+    return None if absent.all() else np.where(absent, np.nan, totals)

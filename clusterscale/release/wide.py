@@ -1,0 +1,144 @@
+"""Tables with a row per place and a column per time, or the reverse."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from clusterscale import storage
+from clusterscale.errors import SourceError
+from clusterscale.ingestion.records import Delimiter
+from clusterscale.release.beside import read_beside, write_beside
+from clusterscale.release.content import RawRelease
+from clusterscale.release.rows import Rows
+from clusterscale.release.text import TOTAL, TextTable
+from clusterscale.release.values import Spot, decode_values
+from clusterscale.storage.address import check_memory
+from clusterscale.validation_messages import plural, quote
+
+_TEXT = 20  # bytes of memory of a byte of text, as separate fields
+
+
+class WideTable(TextTable):
+    """A CSV file of places and times: the first row names the times, the first column the places.
+
+    Attributes
+    ----------
+    times
+        Whether times name the ``columns`` or the ``rows``; places name the others.
+    total
+        Name of the row and of the column with totals, e.g. ``Total``.
+    delimiter
+        Field separator.
+    decimal_comma
+        Whether decimals follow a comma.
+    """
+
+    name: Literal["wide"] = "wide"
+    times: Literal["columns", "rows"] = "columns"
+    total: str | None = None
+    delimiter: Delimiter = ","
+    decimal_comma: bool = False
+
+    accepts: ClassVar[str] = "CSV in UTF-8"
+
+    def read(self, uri: str) -> RawRelease:
+        """Return the table of a file; its metadata are those described beside it."""
+        lines = self._lines(uri)
+        top, left = lines[0][1:], [line[0] for line in lines[1:]]
+        cells = np.array([line[1:] for line in lines[1:]], object)
+        stamps, names = (top, left) if self.times == "columns" else (left, top)
+        seconds, all_times = self._times(stamps, uri)
+        values = np.stack(
+            [
+                decode_values(
+                    f"{i + 2} ({quote(top[i])})",
+                    pa.array(cells[:, i].tolist(), pa.string()),
+                    None,
+                    hidden=self.hidden,
+                    hidden_status=(),
+                    comma=self.decimal_comma,
+                    spot=Spot(uri, 2, "line"),
+                )
+                for i in range(len(top))
+            ],
+            axis=1,
+        )
+        if self.times == "rows":
+            values = values.T
+        rows = self._rows(names, seconds, all_times, values, uri)
+        table = self.lay_out(rows)
+        metadata, uris = read_beside(uri)
+        return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Write a CSV file; hidden values are empty, times in UTC."""
+        (places, times), total = self.names_of(release), self.total or TOTAL
+        table = pd.DataFrame(release.values, columns=list(map(str, times)))
+        table.insert(0, "place", places)
+        if release.totals.roi is not None:
+            table[total] = release.totals.roi
+        if release.totals.epoch is not None:
+            row = [total, *release.totals.epoch]
+            row += [np.nan] if release.totals.roi is not None else []
+            table.loc[len(table)] = row
+        if self.times == "rows":
+            table = table.set_index("place").T.rename_axis("time").reset_index()
+        write_beside(uri, table, release.metadata)
+
+    def _lines(self, uri: str) -> list[list[str]]:
+        content = storage.read_file(uri)
+        check_memory(_TEXT * len(content), f"{uri}: the fields of {len(content):,} bytes of text")
+        try:
+            text = content.decode("utf-8-sig")
+            reader = csv.reader(
+                io.StringIO(text, newline=""), delimiter=self.delimiter, strict=True
+            )
+            lines = [[value.strip() for value in line] for line in reader if line]
+        except UnicodeDecodeError:
+            raise SourceError(f"{uri} is not UTF-8 text") from None
+        except csv.Error as error:
+            raise SourceError(f"{uri}: line {reader.line_num}: {error}") from None
+        if len(lines) < 2 or len(lines[0]) < 2:
+            raise SourceError(
+                f"{uri} has {plural(len(lines), 'line')}, the first with "
+                f"{plural(len(lines[0]) if lines else 0, 'column')} separated by "
+                f"{self.delimiter!r}: it should have names and at least one value"
+            )
+        for number, line in enumerate(lines, 1):
+            if len(line) != len(lines[0]):
+                raise SourceError(
+                    f"{uri}: line {number} has {plural(len(line), 'field')}, not {len(lines[0])}"
+                )
+        return lines
+
+    def _times(self, stamps: list[str], uri: str) -> tuple[Any, Any]:
+        """Return the times and which are the total over times."""
+        where, unit = ("line 1", "column") if self.times == "columns" else ("column 1", "line")
+        all_times = np.array([stamp == self.total for stamp in stamps])
+        seconds = np.zeros(len(stamps), np.int64)
+        kept = np.flatnonzero(~all_times)
+        if not len(kept):
+            raise SourceError(f"{uri}: {where} has no times")
+        spot = Spot(uri, 2, unit)
+        text = pa.array([stamps[i] for i in kept], pa.string())
+        seconds[kept] = self.clock.decode("time", text, None, spot=spot)
+        seconds[all_times] = seconds[kept[0]]
+        return seconds, all_times
+
+    def _rows(self, names: list[str], seconds: Any, all_times: Any, values: Any, uri: str) -> Rows:
+        if "" in names:
+            raise SourceError(f"{uri}: place {names.index('') + 1} has no name")
+        known: dict[str, int] = {}
+        codes = [-1 if name == self.total else known.setdefault(name, len(known)) for name in names]
+        place = np.repeat(np.array(codes, np.int64), len(seconds))
+        time, flags = (np.tile(column, len(names)) for column in (seconds, all_times))
+        kept = (place >= 0) | ~flags  # the total of totals tells nothing more
+        rows = Rows(list(known), self.slots, uri)
+        rows.add(place[kept], time[kept], flags[kept], values.ravel()[kept])
+        return rows

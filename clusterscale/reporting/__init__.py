@@ -1,0 +1,17 @@
+"""Reports of results: one self-contained HTML file, tables, and summaries in notebooks.
+
+The verdicts of many releases have a page of their own: :func:`render_trend`.
+
+Importing this package adds an accessor to datasets of results: ``results.clusterscale`` shows a
+summary of the findings, and ``results.clusterscale.report(path)`` writes the report.
+"""
+
+from clusterscale.reporting.accessor import Findings
+from clusterscale.reporting.checks import render_checks, write_checks
+from clusterscale.reporting.render import render, write_report
+from clusterscale.reporting.run import Run, open_run
+from clusterscale.reporting.tables import write_tables
+from clusterscale.reporting.trend import render_trend, write_trend
+
+__all__ = ["Findings", "Run", "open_run", "render", "render_checks", "render_trend"]
+__all__ += ["write_checks", "write_report", "write_tables", "write_trend"]

@@ -1,0 +1,257 @@
+"""Numbers of an audit as plain arrays and rows, and its negative controls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from clusterscale.metrics import mean_interval
+from clusterscale.validation_messages import name_best
+
+AUC_LEVELS = (0.6, 0.75, 0.9)
+"""The AUC levels above which targets are counted."""
+
+_AXES = ("period", "prior", "mechanism")
+_ORDER = (*_AXES, "group_size", "attack", "target")
+
+Floats = NDArray[np.float64]
+
+# Dataset variable of each field of Cases.
+_NUMBERS = {
+    "auc": "auc",
+    "loss": "privacy_loss",
+    "accuracy": "accuracy",
+    "control": "control_auc",
+    "absent": "absent_auc",
+    "naive": "naive_auc",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One period, prior and mechanism, under which attacks are compared."""
+
+    period: str
+    prior: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """All cases of an audit, on the axes (setting, group_size, attack, target).
+
+    Numbers are NaN for cases that did not finish; ``varying`` names the parts of a setting that
+    have more than one value.
+    """
+
+    settings: tuple[Setting, ...]
+    group_sizes: tuple[int, ...]
+    attacks: tuple[str, ...]
+    varying: tuple[str, ...]
+    auc: Floats
+    loss: Floats
+    accuracy: Floats
+    control: Floats
+    absent: Floats
+    naive: Floats
+    status: NDArray[np.str_]
+    error: NDArray[np.str_]
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets, finished or not."""
+        return int(self.auc.shape[-1])
+
+    @property
+    def planned(self) -> NDArray[np.bool_]:
+        """Which cases were run, whether done or failed."""
+        return np.asarray(np.isin(self.status, ("done", "failed")))
+
+    @property
+    def finished(self) -> bool:
+        """Whether any case has an AUC."""
+        return bool(np.isfinite(self.auc).any())
+
+    def label(self, setting: Setting) -> str:
+        """Return a label of the parts of a setting that vary; empty if there is only one."""
+        return " · ".join(getattr(setting, part) for part in self.varying)
+
+    def shown(self) -> Iterator[tuple[int, Setting]]:
+        """Yield the settings that have an AUC, with their index."""
+        for index, setting in enumerate(self.settings):
+            if np.isfinite(self.auc[index]).any():
+                yield index, setting
+
+    def strongest(self, setting: int, size: int) -> int | None:
+        """Return the attack with the highest mean AUC at a setting and group size."""
+        means = self._means(setting, size)
+        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+
+    def name_strongest(self, setting: int, size: int) -> str:
+        """Return the name of that attack, or of all whose means are equal to three digits."""
+        return name_best(self.attacks, self._means(setting, size))
+
+    def _means(self, setting: int, size: int) -> list[float]:
+        return [mean(values) for values in self.auc[setting, size]]
+
+
+def by_attack(values: Floats) -> dict[int, Floats]:
+    """Return the known values of each attack that has any, from shape (attack, target)."""
+    known = ((attack, row[np.isfinite(row)]) for attack, row in enumerate(values))
+    return {attack: row for attack, row in known if len(row)}
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One table row: an attack at a group size in a setting, summarised over its targets."""
+
+    setting: Setting
+    group_size: int
+    attack: str
+    n_done: int
+    n_targets: int
+    mean: float
+    low: float
+    high: float
+    median: float
+    above: tuple[float, ...]
+    mean_loss: float
+    worst_loss: float
+    accuracy: float
+    control: float
+    absent: float
+    naive: float
+
+    @property
+    def case(self) -> tuple[Setting, int, str]:
+        """The setting, group size and attack."""
+        return self.setting, self.group_size, self.attack
+
+
+def cases(results: xr.Dataset) -> Cases:
+    """Return the cases of ``results``, with group sizes ascending and unfinished cases NaN."""
+    results = results.sortby("group_size")
+    labels = {name: tuple(str(v) for v in results[name].values) for name in (*_AXES, "attack")}
+    settings = tuple(
+        Setting(period, prior, mechanism)
+        for period in labels["period"]
+        for prior in labels["prior"]
+        for mechanism in labels["mechanism"]
+    )
+
+    def flat(name: str) -> NDArray[Any]:
+        return by_setting(results, name)
+
+    status, error = flat("status").astype(object), flat("error").astype(object)
+    done = (status == "done") & np.isfinite(flat("auc"))
+    numbers = {
+        field: np.where(done, flat(name).astype(np.float64), np.nan)
+        for field, name in _NUMBERS.items()
+    }
+    return Cases(
+        settings=settings,
+        group_sizes=tuple(int(size) for size in results["group_size"].values),
+        attacks=labels["attack"],
+        varying=tuple(axis for axis in _AXES if len(labels[axis]) > 1),
+        **numbers,
+        status=status,
+        error=error,
+    )
+
+
+def by_setting(results: xr.Dataset, name: str) -> NDArray[Any]:
+    """Return a variable on the axes (setting, group_size, attack) and, if it has it, target."""
+    values = results[name].transpose(*_ORDER, missing_dims="ignore").values
+    return np.reshape(values, (-1, *values.shape[len(_AXES) :]))
+
+
+def rows(table: Cases) -> list[SummaryRow]:
+    """Return a row for each setting, group size and attack that was run, followed by the best."""
+    summary: list[SummaryRow] = []
+    planned = np.asarray(table.planned.any(axis=-1))
+    for setting, size in np.argwhere(planned.any(axis=-1)).tolist():
+        attacks = np.flatnonzero(planned[setting, size]).tolist()
+        summary += [row(table, setting, size, attack) for attack in attacks]
+        best = best_row(table, setting, size)
+        summary += [best] if best else []
+    return summary
+
+
+def strongest_rows(table: Cases) -> list[SummaryRow]:
+    """Return, for each setting and group size, the row of the attack with the highest mean AUC.
+
+    Attacks whose means are equal to three digits are named together.
+    """
+    return [
+        replace(row(table, setting, size, attack), attack=table.name_strongest(setting, size))
+        for setting, _ in table.shown()
+        for size in range(len(table.group_sizes))
+        if (attack := table.strongest(setting, size)) is not None
+    ]
+
+
+def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
+    """Return the row of an attack at a group size in a setting, given by indices."""
+    cell = (setting, size, attack)
+    others = {
+        name: mean(getattr(table, name)[cell])
+        for name in ("accuracy", "control", "absent", "naive")
+    }
+    name = table.attacks[attack]
+    return _row(table, setting, size, name, table.auc[cell], table.loss[cell], others)
+
+
+def best_row(table: Cases, setting: int, size: int) -> SummaryRow | None:
+    """Return the row of the best attack for each target, or None with fewer than two attacks.
+
+    This is NDSS18's "BEST": chosen with knowledge of the labels, so an upper bound for adversaries.
+    """
+    auc, loss = table.auc[setting, size], table.loss[setting, size]
+    if np.isfinite(auc).any(axis=1).sum() < 2:
+        return None
+    known = np.isfinite(auc).any(axis=0)
+    best, worst = (
+        np.where(known, np.max(np.nan_to_num(values, nan=-1.0), axis=0), np.nan)
+        for values in (auc, loss)
+    )
+    unknown = dict.fromkeys(("accuracy", "control", "absent", "naive"), np.nan)
+    return _row(table, setting, size, "best for each target", best, worst, unknown)
+
+
+def _row(
+    table: Cases,
+    setting: int,
+    size: int,
+    attack: str,
+    auc: Floats,
+    loss: Floats,
+    others: dict[str, float],
+) -> SummaryRow:
+    done = auc[np.isfinite(auc)]
+    low, high = mean_interval(done)
+    return SummaryRow(
+        table.settings[setting],
+        table.group_sizes[size],
+        attack,
+        len(done),
+        table.n_targets,
+        mean(done),
+        low,
+        high,
+        float(np.median(done)) if len(done) else np.nan,
+        tuple(mean(done > level) for level in AUC_LEVELS),
+        mean(loss),
+        float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
+        **others,
+    )
+
+
+def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:
+    """Return the mean of the finite values, NaN if there are none."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -1,0 +1,70 @@
+"""Figures: Bokeh models as JSON in the page, or small pictures without script.
+
+Text from the data is never a label of a figure, because BokehJS would interpret ``$$…$$`` as
+mathematics and request a renderer from the network. Such text is HTML next to the figure.
+"""
+
+from clusterscale.reporting.figures.distributions import (
+    boxed,
+    boxes,
+    brackets,
+    distributions,
+    quartiles,
+    strip,
+)
+from clusterscale.reporting.figures.frame import (
+    Floats,
+    colour,
+    dash,
+    legend,
+    marks,
+    plot,
+    style_of,
+)
+from clusterscale.reporting.figures.planar import (
+    Axis,
+    Point,
+    axis,
+    front,
+    heatmap,
+    map_of,
+    scale,
+    tradeoff,
+)
+from clusterscale.reporting.figures.single import Figure, Figures
+from clusterscale.reporting.figures.time_series import (
+    Course,
+    ReleaseAxis,
+    course_legend,
+    curves,
+    draw_time_series,
+    verdict_mark,
+)
+
+__all__ = [
+    "Axis",
+    "Course",
+    "Figure",
+    "Figures",
+    "Floats",
+    "Point",
+    "ReleaseAxis",
+    "axis",
+    "boxed",
+    "boxes",
+    "brackets",
+    "colour",
+]
+__all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "front"]
+__all__ += [
+    "heatmap",
+    "legend",
+    "map_of",
+    "marks",
+    "plot",
+    "quartiles",
+    "scale",
+    "strip",
+    "style_of",
+]
+__all__ += ["tradeoff", "verdict_mark"]

@@ -1,0 +1,268 @@
+"""HTML pages: sections in order, with style sheet and scripts, and the sections of any results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import yaml
+from bokeh.resources import Resources
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from clusterscale.reporting.section import (
+    TEMPLATES,
+    Column,
+    Section,
+    Table,
+    breakable,
+    embedded,
+    fill,
+    folded,
+    json_attribute,
+    quantity,
+)
+from clusterscale.storage import put
+
+_PIECE = 1 << 20  # values in memory at once
+_WORDS = (
+    "This page describes mechanisms and priors in words. The table lists the exact settings, which "
+    "also appear when the pointer is over a description. "
+)
+_SETTING_COLUMNS = (
+    Column("Description", number=False, header=True, wide=True),
+    Column("Setting", number=False, wide=True),
+)
+_VARIABLE_COLUMNS = (
+    Column("Variable", number=False, header=True),
+    Column("Meaning", number=False, wide=True),
+    Column("Unit", number=False),
+    Column("By", number=False, hint="Dimensions, with their sizes"),
+    Column("Count", hint="Known values"),
+    Column("Min"),
+    Column("Mean"),
+    Column("Max"),
+)
+_CUBE = {
+    "source": "Source",
+    "when": "Time",
+    "n_users": "Users",
+    "n_rois": "Regions of interest",
+    "n_epochs": "Epochs",
+    "n_events": "Events",
+    "null_roi": "Null region",
+}
+_RUN = {
+    "cube_fingerprint": "Cube fingerprint",
+    "plan_digest": "Plan digest",
+    "seed": "Root seed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """One run on a page; ``groups`` are lists of sections, each with its heading."""
+
+    name: str
+    groups: Sequence[tuple[str, Sequence[Section]]]
+
+    def within(self, prefix: str) -> PageEntry:
+        """Return a copy whose anchors have a prefix."""
+        groups = [(title, [s.within(prefix) for s in sections]) for title, sections in self.groups]
+        return PageEntry(self.name, groups)
+
+
+def page(
+    runs: Sequence[PageEntry], *, kind: str, title: str, settings: Mapping[str, str] | None = None
+) -> str:
+    """Return a self-contained HTML page.
+
+    Parameters
+    ----------
+    runs
+        Runs in the order of the page; their names are shown if there are several.
+    kind
+        Type of the page, shown above its title.
+    title
+        Heading of the page.
+    settings
+        Exact settings by title, which a script shows when the pointer is over the title.
+    """
+    return str(
+        fill(
+            "page.html.j2",
+            kind=kind,
+            title=title,
+            runs=runs,
+            style=_asset("page.css"),
+            settings=embedded(settings) if settings else "",
+            scripts=[_asset("tables.js"), *_bokeh(runs)],
+        )
+    )
+
+
+def write(html: str, uri: str | Path) -> str:
+    """Write a page atomically and return its location; errors are those of ``put``."""
+    put(str(uri), html.encode())
+    return str(uri)
+
+
+def _asset(name: str) -> Markup:
+    source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)  # type: ignore[union-attr]
+    return Markup(source)
+
+
+def _bokeh(runs: Sequence[PageEntry]) -> list[Markup]:
+    # the library is most of the file, so a report without figures omits it
+    bodies = (section.body for run in runs for _, sections in run.groups for section in sections)
+    if not any("data-figure" in body for body in bodies):
+        return []
+    library = Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])
+    return [library, _asset("figures.js")]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a page presents results of one kind.
+
+    ``build`` returns its part of the first screen and its sections. ``heading`` is the heading of
+    these sections on a page with several kinds. ``word`` and ``title`` are the type and title of a
+    page whose first kind this is. ``plan`` labels the plan, ``gist`` summarises the method in a
+    sentence, and the template ``reading`` explains the terms.
+    """
+
+    word: str
+    title: str
+    heading: str
+    build: Callable[[xr.Dataset], tuple[Markup, list[Section]]]
+    plan: str
+    gist: str
+    reading: str
+
+
+Parts = Sequence[tuple[Kind, xr.Dataset]]
+
+
+def plain_kind(name: str) -> Kind:
+    """Return how a page presents an analysis that has no sections of its own."""
+    return Kind(
+        f"{name} report",
+        f"Results of the analysis {name}",
+        f"Analysis {name}",
+        partial(_plain_sections, name),
+        f"Plan of the analysis {name}",
+        "Each variable of the results is summarised over all its values. Nobody is listed.",
+        "plain_reading.html.j2",
+    )
+
+
+def _plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return the first screen and the section of an analysis without sections of its own."""
+    names = [*results.coords, *results.data_vars]
+    rows = [_summary(results[name]) for name in names]
+    sizes = {str(dim): f"{size:,}" for dim, size in results.sizes.items()}
+    section = Section(
+        f"{name}-variables",
+        f"Variables of the analysis {name}",
+        "Summaries over all known values. The values of single users are not shown.",
+        Table(f"Variables of {name}", _VARIABLE_COLUMNS, [("", rows)]).html,
+    )
+    return fill("plain.html.j2", name=name, n_variables=len(rows), sizes=sizes), [section]
+
+
+def _summary(variable: xr.DataArray) -> list[str | Markup]:
+    """Return the row of a variable; text and times are only counted."""
+    about = [str(variable.attrs.get(key, "")) or "–" for key in ("long_name", "units")]
+    by = ", ".join(f"{dim} ({size:,})" for dim, size in variable.sizes.items())
+    n, total, low, high = 0, 0.0, np.inf, -np.inf
+    for values in _pieces(variable):
+        if values.dtype.kind not in "biuf":
+            n += int((values.astype(str) != "").sum())
+            continue
+        known = values[np.isfinite(values)].astype(np.float64)
+        n, total = n + known.size, total + float(known.sum())
+        low, high = min(low, known.min(initial=np.inf)), max(high, known.max(initial=-np.inf))
+    numbers = [quantity(low), quantity(total / n), quantity(high)] if low <= high else ["–"] * 3
+    return [str(variable.name), *about, by or "–", f"{n:,}", *numbers]
+
+
+def _pieces(variable: xr.DataArray) -> Iterator[NDArray[Any]]:
+    """Yield the values of a variable that may be larger than memory."""
+    if not variable.dims:
+        yield np.atleast_1d(variable.values)
+        return
+    dim, length = variable.dims[0], variable.shape[0]
+    step = max(1, _PIECE * length // max(1, variable.size))
+    for start in range(0, length, step):
+        yield variable.isel({dim: slice(start, start + step)}).values
+
+
+def configuration(parts: Parts, titles: Mapping[str, str]) -> Section | None:
+    """Build the settings behind titles, and the plans as YAML; None if there are no plans."""
+    folds = []
+    for kind, dataset in parts:
+        if plan := json_attribute(dataset, "plan"):
+            text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
+            folds.append((kind.plan, fill("code.html.j2", text=text, label=kind.plan)))
+    if not folds:
+        return None
+    rows = [[title, breakable(label)] for label, title in titles.items()]
+    caption = "Mechanisms and priors, described and as configured"
+    table = Table(caption, _SETTING_COLUMNS, [("", rows)]).html
+    return Section(
+        "configuration",
+        "Configuration",
+        (_WORDS if rows else "")
+        + "The plan that was run. The same plan, cube, seed and versions give the same results.",
+        (table if rows else Markup("")) + folded(folds),
+    )
+
+
+def provenance(parts: Parts) -> Section:
+    """Build the lists of data, run and software, with instructions to repeat the run."""
+    return Section(
+        "provenance",
+        "Provenance",
+        "Runs with the same fingerprint, digest, seed and versions give the same results. To "
+        "repeat this run, install the versions below, add the keys cube and output to the "
+        "configuration above, and run clusterscale with it.",
+        folded([(kind.heading, _lists(dataset)) for kind, dataset in parts]),
+    )
+
+
+def _lists(results: xr.Dataset) -> Markup:
+    cube = json_attribute(results, "cube")
+    known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
+    known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
+    about = {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
+    versions = json_attribute(results, "versions")
+    lists = {
+        "Data": known or {"Cube": "not recorded"},
+        "Run": about,
+        "Software": {key: str(versions[key]) for key in sorted(versions)}
+        or {"Versions": "not recorded"},
+    }
+    return fill("definitions.html.j2", lists=lists)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_text(part)}" for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(part) for part in value)
+    return "not recorded" if value is None else str(value)
+
+
+def reading(parts: Parts) -> Section:
+    """Build the definitions, which depend only on the kinds of results."""
+    folds = [(kind.heading, fill(kind.reading)) for kind, _ in parts]
+    return Section("reading", "How to read this report", parts[0][0].gist, folded(folds))

@@ -1,0 +1,277 @@
+"""Sections of a recovery: errors of an adversary who infers locations, and gains of defences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from clusterscale.analyses.recovery import privacy_loss
+from clusterscale.analyses.recovery.task import BASELINES
+from clusterscale.reporting import figures
+from clusterscale.reporting.figures import Floats
+from clusterscale.reporting.section import (
+    Column,
+    Section,
+    Table,
+    breakable,
+    fill,
+    folded,
+    json_attribute,
+    number,
+    percent,
+    quantity,
+    quartiles,
+    side_by_side,
+)
+from clusterscale.validation_messages import name_best, plural
+
+_RAW, _PRIOR = 0, 0  # indices of the mechanism of raw counts, and of the strategy without a release
+_COLUMNS = (
+    Column("Strategy", number=False, header=True),
+    Column("Profiling error", hint="Mean over users"),
+    Column("Loss", hint="Mean privacy loss in profiling"),
+    Column("Users affected", hint="Users whose profiling error decreases"),
+    Column("Gain", hint="Mean privacy gain in profiling"),
+    Column("Localization error", hint="Mean over users, with the better decision rule"),
+    Column("Loss", hint="Mean privacy loss in localization"),
+    Column("Gain", hint="Mean privacy gain in localization"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Goal of the adversary: ``profiling`` or ``localization``, with a title and its error."""
+
+    name: str
+    title: str
+    error: str
+
+
+GOALS = (
+    Goal(
+        "profiling",
+        "Profiling: the probability that a user is in each region",
+        "Jensen–Shannon distance, mean over epochs",
+    ),
+    Goal("localization", "Localization: the regions where a user is", "1 − F1 over all epochs"),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Errors:
+    """Errors for one goal.
+
+    Arrays have the axes (mechanism, prior, strategy, user), ``of_epoch`` (…, epoch) instead. For
+    localization, each strategy uses the decision rule with the lower mean error.
+    """
+
+    goal: Goal
+    mechanisms: tuple[str, ...]
+    priors: tuple[str, ...]
+    strategies: tuple[str, ...]
+    error: Floats
+    loss: Floats
+    gain: Floats
+    of_epoch: Floats
+
+
+def read_errors(recovered: xr.Dataset, goal: Goal) -> Errors:
+    """Return the errors of a recovery for one goal."""
+    names = ["error", "loss", "gain", "error_of_epoch"]
+    arrays = [recovered[f"{goal.name}_{name}"].values.astype(np.float64) for name in names]
+    if goal.name == "localization":
+        best = arrays[0].mean(axis=-1).argmin(axis=-1)
+        rule = best[..., None, None]
+        arrays = [np.take_along_axis(array, rule, axis=-2)[..., 0, :] for array in arrays]
+    mechanisms, priors, strategies = (
+        tuple(map(str, recovered[dim].values)) for dim in ("mechanism", "prior", "strategy")
+    )
+    return Errors(goal, mechanisms, priors, strategies, *arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Lowest mean error of an adversary with raw counts, and without any release.
+
+    ``without`` names the priors with the lowest mean error without the release, ``known``;
+    ``within`` the strategies and priors with the lowest from raw counts, ``left``. Several are
+    named if equal to three digits. ``share`` is the relative reduction of the error, 0 if raw
+    counts do not help; ``affected`` the share of users whose error decreases, ``much_affected`` of
+    those whose error decreases by a quarter or more.
+    """
+
+    without: str
+    known: float
+    within: str
+    left: float
+    share: float
+    affected: float
+    much_affected: float
+
+
+def find_best(errors: Errors) -> Best:
+    """Return the best with raw counts and without, over all priors and strategies."""
+    alone, raw = errors.error[_RAW, :, _PRIOR], errors.error[_RAW, :, _PRIOR + 1 :]
+    names = [
+        f"{strategy} with {prior}"
+        for prior in errors.priors
+        for strategy in errors.strategies[_PRIOR + 1 :]
+    ]
+    known, left = alone.mean(axis=-1), raw.mean(axis=-1).ravel()
+    reduction = privacy_loss(alone[known.argmin()], raw.reshape(-1, raw.shape[-1])[left.argmin()])
+    return Best(
+        without=name_best(errors.priors, known, lowest=True),
+        known=float(known.min()),
+        within=name_best(names, left, lowest=True),
+        left=float(left.min()),
+        share=float(privacy_loss(known.min(), left.min())),
+        affected=float((reduction > 0).mean()),
+        much_affected=float((reduction >= 0.25).mean()),
+    )
+
+
+def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return a recovery's part of the first screen of a page, and its sections."""
+    recovered = recovered.compute()
+    errors = [read_errors(recovered, goal) for goal in GOALS]
+    sections = [_spread(errors), _hours(errors[0], recovered.epoch.values)]
+    if recovered.sizes["mechanism"] > 1:
+        sections.append(_gains(errors, recovered.relative_error.values))
+    return _findings(recovered, errors), [*sections, _all_errors(*errors)]
+
+
+def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
+    source = json_attribute(recovered, "cube").get("source")
+    return fill(
+        "recovery.html.j2",
+        users=plural(recovered.sizes["user"], "user"),
+        source=source if isinstance(source, str) else "",
+        observed=json_attribute(recovered, "plan").get("observed", ""),
+        epochs=plural(recovered.sizes["epoch"], "epoch"),
+        goals=[(of_goal.goal, find_best(of_goal)) for of_goal in errors],
+        priors=plural(recovered.sizes["prior"], "prior"),
+        n_mechanisms=recovered.sizes["mechanism"],
+    )
+
+
+def _spread(errors: Sequence[Errors]) -> Section:
+    """Build the distribution of errors over users, a panel per prior (PETS17 Figs 1 to 5)."""
+    folds = [(of_goal.goal.title, _panels(of_goal)) for of_goal in errors]
+    return Section(
+        "spread",
+        "Errors over users",
+        "Each curve shows the share of users for whom the adversary’s error is at most the number "
+        "on the axis. The further left a curve is, the more the adversary knows. “prior” uses only "
+        "the prior, “release” assumes the profile of the whole crowd for every user; the others "
+        "combine both, from raw counts.",
+        figures.legend(errors[0].strategies) + folded(folds),
+    )
+
+
+def _panels(errors: Errors) -> Markup:
+    panels = []
+    for i, (prior, values) in enumerate(zip(errors.priors, errors.error[_RAW], strict=True), 1):
+        drawn = figures.distributions(
+            dict(enumerate(values)),
+            errors.strategies,
+            start=0.0,
+            axis=f"{errors.goal.name} error of a user",
+            among="users",
+            chance=None,
+        )
+        words = quartiles(zip(errors.strategies, values, strict=True))
+        description = f"Cumulative distribution of errors over users. {words}"
+        slug = f"{errors.goal.name}-{i}"
+        panels.append(figures.plot(drawn, slug=slug, title=prior, description=description))
+    return side_by_side(panels)
+
+
+def _hours(errors: Errors, epochs: NDArray[Any]) -> Section:
+    """Build the mean profiling error of each epoch, a panel per prior (PETS17 Fig. 6)."""
+    names, panels = errors.strategies, []
+    for i, (prior, lines) in enumerate(zip(errors.priors, errors.of_epoch[_RAW], strict=True), 1):
+        words = "; ".join(
+            f"{name}: from {number(float(line.min()))} to {number(float(line.max()))}"
+            for name, line in zip(names, lines, strict=True)
+        )
+        drawn = figures.curves(epochs, dict(enumerate(lines)), names)
+        description = f"Mean profiling error by epoch. {words}"
+        panels.append(figures.plot(drawn, slug=f"hours-{i}", title=prior, description=description))
+    return Section(
+        "hours",
+        "Errors over time",
+        "The mean profiling error over all users in each epoch, from raw counts. The further a "
+        "curve is below that of the prior, the more the release discloses.",
+        figures.legend(names) + side_by_side(panels),
+    )
+
+
+def _gains(errors: Sequence[Errors], relative_errors: Floats) -> Section:
+    """Build boxes of privacy gain by mechanism (PETS17 Figs 7 to 9)."""
+    folds = [
+        (f"{of_goal.goal.name}, {prior}", _boxes(of_goal, i, relative_errors))
+        for of_goal in errors
+        for i, prior in enumerate(of_goal.priors)
+    ]
+    return Section(
+        "recovery-gains",
+        "Privacy gain of each defence",
+        "Privacy gain is how far a defence raises the error from that with raw counts towards 1: 0 "
+        "if the adversary does as well as with raw counts, 1 if the error is 1. Boxes span the "
+        "middle half of the users; the thick line is the median, the dot the mean. The relative "
+        "error of the published values is the utility cost.",
+        folded(folds),
+    )
+
+
+def _boxes(errors: Errors, prior: int, relative_errors: Floats) -> Markup:
+    rows = [
+        (
+            breakable(name),
+            quantity(float(relative_errors[mechanism])),
+            [
+                {"strategy": errors.strategies[i]}
+                | figures.boxed(errors.gain[mechanism, prior, i], figures.colour(i))
+                for i in range(len(BASELINES), len(errors.strategies))
+            ],
+        )
+        for mechanism, name in enumerate(errors.mechanisms)
+        if mechanism != _RAW
+    ]
+    caption = f"Privacy gain of users, {errors.priors[prior]}"
+    return fill("recovery_gains.html.j2", caption=caption, rows=rows)
+
+
+def _all_errors(profiling: Errors, localization: Errors) -> Section:
+    """Build a row for each mechanism, prior and strategy."""
+    groups = [
+        (
+            f"{mechanism} · {prior}",
+            [
+                [name, *_cells(profiling, (i, j, k)), *_cells(localization, (i, j, k))]
+                for k, name in enumerate(profiling.strategies)
+            ],
+        )
+        for i, mechanism in enumerate(profiling.mechanisms)
+        for j, prior in enumerate(profiling.priors)
+    ]
+    return Section(
+        "recovery-results",
+        "All errors",
+        "Losses are relative to the prior alone, gains relative to raw counts; both are means over "
+        "users.",
+        Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html,
+    )
+
+
+def _cells(errors: Errors, at: tuple[int, int, int]) -> list[str]:
+    cells = [number(float(errors.error[at].mean())), number(float(errors.loss[at].mean()))]
+    if errors.goal.name == "profiling":
+        cells.append(percent(float((errors.loss[at] > 0).mean())))
+    return [*cells, number(float(errors.gain[at].mean()))]

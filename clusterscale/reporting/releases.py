@@ -1,0 +1,239 @@
+"""The table of verdicts as series of releases, each with its reasons, and phrases about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from clusterscale.contracts import VERDICT_LEVELS, Reason
+from clusterscale.errors import FormatError
+from clusterscale.phrases import RELEASE_VERDICTS
+from clusterscale.reporting.figures import verdict_mark
+from clusterscale.reporting.section import number, quantity
+from clusterscale.validation_messages import plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_UNNAMED = "releases"  # heading of those without a series
+_WORST_FIRST = ("fail", "warn", "unknown", "pass")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRow:
+    """One row of the table of verdicts; ``reasons`` are worst first, numbers may be NaN."""
+
+    number: int
+    series: str
+    release: str
+    period: str
+    group_size: int
+    mechanism: str
+    verdict: str
+    reasons: Sequence[Reason]
+    n_targets: int
+    mean_privacy_loss: float
+    mean_privacy_loss_low: float
+    mean_privacy_loss_high: float
+    worst_privacy_loss: float
+    share_above: float
+    loss_above: float
+    epsilon_lower: float
+    epsilon_declared: float
+    published_auc: float
+    published_auc_low: float
+    published_auc_high: float
+    utility: Mapping[str, float]
+    change: float
+    change_low: float
+    change_high: float
+    n_common: int
+    n_newly_exposed: int
+    n_no_longer_exposed: int
+    run: str
+    question: str
+    policy: str
+
+    @property
+    def against(self) -> Sequence[Reason]:
+        """Reasons with level fail or warn."""
+        return [reason for reason in self.reasons if reason.level in ("fail", "warn")]
+
+    @property
+    def scope(self) -> str:
+        """What was audited; a dash if that is not known."""
+        return next((reason.text for reason in self.reasons if reason.check == "scope"), "–")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Releases of one series, oldest first; there is at least one."""
+
+    name: str
+    releases: Sequence[ReleaseRow]
+
+    @property
+    def newest(self) -> ReleaseRow:
+        """The newest release with a verdict."""
+        return self.releases[-1]
+
+    def count(self, verdict: str) -> int:
+        """Return how many releases have a verdict."""
+        return sum(release.verdict == verdict for release in self.releases)
+
+
+def read_series(table: pd.DataFrame) -> list[Series]:
+    """Return the series of a table of verdicts, sorted by the newest verdict, worst first.
+
+    Raises
+    ------
+    FormatError
+        If a column is absent, or a row has an invalid value; the message states the row, from 0.
+    """
+    if not len(table):
+        return []
+    absent = [name for name in COLUMNS if name not in table.columns]
+    if absent:
+        raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
+    columns = {name: table[name].tolist() for name in COLUMNS}
+    by_series: dict[str, list[ReleaseRow]] = {}
+    for row in range(len(table)):
+        release = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
+        by_series.setdefault(release.series, []).append(release)
+    series = [Series(name or _UNNAMED, releases) for name, releases in by_series.items()]
+    return sorted(series, key=lambda one: -VERDICT_LEVELS.index(one.newest.verdict))
+
+
+def _value(name: str, value: Any, row: int) -> Any:
+    try:
+        return COLUMNS[name](value)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        wrong = f"{name} in row {row} of the table of verdicts is {str(value)[:80]!r}"
+        raise FormatError(f"{wrong}: {error}") from error
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _whole(value: Any) -> int:
+    if int(value) != value:
+        raise ValueError("it should be a whole number")
+    return int(value)
+
+
+def _verdict(value: Any) -> str:
+    if value not in VERDICT_LEVELS:
+        raise ValueError(f"it should be one of {', '.join(VERDICT_LEVELS)}")
+    return str(value)
+
+
+def _reasons(text: str) -> list[Reason]:
+    reasons = [
+        Reason(
+            str(reason["check"]),
+            _level(reason["level"]),
+            _number(reason["measured"]),
+            _number(reason["limit"]),
+            str(reason["text"]),
+        )
+        for reason in json.loads(text)
+    ]
+    return sorted(reasons, key=lambda reason: _WORST_FIRST.index(reason.level))
+
+
+def _level(value: Any) -> Any:
+    if value not in _WORST_FIRST:
+        raise ValueError(f"it should be one of {', '.join(_WORST_FIRST)}")
+    return value
+
+
+def _measures(text: str) -> dict[str, float]:
+    return {str(name): _number(value) for name, value in json.loads(text).items()}
+
+
+_PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "str": str,
+    "int": _whole,
+    "float": _number,
+    "Mapping[str, float]": _measures,
+}
+
+COLUMNS: Mapping[str, Callable[[Any], Any]] = {
+    name: _PARSERS[str(kind)]
+    for name, kind in ReleaseRow.__annotations__.items()
+    if str(kind) in _PARSERS
+} | {"verdict": _verdict, "reasons": _reasons}
+"""Columns of the table of verdicts, with the function that parses each."""
+
+
+_PLAIN = 0.005  # smallest number that is not 0 with two digits
+
+
+def verdict(release: ReleaseRow) -> Markup:
+    """Return a verdict with its mark."""
+    return verdict_mark(release.verdict, RELEASE_VERDICTS[release.verdict])
+
+
+def link(release: ReleaseRow) -> str:
+    """Return the relative address of the run's report; empty without a run."""
+    # quoted, so that a folder is not parsed as a scheme or another host
+    folder = quote(release.run.strip("/"), safe="/")
+    return f"{folder}/report.html" if folder else ""
+
+
+def span(low: float, high: float, digits: int = 3) -> str:
+    """Format an interval with possibly negative ends, without line breaks; a dash if unknown."""
+    if not (isfinite(low) and isfinite(high)):
+        return "–"
+    return f"{number(low, digits)}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{number(high, digits)}"
+
+
+def change(release: ReleaseRow) -> str:
+    """Return a sentence on the change of exposure since the last releases of the series."""
+    if not isfinite(release.change):
+        if release.n_common:
+            return "The change of exposure since the last releases is unknown."
+        return "No change of exposure is known: nobody was also in an earlier release."
+    by = f"{release.change:+z.3f}"
+    if not (isfinite(release.change_low) and isfinite(release.change_high)):
+        return (
+            f"Exposure changed by {by} since the last releases; too few people were compared for "
+            "an interval."
+        )
+    # the end of the interval nearest to 0 must not be rounded to 0
+    nearest = min(abs(release.change_low), abs(release.change_high))
+    digits = 3 if nearest < _PLAIN else 2
+    by = f"{release.change:+z.{digits}f}"
+    by += f" ({span(release.change_low, release.change_high, digits)})"
+    if release.change_low > 0:
+        return f"People are more exposed than in the last releases: {by}."
+    if release.change_high < 0:
+        return f"People are less exposed than in the last releases: {by}."
+    return f"Exposure has not changed significantly since the last releases: {by}."
+
+
+def crossed(release: ReleaseRow) -> str:
+    """Return a sentence on people who crossed the limit of exposure; empty without comparisons."""
+    if not release.n_common:
+        return ""
+    return (
+        f"Of {plural(release.n_common, 'person')} in both, {release.n_newly_exposed:,} newly "
+        f"exposed and {release.n_no_longer_exposed:,} no longer exposed."
+    ).replace("persons", "people")
+
+
+def in_short(reason: Reason) -> str:
+    """Return a reason in a few words: the check, the measured value and the limit."""
+    name = reason.check.replace("_", " ")
+    if not isfinite(reason.measured):
+        return name
+    limit = f", limit {quantity(reason.limit)}" if isfinite(reason.limit) else ""
+    return f"{name} {quantity(reason.measured)}{limit}"

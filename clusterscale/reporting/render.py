@@ -1,0 +1,224 @@
+"""The report of one or more runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from clusterscale.reporting import (
+    advice,
+    audit,
+    brackets,
+    certificates,
+    recovery,
+    screening,
+    traits,
+)
+from clusterscale.reporting.page import (
+    Kind,
+    PageEntry,
+    Parts,
+    configuration,
+    page,
+    plain_kind,
+    provenance,
+    reading,
+    write,
+)
+from clusterscale.reporting.run import Results, Run, runs_of
+from clusterscale.reporting.section import Section, join
+
+_KINDS: Mapping[str, Kind] = {
+    "audit": Kind(
+        "audit report",
+        "Membership audit of published counts",
+        "Targets under attack",
+        audit.render_sections,
+        "Plan of the audit",
+        "An audit plays a guessing game many times and measures how often the adversary is right.",
+        "reading.html.j2",
+    ),
+    "screen": Kind(
+        "screen report",
+        "Exposure of all users by published counts",
+        "Screen of all users",
+        screening.render_sections,
+        "Plan of the screen",
+        "A screen compares, for every user, the same groups with and without that user.",
+        "screen_reading.html.j2",
+    ),
+    "certify": Kind(
+        "report of certificates",
+        "Ceilings of any adversary on published counts",
+        "Certificates of all users",
+        certificates.render_sections,
+        "Plan of the certificates",
+        "A certificate bounds what any adversary can learn about one user.",
+        "certify_reading.html.j2",
+    ),
+    "traits": Kind(
+        "report of traits",
+        "What exposes people in published counts",
+        "Traits of exposed users",
+        traits.render_sections,
+        "Plan of the trait analysis",
+        "The most exposed users are compared with the least exposed "
+        "to find what they have in common.",
+        "traits_reading.html.j2",
+    ),
+    "recovery": Kind(
+        "recovery report",
+        "Locations recovered from published counts",
+        "Recovered locations",
+        recovery.render_sections,
+        "Plan of the recovery",
+        "A recovery infers each user’s locations from the counts of "
+        "all users, and measures the error.",
+        "recovery_reading.html.j2",
+    ),
+    "advise": Kind(
+        "advice",
+        "What to publish",
+        "Advice",
+        advice.render_sections,
+        "Plan of the search",
+        "Many mechanisms were compared for a goal, within limits on what they expose.",
+        "advice_reading.html.j2",
+    ),
+}
+_COORDINATES = ("mechanism", "prior")
+_VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
+
+
+def render(results: Results, *, title: str | None = None) -> str:
+    """Return the report of results as one self-contained HTML page.
+
+    Parameters
+    ----------
+    results
+        Dataset of an audit, a screen, traits or a recovery, which conforms to
+        :data:`clusterscale.schema.RESULTS` or the corresponding schema; or several datasets as a
+        ``Run``; or several runs. Their attributes describe the plan, the
+        cube and the software.
+    title
+        Heading of the page.
+
+    Returns
+    -------
+    str
+        HTML, the same for the same results.
+
+    Raises
+    ------
+    FormatError
+        If the results are not of these kinds.
+    """
+    runs = entitle(runs_of(results))
+    entries = [_entry(run) for run in runs]
+    if len(entries) > 1:
+        entries = [entry.within(f"run-{i + 1}-") for i, entry in enumerate(entries)]
+    first, _ = _parts(runs[0])[0]
+    settings = {title: label for run in runs for label, title in run.titles.items()}
+    return page(entries, kind=first.word, title=title or first.title, settings=settings)
+
+
+def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:
+    """Write the report of results and return its location.
+
+    The file is written atomically: an older report is replaced only when the new one is complete.
+
+    Parameters
+    ----------
+    results, title
+        As for :func:`render`.
+    uri
+        File to write, a local path or fsspec URL; its folder is created if absent.
+
+    Returns
+    -------
+    str
+        ``uri``.
+
+    Raises
+    ------
+    FormatError
+        As :func:`render`.
+    StoreError
+        If it cannot be written, for example because the store is full.
+    """
+    return write(render(results, title=title), uri)
+
+
+def _parts(run: Run) -> Parts:
+    """Return how to present each dataset of a run, with the dataset."""
+    kinds = {
+        **_KINDS,
+        "screen": replace(_KINDS["screen"], build=partial(screening.render_sections, run=run)),
+    }
+    return [(kinds.get(name) or plain_kind(name), dataset) for name, dataset in run.parts()]
+
+
+def _entry(run: Run) -> PageEntry:
+    """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
+    parts = _parts(run)
+    built = [(kind, kind.build(dataset)) for kind, dataset in parts]
+    findings = join([overview for _, (overview, _) in built])
+    compared = brackets.bracket_section(run)
+    closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
+    groups: list[tuple[str, list[Section]]] = [
+        ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),
+        *((kind.heading, sections) for kind, (_, sections) in built),
+        ("About this report", [section for section in closing if section is not None]),
+    ]
+    if len(parts) == 1:
+        groups = [("", [section for _, sections in groups for section in sections])]
+    return PageEntry(run.name, groups)
+
+
+def entitle(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with titles in place of the labels of mechanisms and priors.
+
+    A label stays where the results have no title, or where another one on the page has the same
+    title. What was replaced is in
+    :attr:`~clusterscale.reporting.Run.titles`.
+    """
+    read = [dict.fromkeys(_titles_of(run)) for run in runs]
+    pairs = dict.fromkeys(pair for titled in read for pair in titled)
+    n_uses = Counter(name for pair in pairs for name in pair)
+    titles = {label: title for label, title in pairs if n_uses[label] == 1 and n_uses[title] == 1}
+    shown = []
+    for run, own in zip(runs, read, strict=True):
+        used = {label: titles[label] for label, _ in own if label in titles}
+        shown.append(run.with_titles(used, partial(_rename, titles=titles)))
+    return shown
+
+
+def _rename(results: xr.Dataset, titles: Mapping[str, str]) -> xr.Dataset:
+    def renamed(names: Sequence[str]) -> dict[str, Any]:
+        return {
+            name: (
+                results[name].dims,
+                np.array([titles.get(str(v), str(v)) for v in results[name].values], dtype=object),
+            )
+            for name in names
+            if name in results.variables
+        }
+
+    return results.assign_coords(renamed(_COORDINATES)).assign(renamed(_VARIABLES))
+
+
+def _titles_of(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the label and the title of each mechanism and prior of a run."""
+    for _, results in run.parts():
+        for name in (*_COORDINATES, *_VARIABLES):
+            pair = f"{name}_label", f"{name}_title"
+            if all(each in results.variables for each in pair):
+                both = zip(*(results[each].values.tolist() for each in pair), strict=True)
+                yield from ((label, title) for label, title in both if title not in ("", label))

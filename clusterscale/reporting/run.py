@@ -1,0 +1,222 @@
+"""Results of one run: the datasets of its analyses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import xarray as xr
+
+from clusterscale import schema, storage
+from clusterscale.analyses.audit import open_results
+from clusterscale.analyses.certify import CERTIFICATES, CERTIFICATES_FORMAT, open_certificates
+from clusterscale.analyses.recovery import RECOVERY, open_recovery
+from clusterscale.analyses.screening import SCREEN, open_screen
+from clusterscale.analyses.traits import TRAITS, open_traits
+from clusterscale.errors import FormatError, MissingError
+from clusterscale.storage.manifest import from_sealed
+from clusterscale.storage.result_table import attributes_of, is_table, open_sealed
+
+_KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], xr.Dataset]]] = {
+    schema.RESULTS_FORMAT: ("audit", schema.RESULTS, open_results),
+    schema.SCREEN_FORMAT: ("screen", SCREEN, open_screen),
+    CERTIFICATES_FORMAT: ("certify", CERTIFICATES, open_certificates),
+    schema.TRAITS_FORMAT: ("traits", TRAITS, open_traits),
+    schema.RECOVERY_FORMAT: ("recovery", RECOVERY, open_recovery),
+}
+_IDENTITY = {"cube_fingerprint", "plan_digest", "plan", "version"}  # keys that a page shows
+
+FORMATS = tuple(_KINDS)
+"""Values of the attribute ``format`` of datasets that a page knows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Datasets computed from one cube, at most one of each kind, that are reported together.
+
+    Attributes
+    ----------
+    audit, screen, certify, traits, recovery
+        Datasets; None if there is none of the kind.
+    name
+        Name of the run on a page with several; a page with one does not show it.
+    titles
+        Titles that a page shows instead of labels, by label.
+    others
+        Results of further analyses by kind, of which a page has a summary.
+    """
+
+    audit: xr.Dataset | None = None
+    screen: xr.Dataset | None = None
+    certify: xr.Dataset | None = None
+    traits: xr.Dataset | None = None
+    recovery: xr.Dataset | None = None
+    name: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, xr.Dataset] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        found: Iterable[xr.Dataset],
+        *,
+        name: str = "",
+        others: Mapping[str, xr.Dataset] | None = None,
+    ) -> Run:
+        """Return the run of several datasets, whose kinds follow from their attribute ``format``.
+
+        Raises
+        ------
+        FormatError
+            If there is no dataset, two are of the same kind, one is of an unknown kind or does not
+            conform to its schema, or they are from different cubes.
+        """
+        parts: dict[str, Any] = {}
+        for dataset in found:
+            form = dataset.attrs.get("format", schema.RESULTS_FORMAT)
+            if form not in _KINDS:
+                raise FormatError(f"a report is made from {' or '.join(FORMATS)}, not from {form}")
+            kind, variables, _ = _KINDS[form]
+            if kind in parts:
+                raise FormatError(f"a run has two datasets of the same kind: {kind}")
+            parts[kind] = schema.with_labels(schema.validate(dataset, variables))
+        others = others or {}
+        if not parts and not others:
+            raise FormatError("a report needs at least one dataset of results")
+        _one_cube([*parts.values(), *others.values()])
+        return cls(**parts, name=name, others=others)
+
+    def parts(self) -> Iterator[tuple[str, xr.Dataset]]:
+        """Yield kinds and datasets, in the order of a page."""
+        for kind, _, _ in _KINDS.values():
+            dataset = getattr(self, kind)
+            if dataset is not None:
+                yield kind, dataset
+        yield from self.others.items()
+
+    def with_titles(
+        self, titles: Mapping[str, str], rename: Callable[[xr.Dataset], xr.Dataset]
+    ) -> Run:
+        """Return the run with titles, and with renamed datasets of the known kinds."""
+        known: Any = {kind: rename(data) for kind, data in self.parts() if kind not in self.others}
+        return replace(self, titles=titles, **known)
+
+
+def open_run(folder: str) -> tuple[Run, list[str]]:
+    """Open all finished analyses of one cube in the folder of a run.
+
+    Parameters
+    ----------
+    folder
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    tuple[Run, list[str]]
+        The run, and notes on analyses that are left out.
+
+    Raises
+    ------
+    MissingError
+        If nothing has finished.
+    FormatError
+        If a dataset does not conform to its schema.
+    """
+    folder = folder.rstrip("/").removesuffix("/results.zarr")
+    opened, notes = dict[str, xr.Dataset](), list[str]()
+    for kind, opener in _openers(folder):
+        try:
+            dataset = opener()
+        except MissingError:
+            notes.append(f"the {kind} in {folder} has not finished, and is left out")
+            continue
+        prints = {data.attrs.get("cube_fingerprint") for data in (*opened.values(), dataset)}
+        if len(prints) > 1:
+            notes.append(f"the {kind} in {folder} is of another cube, and left out")
+        else:
+            opened[kind] = dataset
+    if not opened:
+        raise MissingError(f"{folder}: there are no results; has a run finished there?")
+    known = {kind for kind, _, _ in _KINDS.values()}
+    others = {kind: data for kind, data in opened.items() if kind not in known}
+    found = [data for kind, data in opened.items() if kind in known]
+    return Run.of(found, name=folder, others=others), notes
+
+
+def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
+    """Yield the kind of each analysis in a folder, and a function that opens it."""
+    for form, (kind, _, opener) in _KINDS.items():
+        for uri in (folder, f"{folder}/{kind}"):
+            if is_table(f"{uri}/results.zarr", form):
+                yield kind, partial(opener, uri)
+                break
+    known = {kind for kind, _, _ in _KINDS.values()}
+    for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):
+        kind = uri.rpartition("/")[2]
+        if kind in known or not storage.exists(f"{uri}/results.zarr"):
+            continue  # the study of a release has no table of results
+        if identity := _identity(uri, kind):
+            yield kind, partial(_open_other, uri, identity)
+
+
+def _identity(uri: str, kind: str) -> dict[str, Any]:
+    """Return the identity of a study of that kind; empty if the folder has none."""
+    if not storage.exists(f"{uri}/{kind}.json"):
+        return {}
+    try:
+        identity = from_sealed(storage.read(f"{uri}/{kind}.json"))
+    except ValueError:
+        return {}
+    if identity.get("kind") != kind:
+        return {}
+    return identity if identity.keys() >= _IDENTITY else {}
+
+
+def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:
+    """Open the results of an analysis, with the identity of its study as attributes."""
+    store = f"{uri}/results.zarr"
+    if not attributes_of(store).get("complete"):
+        raise MissingError(f"{store}: this {identity['kind']} has not finished")
+    dataset = open_sealed(store, {})
+    about = {name: identity[name] for name in ("cube_fingerprint", "plan_digest")}
+    about["plan"] = json.dumps(identity["plan"])
+    about["versions"] = json.dumps({"clusterscale": identity["version"]})
+    return dataset.assign_attrs(about | dataset.attrs)
+
+
+Results = xr.Dataset | Run | Sequence[Run]
+"""Input of a report."""
+
+
+def variables_of(kind: str, dataset: xr.Dataset) -> list[str]:
+    """Return the names of the variables of results of a kind; all of those of another analysis."""
+    variables = {name: list(known) for name, known, _ in _KINDS.values()}
+    return variables.get(kind) or list(map(str, dataset.variables))
+
+
+def runs_of(results: Results) -> list[Run]:
+    """Return ``results`` as a list of runs.
+
+    Raises
+    ------
+    FormatError
+        As :meth:`Run.of`.
+    """
+    if isinstance(results, xr.Dataset):
+        return [Run.of([results])]
+    runs = [results] if isinstance(results, Run) else list(results)
+    if not runs:
+        raise FormatError("a report needs at least one dataset of results")
+    return runs
+
+
+def _one_cube(datasets: Iterable[xr.Dataset]) -> None:
+    prints = {dataset.attrs.get("cube_fingerprint") for dataset in datasets} - {None}
+    if len(prints) > 1:
+        raise FormatError(
+            "the results in one run are from different cubes, with fingerprints "
+            + ", ".join(sorted(map(str, prints)))
+        )

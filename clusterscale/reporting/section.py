@@ -1,0 +1,279 @@
+"""Sections and tables of the report, and functions that format their content as HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from clusterscale.phrases import LOOKS
+from clusterscale.validation_messages import plural
+
+TEMPLATES = Environment(
+    loader=PackageLoader("clusterscale.reporting"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: an anchor, a heading, an introduction, and the content."""
+
+    anchor: str
+    title: str
+    intro: str
+    body: Markup
+
+    def within(self, prefix: str) -> Section:
+        """Return a copy whose anchor and internal links have a prefix."""
+        # only templates write links: a quote in any other text is escaped
+        body = Markup(self.body.replace('href="#', f'href="#{prefix}'))
+        return replace(self, anchor=prefix + self.anchor, body=body)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Numbers are right-aligned, a header column has row headers, ``hint`` is a tooltip, and a wide
+    column leaves room for long words.
+    """
+
+    name: str
+    number: bool = True
+    header: bool = False
+    hint: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption; ``groups`` are bodies with an optional heading row."""
+
+    caption: str
+    columns: Sequence[Column]
+    groups: Sequence[tuple[str, Sequence[Sequence[str | Markup]]]]
+
+    @property
+    def html(self) -> Markup:
+        """The table, in a box that scrolls horizontally on narrow screens."""
+        return fill("table.html.j2", table=self)
+
+
+def fill(template: str, **values: object) -> Markup:
+    """Render a template of this package; values that are not Markup are escaped."""
+    return Markup(TEMPLATES.get_template(template).render(values))
+
+
+def folded(folds: Sequence[tuple[str, Markup]]) -> Markup:
+    """Return labelled contents, of which the first is open; one alone has no label."""
+    return fill("folds.html.j2", folds=folds)
+
+
+def side_by_side(panels: Iterable[Markup]) -> Markup:
+    """Return figures that are next to each other where there is room."""
+    return fill("panels.html.j2", panels=join(list(panels)))
+
+
+def breakable(label: str) -> Markup:
+    """Allow line breaks after the punctuation of a label such as ``laplace(epsilon=1.0)``."""
+    text = escape(label)
+    for end in ("(", "_", "="):
+        text = text.replace(end, end + Markup("<wbr>"))
+    return text
+
+
+def join(parts: Sequence[Markup]) -> Markup:
+    """Concatenate pieces of HTML."""
+    return Markup("\n").join(parts)
+
+
+def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
+    """Return a JSON attribute as a mapping; any other value is returned under its name."""
+    text = results.attrs.get(name)
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError):
+        value = text
+    return value if isinstance(value, dict) else {name: value}
+
+
+def quartiles(series: Iterable[tuple[str, NDArray[np.float64]]]) -> str:
+    """Return the names of series with their quartiles, as words for who cannot see a figure."""
+    return "; ".join(
+        f"{name}: quartiles {', '.join(number(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))}"
+        for name, values in series
+    )
+
+
+def embedded(value: object) -> Markup:
+    """Return a value as JSON that is safe inside a script element."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def absent_users(results: xr.Dataset) -> list[str]:
+    """Return a sentence for each period of an audit or screen in which some users have no event."""
+    plan, cube = json_attribute(results, "plan"), json_attribute(results, "cube")
+    n_users = cube.get("n_known", results.sizes.get("user", cube.get("n_users")))
+    if not isinstance(n_users, int):
+        return []
+    targets = plan.get("targets")
+    included = "include" in (
+        plan.get("unseen"),
+        targets.get("unseen") if isinstance(targets, dict) else "",
+    )
+    sentences = []
+    for i, period in enumerate(results["period"].values):
+        n_absent = n_users - int(results["n_seen"].values[i])
+        if n_absent > 0:
+            have, are = ("has", "is") if n_absent == 1 else ("have", "are")
+            text = f"{n_absent:,} of {n_users:,} users {have} no event in {period}"
+            text += f", but {are} included" if included else f" and {are} left out"
+            sentences.append(f"{text}{_absent_targets(results, i)}.")
+    return sentences
+
+
+def _absent_targets(results: xr.Dataset, period: int) -> str:
+    if "status" not in results:
+        return ""
+    unseen = results["status"].isel(period=period) == "unseen"
+    n_targets = unseen.sizes["target"]
+    n_absent = int(unseen.all([dim for dim in unseen.dims if dim != "target"]).sum())
+    return f", {n_absent:,} of the {n_targets:,} targets among them" if n_absent else ""
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Format a number with fixed digits and no negative zero; an en dash if it is not finite."""
+    return f"{value:z.{digits}f}" if isfinite(value) else "–"
+
+
+def interval(low: float, high: float) -> str:
+    """Format an interval; an en dash if there is none."""
+    return f"{number(low)}–{number(high)}" if isfinite(low) else "–"
+
+
+def percent(share: float) -> str:
+    """Format a share in whole per cent, without rounding to 0 % or 100 %."""
+    if not isfinite(share):
+        return "–"
+    text = f"{100 * share:.0f}"
+    if text == "0" and share > 0:
+        return "< 1 %"
+    if text == "100" and share < 1:
+        return "> 99 %"
+    return f"{text} %"
+
+
+def quantity(value: float, *, none: str = "none") -> str:
+    """Format a number with about three significant digits; ``none`` if it is infinite."""
+    if not isfinite(value):
+        return none if value > 0 else "–"
+    size = abs(value)
+    return f"{value:,.0f}" if 1000 <= size < 1e6 else f"{value:.3g}"
+
+
+_SHOWN = 20  # rows that are shown without a script
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LongColumn:
+    """A column of words, or of numbers with ``digits`` decimals, where NaN is shown as a dash.
+
+    A wide column leaves room for long words. ``links`` are addresses, one per row, empty for none;
+    ``looks`` maps words to classes of the style sheet.
+    """
+
+    name: str
+    values: NDArray[Any] | Sequence[str]
+    digits: int | None = None
+    hint: str = ""
+    wide: bool = False
+    links: Sequence[str] = ()
+    looks: Mapping[str, str] = field(default_factory=dict)
+
+    def cell(self, row: int) -> str | Markup:
+        """Return the content of a cell."""
+        value = self.values[row]
+        if self.digits is not None:
+            return number(float(value), self.digits) if self.digits else f"{int(value):,}"
+        if self.links and self.links[row]:
+            return Markup('<a href="{}">{}</a>').format(self.links[row], value)
+        if look := self.looks.get(str(value)):
+            return Markup('<span class="{}">{}</span>').format(look, value)
+        return str(value)
+
+    def held(self) -> dict[str, Any]:
+        """Return the column in the format of the page's script.
+
+        To keep it small, numbers are integer multiples of the last digit, and each word is stored
+        once.
+        """
+        about: dict[str, Any] = {"name": self.name, "digits": self.digits}
+        about |= {"links": list(self.links)} if self.links else {}
+        about |= {"looks": dict(self.looks)} if self.looks else {}
+        if self.digits is None:
+            texts = [str(value) for value in self.values]
+            words = sorted(set(texts))
+            if 2 * len(words) > len(texts):
+                return about | {"values": texts}
+            positions = {word: index for index, word in enumerate(words)}
+            return about | {"words": words, "values": [positions[word] for word in texts]}
+        scaled = np.asarray(self.values, dtype=np.float64) * 10**self.digits
+        known = np.isfinite(scaled)
+        whole = np.round(np.where(known, scaled, 0)).astype(np.int64).tolist()
+        if known.all():
+            return about | {"values": whole}
+        pairs = zip(whole, known.tolist(), strict=True)
+        return about | {"values": [value if is_known else None for value, is_known in pairs]}
+
+
+def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
+    """Return a table that shows its first rows; a script pages, sorts, filters and saves the rest.
+
+    Parameters
+    ----------
+    caption
+        Caption of the table.
+    columns
+        Columns of equal length; the first has the row headers.
+    file
+        File name under which the rows are saved as CSV.
+    """
+    n_shown = min(_SHOWN, len(columns[0].values))
+    rows = [[column.cell(row) for column in columns] for row in range(n_shown)]
+    heads = [
+        Column(
+            column.name,
+            number=column.digits is not None,
+            header=i == 0,
+            hint=column.hint,
+            wide=column.wide,
+        )
+        for i, column in enumerate(columns)
+    ]
+    data = {"file": file, "columns": [column.held() for column in columns]}
+    script = Markup('<script type="application/json" class="rows">{}</script>')
+    return Table(caption, heads, [("", rows)]).html + script.format(embedded(data))
+
+
+TEMPLATES.globals |= {
+    "looks": LOOKS,
+    "number": number,
+    "percent": percent,
+    "plural": plural,
+    "quantity": quantity,
+}

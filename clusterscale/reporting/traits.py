@@ -1,0 +1,254 @@
+"""Sections of traits: what the most exposed users have in common, and when they are observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.reporting import figures
+from clusterscale.reporting.loadings import build_cells, build_map
+from clusterscale.reporting.section import (
+    Column,
+    Section,
+    Table,
+    fill,
+    folded,
+    json_attribute,
+    number,
+    percent,
+)
+from clusterscale.validation_messages import name_best
+
+FEW, CLOSE = 5, 0.02
+"""With fewer people on a side, or closer mean AUCs, who is on which side is due to chance."""
+
+_SOURCES = {"audit": "targets of the audit", "screen": "all users of the screen"}
+_COMPARED = ("period", "prior", "group_size", "mechanism")
+_SETTING = ("source", *(f"compared_{name}" for name in _COMPARED))
+_VIEW = tuple(f"view_{name}" for name in _COMPARED)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupComparison:
+    """The most compared with the least exposed, by the strongest attack of a setting."""
+
+    index: int
+    label: str
+    attack: str
+    n: int
+    auc_top: float
+    auc_bottom: float
+
+    @property
+    def gap(self) -> float:
+        """Difference of the mean AUCs; if it is small, the comparison explains nothing."""
+        return self.auc_top - self.auc_bottom
+
+    @property
+    def doubts(self) -> bool:
+        """Whether the comparison explains nothing: few people, or sides with similar AUCs."""
+        return self.n < FEW or self.gap < CLOSE
+
+
+def comparisons(traits: xr.Dataset) -> list[GroupComparison]:
+    """Return a comparison per setting, by the strongest attack, labelled by what varies.
+
+    Attacks that are equal to three digits are named together; the numbers are of the highest.
+    Comparisons with the largest difference between sides come first.
+    """
+    columns = {name: traits[name].values for name in _SETTING}
+    auc_sum = traits.auc_top.values + traits.auc_bottom.values
+    settings: dict[tuple[object, ...], list[int]] = {}
+    for i in range(traits.sizes["comparison"]):
+        settings.setdefault(tuple(column[i] for column in columns.values()), []).append(i)
+    attacks = traits.compared_attack.values
+    strongest = {
+        rows[int(np.nan_to_num(auc_sum[rows], nan=-1.0).argmax())]: name_best(
+            attacks[rows], auc_sum[rows]
+        )
+        or str(attacks[rows[0]])
+        for rows in settings.values()
+    }
+    strongest_comparisons = [
+        GroupComparison(
+            index=i,
+            label=_label(columns, i),
+            attack=attack,
+            n=int(traits.n_compared.values[i]),
+            auc_top=float(traits.auc_top.values[i]),
+            auc_bottom=float(traits.auc_bottom.values[i]),
+        )
+        for i, attack in strongest.items()
+    ]
+    return sorted(strongest_comparisons, key=lambda pair: pair.doubts * 2 - pair.gap)
+
+
+def _views(traits: xr.Dataset) -> list[str]:
+    """Return the label of every setting with loadings."""
+    columns = {name: traits[name].values for name in _VIEW}
+    return [_label(columns, i) for i in range(traits.sizes["view"])]
+
+
+def _findings(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Markup:
+    """Build the findings; they exist even without comparisons."""
+    leading = {}
+    for source in dict.fromkeys(map(str, traits.source.values)):
+        of_source = [pair for pair in shown if traits.source.values[pair.index] == source]
+        leading[source] = _leading(traits, of_source[0])
+    plan = json_attribute(traits, "plan").get("traits")
+    share = plan.get("share") if isinstance(plan, dict) else None
+    return fill(
+        "traits.html.j2",
+        share=f"{100 * share:g} %" if isinstance(share, float) else "",
+        sources=_SOURCES,
+        leading=leading,
+        has_views=traits.sizes["view"] > 0,
+    )
+
+
+def _leading(traits: xr.Dataset, chosen: GroupComparison) -> Mapping[str, object]:
+    """Return the three characteristics that separate best, as titles and numbers."""
+    at = traits.isel(comparison=chosen.index)
+    distance = np.abs(at.separation.values - 0.5)
+    order = np.argsort(-np.nan_to_num(distance), kind="stable")[:3]
+    traits_of = [
+        {
+            "title": str(at.characteristic_title.values[i]),
+            "top": float(at.top_mean.values[i]),
+            "bottom": float(at.bottom_mean.values[i]),
+            "more": bool(at.separation.values[i] >= 0.5),
+            "chance": float(max(at.separation.values[i], 1 - at.separation.values[i])),
+        }
+        for i in order
+    ]
+    return {"chosen": chosen, "traits": traits_of, "accuracy": float(at.forest_accuracy.item())}
+
+
+def _label(columns: Mapping[str, object], index: int) -> str:
+    """Return a label of a row from the columns with more than one value."""
+    parts = []
+    for name, values in columns.items():
+        column = np.asarray(values)
+        value = column[index]
+        if len(set(column.tolist())) < 2 or value == "":
+            continue
+        if name == "source":
+            parts.append(_SOURCES.get(str(value), str(value)))
+        elif name.endswith("group_size"):
+            parts.append(f"groups of {int(value):,}")
+        else:
+            parts.append(str(value))
+    return " · ".join(parts)
+
+
+_COLUMNS = (
+    Column("Characteristic", number=False, header=True),
+    Column("Most exposed", hint="Mean ± standard deviation"),
+    Column("Least exposed", hint="Mean ± standard deviation"),
+    Column("Separation", hint="Chance that a most exposed user has more than a least exposed one"),
+    Column("Importance", hint="In a random forest that separates the two sides; sums to 1"),
+    Column("", number=False),
+    Column("Coefficient", hint="In a logistic regression on standard scores; positive: exposed"),
+)
+
+
+def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Section | None:
+    """Build a table for each setting (POMACS20 Tables 2, 3); None without comparisons."""
+    if not shown:
+        return None
+    folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
+    return Section(
+        "traits",
+        "What exposed users have in common",
+        "The most exposed users are compared with the least exposed. A separation of 0.5 means "
+        "that a characteristic does not separate the two sides, 1 that all of the most exposed "
+        "have more of it, 0 less. Characteristics are correlated, and a forest may attribute the "
+        "importance of one to another, so separation is more reliable than importance. An "
+        "association is not a cause.",
+        folded(folds),
+    )
+
+
+def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
+    at = traits.isel(comparison=chosen.index)
+    highest = max(float(np.nanmax(at.forest_importance.values)), 1e-9)
+    order = np.argsort(-np.nan_to_num(at.forest_importance.values), kind="stable")
+    rows: list[list[str | Markup]] = []
+    for i in order:
+        importance = float(at.forest_importance.values[i])
+        rows.append(
+            [
+                str(at.characteristic_title.values[i]),
+                _spread(at.top_mean.values[i], at.top_sd.values[i]),
+                _spread(at.bottom_mean.values[i], at.bottom_sd.values[i]),
+                number(float(at.separation.values[i]), 2),
+                number(importance, 2),
+                fill("bar.html.j2", share=f"{100 * importance / highest:.1f}%"),
+                number(float(at.logistic_coefficient.values[i]), 2),
+            ]
+        )
+    caption = (
+        f"{chosen.n:,} on each side, by {chosen.attack}: mean AUC {number(chosen.auc_top)} against "
+        f"{number(chosen.auc_bottom)}; accuracy of the forest "
+        f"{percent(float(at.forest_accuracy.item()))}"
+    )
+    table = Table(caption, _COLUMNS, [("", rows)]).html
+    return (fill("doubts.html.j2", few=FEW, close=CLOSE) if chosen.doubts else Markup("")) + table
+
+
+def _spread(mean: float, sd: float) -> str:
+    digits = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 10 else 2
+    return f"{mean:,.{digits}f} ± {sd:,.{digits}f}"
+
+
+_NAMES = ("most exposed", "least exposed", "all users")
+_SIDES = ("top", "bottom", "all")
+
+
+def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Section | None:
+    """Build the share of visits in each epoch (POMACS20 Fig. 4); None without comparisons."""
+    folds = [(pair.label, _curves_of(traits, pair)) for pair in shown]
+    if not folds:
+        return None
+    return Section(
+        "times",
+        "When exposed users are observed",
+        "The share of visits in each epoch, for the most exposed, the least exposed and all users. "
+        "Where the first is above the last in quiet hours, these hours expose users.",
+        figures.legend(_NAMES) + folded(folds),
+    )
+
+
+def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
+    shares = [traits.frequency.isel(comparison=chosen.index).sel(who=who).values for who in _SIDES]
+    is_known = np.isfinite(shares).all(axis=0)
+    epochs = traits.epoch.values[is_known]
+    series = {i: share[is_known] for i, share in enumerate(shares)}
+    distance = 0.5 * float(np.abs(series[0] - series[1]).sum())
+    return figures.plot(
+        figures.curves(epochs, series, _NAMES, axis="share of visits"),
+        slug=f"times-{chosen.index + 1}",
+        title="Share of visits by epoch",
+        description=f"The visits of the most and the least exposed are spread over {len(epochs)} "
+        f"epochs; the total variation distance between the two is {number(distance, 2)}",
+    )
+
+
+def render_sections(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return the traits' part of the first screen of a page, and its sections.
+
+    The characteristics of single users are not read; the page shows only their summaries.
+    """
+    traits = traits.drop_vars("value").compute()
+    shown, views = comparisons(traits), _views(traits)
+    sections = (
+        _characteristics(traits, shown),
+        build_map(traits, views),
+        build_cells(traits, views),
+        _times(traits, shown),
+    )
+    return _findings(traits, shown), [section for section in sections if section is not None]

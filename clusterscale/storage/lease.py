@@ -1,0 +1,217 @@
+"""Lease on a folder for one process at a time; another takes over if the holder dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Self
+
+from clusterscale import storage
+from clusterscale.errors import ClusterscaleError, DamagedError, StoreError
+
+BEAT = 5.0
+"""Seconds between two heartbeats."""
+
+PATIENCE = 30.0
+"""Seconds without a heartbeat after which the holder is presumed dead."""
+
+_POLL = 0.5
+_NAME = re.compile(r"(\d{8,})\.json")
+_KEYS = {"id", "host", "boot", "process", "beat", "ended"}
+_Holder = dict[str, Any]
+
+
+class LostLeaseError(StoreError):
+    """Another process took over, because this one sent no heartbeat for too long."""
+
+
+class LeaseHeldError(Exception):
+    """Another live process has the lease.
+
+    Parameters
+    ----------
+    holder
+        The process, as a person can find it.
+    """
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class Lease:
+    """A lease on a folder, as a context; raises :class:`LeaseHeldError` if another process has it.
+
+    Holders are numbered. The process that creates the file of the next number is the holder; the
+    file system or object store lets only one process create it. The holder renews its file as long
+    as it lives. Another process takes over at once if the holder ran on this machine and has ended,
+    and otherwise when the file has not changed for ``patience`` seconds; clocks of different
+    machines are never compared. A holder that lost its lease learns so from
+    :meth:`check`, before it writes.
+
+    Parameters
+    ----------
+    uri
+        Folder of the lease, a local path or fsspec URL.
+    beat, patience
+        Seconds.
+    clock, pause
+        Return the seconds since some moment; wait for a number of seconds. Tests pass their own
+        clock, which advances only by waiting.
+
+    Raises
+    ------
+    DamagedError
+        If the file of a holder is malformed.
+    StoreError
+        If the store cannot be used, or cannot create a file exclusively.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        beat: float = BEAT,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._uri, self._beat, self._patience = uri.rstrip("/"), beat, patience
+        self._clock, self._pause = clock, pause
+        self._id, self._number, self._count = uuid.uuid4().hex, 0, 0
+        self._over = Event()
+        self._thread = Thread(target=self._send_heartbeats, name="lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        while True:
+            number, about = self._last()
+            if about is not None and not about["ended"]:
+                self._wait_until_gone(number, about)
+            if self._take(number + 1):
+                break
+        self._thread.start()
+        for old in self._numbers():
+            if old < self._number:  # not needed: the largest number counts
+                storage.remove(self._name(old))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._is_mine():
+            storage.put(self._name(self._number), self._text(ended=True))
+
+    def check(self) -> None:
+        """Raise :class:`LostLeaseError` if another process has taken over."""
+        if not self._is_mine():
+            raise LostLeaseError(
+                f"{self._uri}: another process took over, because this one sent no heartbeat for "
+                f"{self._patience:g} s; it continues with the remaining releases"
+            )
+
+    def _numbers(self) -> list[int]:
+        """Return the numbers of all holders with a file."""
+        matches = (_NAME.fullmatch(name) for name in storage.list_names(self._uri))
+        return [int(match[1]) for match in matches if match]
+
+    def _last(self) -> tuple[int, _Holder | None]:
+        """Return the number of the last holder and its file's content; 0 and None without one."""
+        number = max(self._numbers(), default=0)
+        return number, self._read(number) if number else None
+
+    def _wait_until_gone(self, number: int, about: _Holder) -> None:
+        """Return once a holder is dead or done; raise :class:`LeaseHeldError` if it is alive."""
+        if _is_gone(about):
+            return
+        began = self._clock()
+        while self._clock() - began < self._patience:
+            self._pause(min(_POLL, self._patience / 4))
+            now = self._read(number)
+            if now is None or now["ended"]:
+                return
+            if now != about:
+                raise LeaseHeldError(f"{now['host']}, process {now['process']}")
+
+    def _take(self, number: int) -> bool:
+        """Try to become the holder with a number, and return whether it is the last one."""
+        self._number = number
+        taken = storage.put_new(self._name(number), self._text())
+        if self._is_mine():  # also if an upload was retried after the first one had succeeded
+            return True
+        if taken:  # of an old number, whose file was removed meanwhile
+            storage.remove(self._name(number))
+        return False
+
+    def _send_heartbeats(self) -> None:
+        while not self._over.wait(self._beat):
+            self._renew()
+
+    def _renew(self) -> None:
+        """Send one heartbeat, unless another process has taken over."""
+        self._count += 1
+        # A heartbeat that fails is skipped; the next one follows.
+        with suppress(ClusterscaleError):
+            if self._is_mine():
+                storage.put(self._name(self._number), self._text())
+
+    def _is_mine(self) -> bool:
+        number, about = self._last()
+        return number == self._number and about is not None and about["id"] == self._id
+
+    def _read(self, number: int) -> _Holder | None:
+        uri = self._name(number)
+        try:
+            about = json.loads(storage.read(uri))
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError):
+            about = None
+        if not isinstance(about, dict) or not about.keys() >= _KEYS:
+            raise DamagedError(
+                f"{uri} does not name the holder of this lease: remove it if no process is running"
+            )
+        return about
+
+    def _name(self, number: int) -> str:
+        return f"{self._uri}/{number:08d}.json"
+
+    def _text(self, *, ended: bool = False) -> bytes:
+        about = {
+            "id": self._id,
+            "host": platform.node(),
+            "boot": _boot(),
+            "process": os.getpid(),
+            "beat": self._count,
+            "ended": ended,
+        }
+        return json.dumps(about).encode()
+
+
+def _is_gone(about: _Holder) -> bool:
+    """Return whether a holder was a process of this machine that has ended."""
+    if (about["host"], about["boot"]) != (platform.node(), _boot()) or not about["boot"]:
+        return False
+    try:
+        os.kill(about["process"], 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _boot() -> str:
+    """Return an id of this boot of the machine, and of the container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return boot + str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
