@@ -18,8 +18,8 @@ from clusterscale.api.arrays import (
     read_rows,
     read_traces,
 )
+from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import Examples, Knowledge, TargetKnowledge, Traces
-from clusterscale.contracts.protocols import score_groups
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream
 

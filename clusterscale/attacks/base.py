@@ -20,6 +20,7 @@ from clusterscale.contracts import (
     TargetKnowledge,
 )
 from clusterscale.errors import InputError
+from clusterscale.foreign import array_fault, call_foreign, is_foreign
 from clusterscale.registry import Registry
 
 ATTACKS: Registry[Attack] = Registry.of_package(
@@ -81,6 +82,23 @@ class CheckedDistinguisher:
         _check_release(release)
         _check_alike(release, self.shape, self.group_size)
         return self.distinguisher.score(release)
+
+
+def score_groups(attack: Attack, trained: Distinguisher, release: Release) -> Scores:
+    """Return the scores of groups by a distinguisher that ``attack`` has trained, (group,).
+
+    Raises
+    ------
+    PluginError
+        If it writes to the release, or does not return float64 of that shape without NaN.
+    """
+
+    def fault(returned: Any, *_: Any) -> str:
+        return array_fault(returned, np.float64, (len(release.values),), finite=False)
+
+    owner: object = attack if is_foreign(type(attack)) else trained
+    scores: Scores = call_foreign(owner, "score", trained.score, release, fault=fault)
+    return scores
 
 
 def _check_knowledge(knowledge: Knowledge) -> None:

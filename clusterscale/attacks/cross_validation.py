@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.attacks.base import ATTACKS, BaseAttack
+from clusterscale.attacks.base import ATTACKS, BaseAttack, score_groups
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
 from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowledge
-from clusterscale.contracts.protocols import score_groups
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:

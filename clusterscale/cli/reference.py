@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.contracts.descriptions import SETTINGS
+from clusterscale.models import SETTINGS
 from clusterscale.schema import RESULTS, Variable
 
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")

@@ -1,7 +1,56 @@
 """Value types and Protocols shared by all parts of an audit."""
 
-from clusterscale.contracts.bounds import Bounds, CellCoordinates, Stability, check_days
-from clusterscale.contracts.component import (
+from clusterscale.contracts.adversary import (
+    Adversary,
+    Attack,
+    CellScore,
+    CellwiseAttack,
+    Distinguisher,
+    Examples,
+    Game,
+    GroupRequest,
+    GroupSample,
+    Knowledge,
+    Prior,
+    Reference,
+    TargetKnowledge,
+)
+from clusterscale.contracts.data import (
+    NO_NOISE,
+    VERDICT_LEVELS,
+    CellChange,
+    CellCoordinates,
+    CellLaw,
+    Counts,
+    Ints,
+    Labels,
+    Level,
+    Members,
+    Noise,
+    NoiseSource,
+    Reason,
+    Release,
+    Scores,
+    Support,
+    Traces,
+    Values,
+    Weights,
+    check_days,
+    check_weights,
+)
+from clusterscale.contracts.mechanism import (
+    Bounds,
+    Guarantee,
+    Mechanism,
+    NoiseScope,
+    PrivacyLoss,
+    Stability,
+    TraceStep,
+    publish,
+    release_counts,
+    stability_of,
+)
+from clusterscale.models import (
     Address,
     ConfigModel,
     Count,
@@ -17,59 +66,13 @@ from clusterscale.contracts.component import (
     hash_of,
     names_of,
 )
-from clusterscale.contracts.evidence import CellScore, Reference
-from clusterscale.contracts.game import Game, GroupSample
-from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
-from clusterscale.contracts.mechanism import (
-    Guarantee,
-    Mechanism,
-    NoiseScope,
-    PrivacyLoss,
-    TraceStep,
-    publish,
-    release_counts,
-    stability_of,
-)
-from clusterscale.contracts.protocols import Attack, Distinguisher, GroupRequest, Prior
-from clusterscale.contracts.release import (
-    NO_NOISE,
-    VERDICT_LEVELS,
-    CellChange,
-    CellLaw,
-    Level,
-    Noise,
-    NoiseSource,
-    Reason,
-    Release,
-    Support,
-)
-from clusterscale.contracts.traces import (
-    Counts,
-    Ints,
-    Labels,
-    Members,
-    Scores,
-    Traces,
-    Values,
-    Weights,
-    check_weights,
-)
 
-__all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Attack", "Bounds", "CellCoordinates"]
-__all__ += [
-    "CellChange",
-    "CellLaw",
-    "CellScore",
-    "ConfigModel",
-    "Count",
-    "Counts",
-    "Distinguisher",
-    "Even",
-]
-__all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge"]
-__all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
-__all__ += ["NoiseSource"]
+__all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Adversary", "Attack", "Bounds", "CellChange"]
+__all__ += ["CellCoordinates", "CellLaw", "CellScore", "CellwiseAttack", "ConfigModel", "Count"]
+__all__ += ["Counts", "Distinguisher", "Even", "Examples", "Game", "GroupRequest", "GroupSample"]
+__all__ += ["Guarantee", "Ints", "Knowledge", "Labels", "Level", "Mechanism", "Members", "Named"]
+__all__ += ["NamedModel", "Noise", "NoiseScope", "NoiseSource", "NonEmptyUnique", "OptionalUnique"]
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
 __all__ += ["Scores", "Share", "Stability", "Support", "TargetKnowledge", "TraceStep", "Traces"]
-__all__ += ["NonEmptyUnique", "OptionalUnique", "check_days", "distinct", "hash_of", "names_of"]
-__all__ += ["Values", "Weights", "check_weights", "publish", "release_counts", "stability_of"]
+__all__ += ["Values", "Weights", "check_days", "check_weights", "distinct", "hash_of", "names_of"]
+__all__ += ["publish", "release_counts", "stability_of"]

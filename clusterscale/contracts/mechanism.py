@@ -1,10 +1,10 @@
-"""Mechanisms and trace steps: what each must have, and what it may."""
+"""Mechanisms and trace steps: what each must have, what it may, and what it guarantees."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import (
     Any,
@@ -19,15 +19,96 @@ from typing import (
 
 import numpy as np
 
-from clusterscale.contracts.bounds import Bounds, CellCoordinates, Stability
-from clusterscale.contracts.component import Named, NamedModel
-from clusterscale.contracts.foreign import Fault, array_fault, returns
-from clusterscale.contracts.release import NO_NOISE, CellChange, CellLaw, Noise, Release, Support
-from clusterscale.contracts.traces import Counts, Traces, Values
-from clusterscale.errors import ConfigError
+from clusterscale.contracts.data import (
+    NO_NOISE,
+    CellChange,
+    CellCoordinates,
+    CellLaw,
+    Counts,
+    Noise,
+    Release,
+    Support,
+    Traces,
+    Values,
+)
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.foreign import Fault, array_fault, returns
+from clusterscale.models import Named, NamedModel
 
-__all__ = ["Guarantee", "Mechanism", "NoiseScope", "PrivacyLoss", "TraceStep", "publish"]
-__all__ += ["release_counts", "stability_of"]
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Largest change that one unit of data makes to the counts of a period, over all users.
+
+    A unit is one of the traces before any trace step. Changes are in visits, L1 norm: the counts
+    lost when the unit is removed, those gained by events that trace steps then let in and, with a
+    null ROI, those that the null ROI gains (an hour without its only event is idle).
+
+    Attributes
+    ----------
+    event
+        One event: 1, or 2 with a null ROI, times the events that the trace steps change.
+    user_day
+        All events of one user on one local day.
+    user
+        All counts of one user, including idle epochs if there is a null ROI (the Δ of NDSS18
+        §VII-B).
+    series
+        The counts of one user in one ROI.
+    rois
+        Number of ROIs in which one user is counted.
+    null_roi
+        Whether there is a null ROI.
+    """
+
+    event: int
+    user_day: int
+    user: int
+    series: int
+    rois: int
+    null_roi: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """How many events of a user change after trace steps if a unit is removed before them.
+
+    Each step acts on the events of one user, and on nobody else's. If it is random, the numbers
+    hold for some joint draw of what it keeps with and without the unit. An event that is dropped
+    and another that is let in instead are two changes.
+
+    Attributes
+    ----------
+    event
+        Changes if one event is removed.
+    user_day
+        Changes if all events on one local day are removed; infinite if no step limits them.
+    confined
+        Whether removing a day only removes events in epochs that are on that day, and all of those
+        in epochs that are on no other day. If not, ``user_day`` must be finite.
+    """
+
+    event: int = 1
+    user_day: float = np.inf
+    confined: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.confined and not np.isfinite(self.user_day):
+            raise InputError("user_day is infinite, but a day changes events of other days")
+
+    def limit(self, bounds: Bounds) -> Bounds:
+        """Return the bounds for units before the steps.
+
+        Parameters
+        ----------
+        bounds
+            Those for units after the steps.
+        """
+        event, user_day = self.event * bounds.event, bounds.user_day
+        if np.isfinite(self.user_day):
+            user_day = int(self.user_day) * bounds.event
+        return replace(bounds, event=event, user_day=user_day)
+
 
 NoiseScope = Literal["cell", "series", "release"]
 """Published values that one count can affect: its own cell, the series of its ROI, or all."""

@@ -10,8 +10,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
-from clusterscale.contracts.protocols import score_groups
 
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]

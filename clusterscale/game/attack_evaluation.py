@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
+    Adversary,
     Attack,
     Bounds,
+    Examples,
     Game,
     GroupSample,
     Knowledge,
@@ -21,9 +23,8 @@ from clusterscale.contracts import (
     Values,
     publish,
 )
-from clusterscale.contracts.game import Adversary
-from clusterscale.contracts.protocols import study_release
 from clusterscale.errors import InputError
+from clusterscale.foreign import call_foreign, returns
 from clusterscale.game.attack_ensemble import (
     AttackEnsemble,
     Path,
@@ -293,3 +294,27 @@ def _known(measure: Callable[..., T], unknown: T, *args: object, **options: obje
         return measure(*args, **options)
     except InputError:
         return unknown
+
+
+def study_release(
+    adversary: Adversary, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
+) -> Knowledge:
+    """Return what an adversary derives from a release of its own, see :meth:`Adversary.study`.
+
+    Raises
+    ------
+    PluginError
+        If it writes to the release, or returns something else than labelled groups.
+    """
+
+    def fault(returned: Any, *_: Any, **__: Any) -> str:
+        if wrong := returns(Knowledge)(returned) or returns(Examples)(returned.training):
+            return wrong
+        n_groups, n_labels = len(returned.training.release.values), len(returned.training.labels)
+        return "" if n_groups == n_labels else f"has {n_labels} labels for {n_groups} groups"
+
+    release.values.flags.writeable = False  # it is a copy, and a view of it would have a base
+    known: Knowledge = call_foreign(
+        adversary, "study", adversary.study, release, mechanism, rng=rng, fault=fault
+    )
+    return known

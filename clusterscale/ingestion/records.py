@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.contracts.foreign import Fault, returns
+from clusterscale.foreign import Fault, returns
 from clusterscale.ingestion.decode import Ids, Numbers
 from clusterscale.ingestion.sources import Piece
 

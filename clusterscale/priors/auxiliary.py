@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     Traces,
     publish,
 )
-from clusterscale.contracts.game import add
+from clusterscale.contracts.adversary import add
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import ConfigModel, Values, hash_of
-from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.errors import InputError
+from clusterscale.foreign import Fault, returns
 from clusterscale.registry import Registry
 from clusterscale.release.metadata import ReleaseMetadata
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from clusterscale.contracts.foreign import call_foreign
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
+from clusterscale.foreign import call_foreign
 from clusterscale.storage import absolute
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.foreign_code import code_of

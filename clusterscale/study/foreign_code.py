@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from clusterscale.contracts.foreign import is_foreign
+from clusterscale.foreign import is_foreign
 
 _LARGE = 1 << 26  # bytes of a file of which only size and time are in a digest
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from clusterscale.contracts import NamedModel
-from clusterscale.contracts.foreign import Fault, returns
+from clusterscale.foreign import Fault, returns
 from clusterscale.registry import Registry
 from clusterscale.study.analysis import Analysis
 

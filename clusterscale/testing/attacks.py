@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import Attack, Knowledge, Release, Scores, Values, publish
-from clusterscale.contracts.foreign import read_only
-from clusterscale.contracts.protocols import score_groups
+from clusterscale.foreign import read_only
 from clusterscale.game import play
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run

@@ -14,9 +14,9 @@ from clusterscale.contracts import (
     Values,
     release_counts,
 )
-from clusterscale.contracts.foreign import read_only
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
+from clusterscale.foreign import read_only
 from clusterscale.mechanisms import user_level
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run

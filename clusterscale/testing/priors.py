@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from clusterscale.contracts import Examples, Game, GroupRequest, Knowledge, Prior, Release, publish
-from clusterscale.contracts.foreign import read_only
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import PoolError
+from clusterscale.foreign import read_only
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run
 from clusterscale.testing.population import coordinates, exact, traces

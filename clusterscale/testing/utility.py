@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 
 from clusterscale.contracts import Values
-from clusterscale.contracts.foreign import read_only
+from clusterscale.foreign import read_only
 from clusterscale.testing.checks import Check, expect, named, run
 from clusterscale.utility import Utility
 from clusterscale.utility.measure import MeasureKind

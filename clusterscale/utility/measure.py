@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import NamedModel, Values
-from clusterscale.contracts.foreign import Fault, returns
 from clusterscale.errors import InputError
+from clusterscale.foreign import Fault, returns
 
 MeasureKind = Literal["", "relative", "total"]
 

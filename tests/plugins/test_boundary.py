@@ -14,10 +14,10 @@ from acme_privacy.mechanism import UniformNoise
 
 import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan
+from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import GroupRequest, Guarantee, Support, release_counts
-from clusterscale.contracts.foreign import read_only
-from clusterscale.contracts.protocols import score_groups
 from clusterscale.errors import InputError, PackageError, PluginError, SignalExit
+from clusterscale.foreign import read_only
 from clusterscale.mechanisms import create
 from clusterscale.priors import PRIORS
 from clusterscale.registry import Registry

@@ -12,8 +12,15 @@ from pydantic import AfterValidator, Field, Strict
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.closed_form import Diagonal, Projection
 from clusterscale.attacks.likelihood import Likelihood
-from clusterscale.contracts import ConfigModel, Count, Mechanism, TraceStep, distinct, hash_of
-from clusterscale.contracts.evidence import CellwiseAttack
+from clusterscale.contracts import (
+    CellwiseAttack,
+    ConfigModel,
+    Count,
+    Mechanism,
+    TraceStep,
+    distinct,
+    hash_of,
+)
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 import numpy as np
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.contracts.foreign import Fault, returns
+from clusterscale.foreign import Fault, returns
 from clusterscale.release.checks.table import PublishedTable
 from clusterscale.seeds import stream
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from clusterscale.errors import ClusterscaleError, PluginError, SignalExit
 
-__all__ = ["Fault", "array_fault", "call_foreign", "guard", "is_foreign", "read_only", "returns"]
-
 Fault = Callable[..., str]
 """Takes what a method returned and its arguments; returns what is wrong, ``""`` if nothing."""
 

@@ -1,9 +1,11 @@
-"""Settings that a config can hold, their identity, and the kinds of numbers in their fields."""
+"""Settings that a config can hold: identity, kinds of fields, descriptions and signatures."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from inspect import Parameter, Signature, cleandoc
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from pydantic import (
@@ -15,24 +17,19 @@ from pydantic import (
     Strict,
     ValidationError,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, to_jsonable_python
+from yaml import YAMLError, safe_load
 
-from clusterscale.contracts.descriptions import (
-    SETTINGS,
-    ModelType,
-    example_in,
-    list_settings,
-    read_descriptions,
-    signature_of,
-)
-from clusterscale.contracts.foreign import Fault, guard, is_foreign
 from clusterscale.errors import ConfigError
+from clusterscale.foreign import Fault, guard, is_foreign
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
-__all__ = ["Address", "ConfigModel", "Count", "Even", "Named", "NamedModel", "NonEmptyUnique"]
-__all__ += ["OptionalUnique", "Positive", "Probability", "Share", "distinct", "hash_of"]
-__all__ += ["names_of"]
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -90,6 +87,85 @@ def hash_of(value: Any) -> str:
     """
     text = json.dumps(value, sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+SETTINGS = "Settings\n--------\n"
+"""Head of the section that :func:`list_settings` writes."""
+
+_SECTION = "Attributes\n----------\n"
+_EXAMPLE = re.compile(r"\be\.g\. ``(.+?)``")  # a value as YAML
+_LONGEST = 24  # characters of a default that a signature shows
+
+
+class ModelType(ModelMetaclass):
+    """Type of models whose ``help`` and completion leave out the members of pydantic."""
+
+    def __dir__(cls) -> list[str]:
+        *models, _ = (base for base in cls.__mro__ if isinstance(base, ModelType))
+        names = {name for base in models for name in vars(base)}
+        return sorted(name for name in names if name[0] != "_" and not hasattr(BaseModel, name))
+
+
+def read_descriptions(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """Return a docstring without its section ``Attributes``, and what that says of each field."""
+    text, _, section = cleandoc(docstring or "").partition(_SECTION)
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if line.startswith(" "):
+            for name in names:
+                found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+        elif line:
+            names = line.split(", ")
+            found |= dict.fromkeys(names, "")
+    return text.rstrip(), found
+
+
+def example_in(description: str) -> Any:
+    """Return the example in a description; None if there is none that is YAML."""
+    found = _EXAMPLE.search(description)
+    try:
+        return to_jsonable_python(safe_load(found[1])) if found else None
+    except YAMLError:  # in the docstring of a plug-in, which nothing has tested
+        return None
+
+
+class _Default:
+    """Default of a parameter in a signature; a long one is not shown."""
+
+    def __init__(self, field: FieldInfo) -> None:
+        self._field = field
+
+    def __repr__(self) -> str:
+        text = repr(self._field.get_default(call_default_factory=True))
+        return text if len(text) <= _LONGEST else "…"
+
+
+class _Signature(Signature):
+    """A signature in one line; Python 3.13 and later break long ones."""
+
+    def format(self, **options: Any) -> str:
+        return str(super().format())  # type: ignore[misc,unused-ignore]
+
+
+def signature_of(fields: Mapping[str, FieldInfo]) -> Signature:
+    """Return the signature of a model without the types, which are long."""
+    kind, empty = Parameter.KEYWORD_ONLY, Parameter.empty
+    return _Signature(
+        [
+            Parameter(name, kind, default=empty if field.is_required() else _Default(field))
+            for name, field in fields.items()
+        ]
+    )
+
+
+def list_settings(signature: Signature, descriptions: Mapping[str, str]) -> str:
+    """Return a section of a docstring with a line for each field, and its default."""
+    lines = []
+    for name, parameter in signature.parameters.items():
+        about = f": {descriptions[name]}" if name in descriptions else ""
+        lines.append(str(parameter).replace("=", " = ", 1) + about)
+    return SETTINGS + "\n".join(lines)
 
 
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
