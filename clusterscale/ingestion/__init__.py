@@ -2,11 +2,11 @@
 
 from clusterscale.ingestion.build import IngestOptions, ingest
 from clusterscale.ingestion.clean import read_key
-from clusterscale.ingestion.geojson import GeoJson
 from clusterscale.ingestion.points import read_points
-from clusterscale.ingestion.readers import READERS, Cabspotting, Events, TripPairs, Trips
+from clusterscale.ingestion.readers import READERS, Cabspotting, Events, GeoJson, TripPairs, Trips
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import IngestReport
+from clusterscale.reading import decode, sources, tables
 
 __all__ = [
     "READERS",
@@ -18,7 +18,10 @@ __all__ = [
     "Reader",
     "TripPairs",
     "Trips",
+    "decode",
     "ingest",
     "read_key",
     "read_points",
+    "sources",
+    "tables",
 ]

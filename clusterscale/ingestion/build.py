@@ -19,8 +19,8 @@ from clusterscale.ingestion import merge
 from clusterscale.ingestion.clean import Cleaner, check_key
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import REASONS, IngestReport, check_records
-from clusterscale.ingestion.sources import pack, reading
 from clusterscale.ingestion.weights import UserWeights, read_weights
+from clusterscale.reading.sources import pack, reading
 
 if TYPE_CHECKING:
     from distributed import Client

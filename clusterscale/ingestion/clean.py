@@ -19,11 +19,11 @@ from clusterscale import storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Locator
 from clusterscale.errors import InputError, MissingError
-from clusterscale.ingestion.decode import Ids
 from clusterscale.ingestion.merge import UserCells, combine, distinct
 from clusterscale.ingestion.records import LIMITS, Position, Reader, Records
 from clusterscale.ingestion.report import ReadingReport
-from clusterscale.ingestion.sources import Pack, Piece, reading
+from clusterscale.reading.decode import Ids
+from clusterscale.reading.sources import Pack, Piece, reading
 
 DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
 

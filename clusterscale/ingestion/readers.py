@@ -5,17 +5,19 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar, Literal
+from itertools import islice
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from clusterscale.ingestion import decode, sources, tables
-from clusterscale.ingestion.decode import Ids
-from clusterscale.ingestion.geojson import GeoJson
-from clusterscale.ingestion.records import Delimiter, Place, Position, Reader, Records, Zone
-from clusterscale.ingestion.sources import Piece
-from clusterscale.ingestion.tables import ColumnBatch
+from clusterscale.ingestion.records import Place, Position, Reader, Records
+from clusterscale.reading import decode, geojson, sources, tables
+from clusterscale.reading.decode import Ids, Zone
+from clusterscale.reading.geojson import text_of
+from clusterscale.reading.places import pairs
+from clusterscale.reading.sources import Piece
+from clusterscale.reading.tables import ColumnBatch, Delimiter, Malformed
 from clusterscale.registry import Registry
 
 
@@ -172,7 +174,7 @@ class TripPairs(Trips):
                 decode.times(
                     self.start_time, raw[self.start_time], timezone=self.timezone, where=file
                 ),
-                decode.pairs(
+                pairs(
                     decode.ids(self.start, raw[self.start], where=file),
                     decode.ids(self.end, raw[self.end], where=file),
                 ),
@@ -227,6 +229,112 @@ class Cabspotting(Reader):
                     ),
                     batch.malformed,
                 )
+
+
+_FEATURES = 1 << 16  # decoded at a time
+_GEOJSON = tuple(
+    f"*.{kind}{compression}"
+    for kind in ("geojson", "geojsonl", "geojsons", "json", "jsonl", "ndjson")
+    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
+)
+
+_Row = tuple[str | None, str | None, str | None, str | None]
+
+
+class GeoJson(Reader):
+    """GeoJSON points (RFC 7946), a file or a folder, as Social Pulse published them.
+
+    A file contains a FeatureCollection or one feature per line (GeoJSONL, RFC 8142).
+
+    Attributes
+    ----------
+    user, time
+        Names of the properties, or of members of the feature itself. Times are epoch seconds or
+        ISO 8601 text.
+    geometry
+        Name of the member with the geometry.
+    timezone
+        Time zone of times without one; if not set, such times are refused.
+    """
+
+    name: Literal["geojson"] = "geojson"
+    user: str = "user"
+    time: str = "timestamp"
+    geometry: str = "geometry"
+    timezone: Zone | None = None
+
+    events_per_row: ClassVar[int] = 1
+    accepts: ClassVar[str] = (
+        "GeoJSON points (.geojson, .geojsonl, .geojsons, .json, .jsonl, .ndjson, also .gz, .bz2, "
+        ".xz, .zst), a FeatureCollection or one feature per line; times as epoch seconds or ISO "
+        "8601 text such as 2012-04-03T18:00:09Z"
+    )
+    settings: ClassVar[tuple[str, ...]] = ("timezone",)
+
+    @property
+    def gives_rois(self) -> bool:
+        """False: points have positions."""
+        return False
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return ranges of lines; a collection is one piece, which is streamed."""
+        pieces: list[Piece] = []
+        for file in sources.find(source, _GEOJSON, kind="GeoJSON file"):
+            if geojson.is_collection(file):
+                pieces.append(Piece(file, 0, file.size, file.size))
+            else:
+                pieces += sources.slices(file, size)
+        return pieces
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the points of a piece."""
+        whole = piece.start == 0 and geojson.is_collection(piece.file)
+        features = geojson.members(piece.file) if whole else geojson.lines(piece)
+        while batch := list(islice(features, _FEATURES)):
+            rows = [self._row(feature) for feature in batch if isinstance(feature, dict)]
+            n_malformed = len(batch) - len(rows)
+            yield self._records(
+                rows, Malformed(n_malformed, "is not a GeoJSON feature"), piece.file.name
+            )
+
+    def _row(self, feature: dict[str, Any]) -> _Row:
+        properties = feature.get("properties")
+        members = {**feature, **properties} if isinstance(properties, dict) else feature
+        lat, lon = _coordinates(feature.get(self.geometry))
+        user = members.get(self.user)
+        return (
+            None if isinstance(user, float) else text_of(user),
+            text_of(members.get(self.time)),
+            lat,
+            lon,
+        )
+
+    def _records(self, rows: list[_Row], malformed: Malformed, file: str) -> Records:
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        user, time, lat, lon = (pa.array(column, pa.string()) for column in columns)
+        meaning = "not a coordinate of a point"
+        return Records(
+            decode.ids(self.user, user, where=file),
+            decode.times(self.time, time, timezone=self.timezone, where=file),
+            Position(
+                replace(decode.numbers(self.geometry, lat, where=file), meaning=meaning),
+                replace(decode.numbers(self.geometry, lon, where=file), meaning=meaning),
+            ),
+            malformed,
+        )
+
+
+def _coordinates(geometry: object) -> tuple[str | None, str | None]:
+    """Return latitude and longitude as text; for other geometries their type twice."""
+    if not isinstance(geometry, dict):
+        return None, None
+    if geometry.get("type") != "Point":
+        kind = text_of(geometry.get("type"))
+        return kind, kind
+    coordinates = geometry.get("coordinates")
+    if not isinstance(coordinates, list) or len(coordinates) < 2:
+        return None, None
+    return text_of(coordinates[1]), text_of(coordinates[0])
 
 
 READERS: Registry[Reader] = Registry(

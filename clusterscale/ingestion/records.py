@@ -5,36 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, ClassVar
 
 from clusterscale.contracts import ConfigModel
 from clusterscale.foreign import Fault, returns
-from clusterscale.ingestion.decode import Ids, Numbers
-from clusterscale.ingestion.sources import Piece
-
-
-def _known(zone: str) -> str:
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{zone!r} is not an IANA name such as 'Europe/London' or 'UTC'") from None
-    return zone
-
-
-def _single(delimiter: str) -> str:
-    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
-        raise ValueError(f"{delimiter!r} is not one character such as ',' or ';'")
-    return delimiter
-
+from clusterscale.reading.decode import Ids, Numbers
+from clusterscale.reading.sources import Piece
+from clusterscale.reading.tables import NONE, Malformed
 
 LIMITS = {"lat": 90.0, "lon": 180.0}
 """Largest degrees of a position."""
-
-Zone = Annotated[str, AfterValidator(_known)]
-Delimiter = Annotated[str, AfterValidator(_single)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +26,6 @@ class Position:
 
 
 Place = Position | Ids
-
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """Number of lines that are not a row, and what is wrong with the first."""
-
-    count: int = 0
-    fault: str = ""
-
-
-NONE = Malformed()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from clusterscale.ingestion.clean import Cleaner, roi_names
 from clusterscale.ingestion.merge import SpilledBlock, combine
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import ReadingReport
-from clusterscale.ingestion.sources import BYTES_PER_ROW, Pack
+from clusterscale.reading.sources import BYTES_PER_ROW, Pack
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from clusterscale.contracts import Weights
 from clusterscale.errors import InputError, SourceError
-from clusterscale.ingestion import decode, tables
 from clusterscale.ingestion.clean import pseudonyms
-from clusterscale.ingestion.sources import reading
+from clusterscale.reading import decode, tables
+from clusterscale.reading.sources import reading
 from clusterscale.validation_messages import plural
 
 _PIECE = 1 << 24  # bytes of text decoded at a time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from clusterscale.analyses.audit.targets import find_users
 from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.errors import FormatError, InputError
+from clusterscale.reading.tables import read_frame
 from clusterscale.seeds import stream
 
 _WORDS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
@@ -65,17 +65,8 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
         If a user is listed twice or is not in the cube, if ``inside`` is neither true nor
         false, or if more users are inside than the release counts. Messages name no users.
     """
-    import pandas as pd
-
-    try:
-        if content[:4] == b"PAR1":
-            table = pd.read_parquet(io.BytesIO(content))
-        else:  # as text: 007 is not 7
-            table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    except Exception as error:
-        raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
+    table = read_frame(content, uri)
     if sorted(map(str, table.columns)) != ["inside", "user"]:
-        # The columns are not named: without a header they are a user.
         raise FormatError(f"{uri} must have the columns user and inside")
     words = table["inside"].astype(str).str.lower().map(_WORDS)
     if words.isna().any():

@@ -16,10 +16,10 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.reading.places import describe_mismatch, lost_zeros
 from clusterscale.release import DeclaredMechanism, PublishedTotals, RawRelease
 from clusterscale.release.entry import Name, ReleaseEntry
 from clusterscale.release.metadata import First, Size
-from clusterscale.release.place_names import describe_mismatch, lost_zeros
 from clusterscale.validation_messages import explain
 
 # What attributes may name, and what the audit does if the catalogue sets null instead.

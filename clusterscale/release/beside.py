@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from clusterscale import storage
 from clusterscale.errors import FormatError, InputError
-from clusterscale.ingestion.sources import File
-from clusterscale.ingestion.tables import is_parquet, open_parquet
+from clusterscale.reading.sources import File
+from clusterscale.reading.tables import is_parquet, open_parquet
 from clusterscale.release.metadata import ReleaseMetadata, read_metadata
 from clusterscale.validation_messages import quote
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from clusterscale.ingestion.records import Delimiter, Zone
+from clusterscale.reading.decode import Zone
+from clusterscale.reading.tables import Delimiter
 from clusterscale.release.long import LongTable
 from clusterscale.release.text import Codes
 from clusterscale.release.values import HIDDEN

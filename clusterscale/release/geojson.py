@@ -12,8 +12,9 @@ from pydantic import model_validator
 
 from clusterscale import storage
 from clusterscale.errors import InputError, SourceError
-from clusterscale.ingestion.sources import File
-from clusterscale.ingestion.tables import open_parquet
+from clusterscale.reading import geojson
+from clusterscale.reading.sources import File
+from clusterscale.reading.tables import open_parquet
 from clusterscale.release.beside import describe
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_metadata
@@ -114,16 +115,7 @@ class GeoJsonTable(TextTable):
         if content.startswith(b"PAR1"):
             return _features(uri)
         check_memory(_JSON * len(content), f"{uri}: the values of {len(content):,} bytes of JSON")
-        try:
-            collection = json.loads(content)
-        except (ValueError, RecursionError):
-            raise SourceError(f"{uri} is not JSON") from None
-        found: dict[str, Any] = collection if isinstance(collection, dict) else {}
-        if found.get("type") != "FeatureCollection" or not isinstance(found.get("features"), list):
-            raise SourceError(f"{uri} is not a GeoJSON FeatureCollection")
-        if not found["features"]:
-            raise SourceError(f"{uri} has no features")
-        return found
+        return geojson.load(content, uri)
 
     def _cells(self, features: list[Any], uri: str) -> Any:
         """Yield place, time and value of each cell, as text; null is None."""
@@ -188,8 +180,7 @@ def _text(value: object) -> str | None:
     """Return a value as text; numbers in full, times as in ISO 8601."""
     if isinstance(value, datetime):
         return value.isoformat()
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, float) and value != value:
+    if value is None or value != value:
         return None
-    return repr(value) if isinstance(value, int | float) and not isinstance(value, bool) else "?"
+    shown = geojson.text_of(value)
+    return "?" if shown is None else shown

@@ -16,12 +16,12 @@ from pydantic import model_validator
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube.inspire_codes import inspire_code
 from clusterscale.errors import InputError, SourceError
-from clusterscale.ingestion import decode
-from clusterscale.ingestion import tables as columns
-from clusterscale.ingestion.decode import ARROW, Ids
-from clusterscale.ingestion.records import Delimiter
+from clusterscale.reading import decode
+from clusterscale.reading import tables as columns
+from clusterscale.reading.decode import Ids
+from clusterscale.reading.places import ARROW, PairCodes, PlaceCodes
+from clusterscale.reading.tables import Delimiter
 from clusterscale.release.beside import read_beside, write_beside
-from clusterscale.release.coding import PairCodes, PlaceCodes
 from clusterscale.release.content import RawRelease
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Codes, TextTable

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
-from clusterscale.release.coding import IntegerCodes
+from clusterscale.reading.places import IntegerCodes
 from clusterscale.release.content import PublishedTotals
 from clusterscale.release.grid import EMPTY, Grid
 from clusterscale.storage.address import check_memory

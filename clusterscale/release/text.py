@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Strict
 
 from clusterscale.cube.calendar import parse_step
 from clusterscale.errors import InputError
-from clusterscale.ingestion.records import Zone
+from clusterscale.reading.decode import Zone
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.rows import Rows, TableLayout
 from clusterscale.release.values import HIDDEN, Clock

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
-from clusterscale.ingestion import decode
+from clusterscale.reading import decode
 from clusterscale.validation_messages import quote
 
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
@@ -257,15 +257,11 @@ class Clock:
             raise SourceError(f"{spot.name(row, name)}: {shown} is not {how}")
         if hours is not None:
             stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot=spot), unit="h")
-        first = np.ones(len(stamps), np.bool_)
-        zoned = stamps if has_zone else (
-            stamps.dt.tz_localize(self.timezone, ambiguous=first, nonexistent="NaT")
-        )  # fmt: skip
-        if zoned.isna().any():
-            row = int(np.argmax(zoned.isna().to_numpy()))
+        seconds = decode.utc_seconds(stamps, self.timezone)
+        if np.isnan(seconds).any():
+            row = int(np.argmax(np.isnan(seconds)))
             raise SourceError(
                 f"{spot.name(row, name)}: {stamps[row]} does not exist: clocks in {self.timezone} "
                 "skip it"
             )
-        moments = zoned.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
-        return np.asarray(moments.astype(np.int64))
+        return np.floor(seconds).astype(np.int64)

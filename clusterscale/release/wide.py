@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from clusterscale import storage
 from clusterscale.errors import SourceError
-from clusterscale.ingestion.records import Delimiter
+from clusterscale.reading.tables import Delimiter
 from clusterscale.release.beside import read_beside, write_beside
 from clusterscale.release.content import RawRelease
 from clusterscale.release.rows import Rows

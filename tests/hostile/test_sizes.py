@@ -14,7 +14,7 @@ import zarr
 from cube import crowd
 
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, SourceError
-from clusterscale.ingestion import sources
+from clusterscale.reading import sources
 from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
 from clusterscale.release import TABLE_FORMATS, read_table
 

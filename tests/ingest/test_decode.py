@@ -14,7 +14,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.ingestion import decode
+from clusterscale.reading import decode
 
 pytestmark = pytest.mark.dask
 

@@ -224,8 +224,8 @@ def test_geojson_as_a_collection_and_one_feature_a_line(
 def test_geojson_collection_larger_than_what_is_read_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterscale.ingestion.geojson._CHUNK", 17)
-    monkeypatch.setattr("clusterscale.ingestion.geojson._BATCH", 3)
+    monkeypatch.setattr("clusterscale.reading.geojson._CHUNK", 17)
+    monkeypatch.setattr("clusterscale.ingestion.readers._FEATURES", 3)
     source = tmp_path / "a.json"
     source.write_text(json.dumps({"type": "FeatureCollection", "features": FEATURES}))
     assert run(source, READERS.create("geojson")).n_rows == len(FEATURES)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.ingestion import sources
 from clusterscale.ingestion.merge import UserCells, combine, from_frame
-from clusterscale.ingestion.sources import File, Piece
+from clusterscale.reading import sources
+from clusterscale.reading.sources import File, Piece
 
 pytestmark = pytest.mark.dask
 

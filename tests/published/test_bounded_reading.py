@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clusterscale.errors import SourceError
-from clusterscale.ingestion import tables
+from clusterscale.reading import tables
 from clusterscale.release import TABLE_FORMATS, long
 
 N_ZONES, N_HOURS = 30, 24

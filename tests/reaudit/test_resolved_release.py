@@ -15,10 +15,10 @@ from clusterscale.analyses.audit import AuditTemplate
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
+from clusterscale.reading.places import describe_mismatch
 from clusterscale.reauditing import ReleaseEntry, ReleaseMetadata
 from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_release
 from clusterscale.release import PublishedTotals, RawRelease, read_table
-from clusterscale.release.place_names import describe_mismatch
 
 N_ROIS, N_EPOCHS = 4, 48
 LAPLACE = {"name": "laplace", "epsilon": 1.0}

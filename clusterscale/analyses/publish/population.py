@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 
-from clusterscale import storage
 from clusterscale.analyses.audit.targets import find_users
 from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
-from clusterscale.errors import FormatError, InputError
-
-
-def read_column(uri: str, column: str) -> list[str]:
-    """Return a column of a Parquet or CSV file as text; other columns are not read.
-
-    Raises
-    ------
-    MissingError, StoreError
-        If there is no such file, or it cannot be read.
-    FormatError
-        If it is not such a table.
-    """
-    import pandas as pd
-
-    content = storage.read_file(uri)
-    try:
-        if content[:4] == b"PAR1":
-            table = pd.read_parquet(io.BytesIO(content))
-        else:  # as text: 007 is not 7
-            table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    except Exception as error:
-        raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
-    if column not in table.columns:  # the columns are not named: without a header they are a user
-        raise FormatError(f"{uri} must have a column {column}")
-    return list(map(str, table[column]))
+from clusterscale.errors import InputError
+from clusterscale.reading.tables import read_column
 
 
 def read_population(uri: str, cube: TraceCube) -> Ints:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from clusterscale.analyses.publish.counting import Counted
 from clusterscale.analyses.publish.plan import PublishPlan
-from clusterscale.analyses.publish.population import read_column
 from clusterscale.cube import TraceCube
 from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ConfigError
+from clusterscale.reading.tables import read_column
 
 _OTHER = "other places"
 _SELECTED = (

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Level, Mechanism
 from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.reading.places import describe_mismatch, lost_zeros
 from clusterscale.release import RawRelease
 from clusterscale.release.checks.finding import (
     Check,
@@ -21,7 +22,6 @@ from clusterscale.release.checks.finding import (
     worst_level,
 )
 from clusterscale.release.checks.table import PublishedTable
-from clusterscale.release.place_names import describe_mismatch, lost_zeros
 
 _Rows = NDArray[np.int64] | slice
 _ALL = slice(None)  # a view, where rows would be a copy

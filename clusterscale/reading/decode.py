@@ -6,23 +6,34 @@ A column that contains values of another kind raises :class:`~clusterscale.error
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 
 from clusterscale.errors import SourceError
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
-ARROW = " → "
-"""Between the names of two places in the name of their pair."""
 TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
 """Supported times, for messages."""
+
+
+def _known(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{zone!r} is not an IANA name such as 'Europe/London' or 'UTC'") from None
+    return zone
+
+
+Zone = Annotated[str, AfterValidator(_known)]
 
 
 class DecodedColumn(Protocol):
@@ -96,21 +107,6 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
         usable = np.append(known.to_numpy(zero_copy_only=False), False)
         codes = np.where(usable[codes], codes, -1)
     return Ids(name, codes, names)
-
-
-def pairs(first: Ids, second: Ids) -> Ids:
-    """Return the names of pairs, ``FIRST → SECOND``; missing where one is."""
-    bad = first.bad | second.bad
-    n_second = max(len(second.names), 1)
-    joint = np.where(bad, -1, first.codes * n_second + second.codes)
-    known, codes = np.unique(joint, return_inverse=True)
-    starts, ends = first.names.to_pylist(), second.names.to_pylist()
-    names = [
-        "" if pair < 0 else f"{starts[pair // n_second]}{ARROW}{ends[pair % n_second]}"
-        for pair in known.tolist()
-    ]
-    codes = np.where(bad, -1, codes.reshape(bad.shape))
-    return Ids(f"{first.name} or {second.name}", codes, pa.array(names, pa.string()))
 
 
 def numbers(name: str, raw: Any, *, where: str) -> Numbers:
@@ -221,18 +217,22 @@ def _parse_iso(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> 
         if len(matches):
             iso = texts.take(pa.array(matches)).to_pandas()
             stamps = pd.to_datetime(iso, format="ISO8601", utc=zone is None, errors="coerce")
-            seconds[rows[matches]] = _seconds(stamps, zone)
+            seconds[rows[matches]] = utc_seconds(stamps, zone)
 
 
 def _stamps(raw: Any, timezone: str | None) -> NDArray[np.float64]:
     zone = raw.type.tz
     stamps = raw.cast(pa.timestamp("us", zone), safe=False)
     if zone is None:
-        return _seconds(stamps.to_pandas(), timezone)
+        return utc_seconds(stamps.to_pandas(), timezone)
     return _floats(stamps.cast(pa.int64())) / 1e6  # Arrow stores UTC
 
 
-def _seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
+def utc_seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
+    """Return UTC seconds of stamps, which are in ``timezone`` if they have no zone; NaN for none.
+
+    An ambiguous time is the earlier of the two; one that clocks skip is NaN.
+    """
     index = pd.DatetimeIndex(stamps)
     if index.tz is None:
         first = np.ones(len(index), np.bool_)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from pydantic import AfterValidator
 
 from clusterscale import storage
-from clusterscale.errors import SourceError
-from clusterscale.ingestion import sources
-from clusterscale.ingestion.records import NONE, Malformed
-from clusterscale.ingestion.sources import BYTES_PER_ROW, File, Piece
+from clusterscale.errors import FormatError, SourceError
+from clusterscale.reading import sources
+from clusterscale.reading.sources import BYTES_PER_ROW, File, Piece
 from clusterscale.validation_messages import plural
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
 _METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
@@ -38,6 +42,26 @@ ACCEPTS = (
     ".tsv, .txt, also .gz, .bz2, .xz, .zst)"
 )
 """Supported files, for messages."""
+
+
+def _single(delimiter: str) -> str:
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"{delimiter!r} is not one character such as ',' or ';'")
+    return delimiter
+
+
+Delimiter = Annotated[str, AfterValidator(_single)]
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Number of lines that are not a row, and what is wrong with the first."""
+
+    count: int = 0
+    fault: str = ""
+
+
+NONE = Malformed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,3 +311,27 @@ def _close_quotes(body: bytes) -> tuple[bytes, int]:
         kept.append(body[start : ends[line - 1] + 1 if line else 0])
         start = int(ends[line]) + 1
     return b"".join([*kept, body[start:]]), len(odd)
+
+
+def read_frame(content: bytes, uri: str) -> pd.DataFrame:
+    """Return the content of a Parquet or CSV file; raises FormatError if it is neither.
+
+    Messages name no columns: those of a file without a header are a person.
+    """
+    import pandas as pd
+
+    try:
+        if content[:4] == b"PAR1":
+            return pd.read_parquet(io.BytesIO(content))
+        # As text: 007 is not 7.
+        return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    except Exception as error:
+        raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
+
+
+def read_column(uri: str, column: str) -> list[str]:
+    """Return a column of a Parquet or CSV file as text; raises FormatError if it has none."""
+    table = read_frame(storage.read_file(uri), uri)
+    if column not in table.columns:
+        raise FormatError(f"{uri} must have a column {column}")
+    return list(map(str, table[column]))

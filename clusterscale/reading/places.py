@@ -1,19 +1,39 @@
-"""Codes of names and integers, in the order in which batches of rows first have them."""
+"""The identity of places: names of pairs, codes of names, and names that do not match."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
-from clusterscale.ingestion.decode import ARROW, Ids
 from clusterscale.jit import kernel
+from clusterscale.reading.decode import Ids
+from clusterscale.validation_messages import plural
+
+ARROW = " → "
+"""Between the names of two places in the name of their pair."""
 
 _FIRST = 1 << 10  # slots of an empty table
 _LOW = (1 << 32) - 1
 _FACTOR = 0x9E3779B97F4A7C15  # 2⁶⁴ divided by the golden ratio: spreads keys that follow each other
+
+
+def pairs(first: Ids, second: Ids) -> Ids:
+    """Return the names of pairs, ``FIRST → SECOND``; missing where one is."""
+    bad = first.bad | second.bad
+    n_second = max(len(second.names), 1)
+    joint = np.where(bad, -1, first.codes * n_second + second.codes)
+    known, codes = np.unique(joint, return_inverse=True)
+    starts, ends = first.names.to_pylist(), second.names.to_pylist()
+    names = [
+        "" if pair < 0 else f"{starts[pair // n_second]}{ARROW}{ends[pair % n_second]}"
+        for pair in known.tolist()
+    ]
+    codes = np.where(bad, -1, codes.reshape(bad.shape))
+    return Ids(f"{first.name} or {second.name}", codes, pa.array(names, pa.string()))
 
 
 class GrowingArray:
@@ -160,3 +180,39 @@ def _encode(values: Ints, keys: Ints, n_keys: int, slots: NDArray[np.int32], cod
             n_keys += 1
         codes[i] = slots[slot]
     return n_keys
+
+
+_SHOWN = 3
+
+
+def lost_zeros(names: Collection[str], known: Collection[str]) -> dict[str, str]:
+    """Return the known code of each name that is one without its leading zeros, or with ".0"."""
+    short: dict[str, list[str]] = {}
+    for code in known:
+        short.setdefault(code.lstrip("0") or "0", []).append(code)
+    codes = {name: short.get(name.removesuffix(".0").lstrip("0") or "0", []) for name in names}
+    return {
+        name: code[0]
+        for name, code in codes.items()
+        if len(code) == 1 and name not in known and len(name.removesuffix(".0")) <= len(code[0])
+    }
+
+
+def describe_mismatch(names: Collection[str], known: Collection[str], where: str) -> str:
+    """Return which names do not match those that ``where`` has, and a remedy."""
+    unknown, missing = sorted(set(names) - set(known)), sorted(set(known) - set(names))
+    padded = lost_zeros(unknown, known)
+    if padded:
+        unknown = sorted(padded)
+        missing = [padded[name] for name in unknown]
+    text = f"{', '.join(unknown[:_SHOWN])} {'is' if len(unknown) == 1 else 'are'} not named in "
+    if not unknown:
+        text = f"{plural(len(missing), 'place')} of "
+    text += f"{where}, which has {', '.join(missing[:_SHOWN])}" if unknown else (
+        f"{where} have no row, such as {missing[0]}"
+    )  # fmt: skip
+    if padded:
+        width = {len(code) for code in padded.values()}
+        digits = f" to {width.pop()} digits" if len(width) == 1 else ""
+        return f"{text}: pad the codes with leading zeros{digits}"
+    return f"{text}: places are matched by name, and only rows without names go by their position"
