@@ -90,7 +90,7 @@ def write_page(folder: str, page: str = _START) -> str:
         f'<section id="{name}">{_inline(to_html.render(read_page(name)))}</section>'
         for name in (_START, *others)
     )
-    style = (PAGES.parent / "report/templates/page.css").read_text(encoding="utf-8")
+    style = (PAGES.parent / "reporting/templates/page.css").read_text(encoding="utf-8")
     path = Path(folder) / "guide.html"
     path.write_text(
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>clusterscale guide'

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from clusterscale.phrases import CHECK_VERDICTS
 from clusterscale.release.checks import TableFindings
 from clusterscale.reporting.figures import verdict_mark
-from clusterscale.reporting.page import PageEntry, page, write
+from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.section import Column, Section, Table, fill, quantity
 
 _COLUMNS = (
@@ -48,7 +48,7 @@ def render_checks(findings: Sequence[TableFindings]) -> str:
             "reading",
             "How to read this page",
             "What the checks find, and what they cannot.",
-            fill("checks_reading.html.j2"),
+            explanation("Checks of tables"),
         )
     )
     return page([PageEntry("", [("", sections)])], kind="table check", title="Published tables")

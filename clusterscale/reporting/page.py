@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import xarray as xr
 import yaml
 from bokeh.resources import Resources
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 from numpy.typing import NDArray
 
@@ -30,6 +33,7 @@ from clusterscale.reporting.section import (
 from clusterscale.storage import put
 
 _PIECE = 1 << 20  # values in memory at once
+_TERM = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>", re.DOTALL)
 _WORDS = (
     "This page describes mechanisms and priors in words. The table lists the exact settings, which "
     "also appear when the pointer is over a description. "
@@ -133,7 +137,7 @@ class Kind:
     ``build`` returns its part of the first screen and its sections. ``heading`` is the heading of
     these sections on a page with several kinds. ``word`` and ``title`` are the type and title of a
     page whose first kind this is. ``plan`` labels the plan, ``gist`` summarises the method in a
-    sentence, and the template ``reading`` explains the terms.
+    sentence, and ``reading`` is the heading of the guide's explanation of the terms.
     """
 
     word: str
@@ -157,7 +161,7 @@ def plain_kind(name: str) -> Kind:
         partial(_plain_sections, name),
         f"Plan of the analysis {name}",
         "Each variable of the results is summarised over all its values. Nobody is listed.",
-        "plain_reading.html.j2",
+        "Other analyses",
     )
 
 
@@ -264,5 +268,26 @@ def _text(value: object) -> str:
 
 def reading(parts: Parts) -> Section:
     """Build the definitions, which depend only on the kinds of results."""
-    folds = [(kind.heading, fill(kind.reading)) for kind, _ in parts]
+    folds = [(kind.heading, explanation(kind.reading)) for kind, _ in parts]
     return Section("reading", "How to read this report", parts[0][0].gist, folded(folds))
+
+
+def explanation(heading: str) -> Markup:
+    """Return the part of the guide's page on reports below a heading, as HTML."""
+    return _explanations()[heading]
+
+
+@cache
+def _explanations() -> Mapping[str, Markup]:
+    page = files("clusterscale").joinpath("guide", "reading.md").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^## (.+)\n", page, flags=re.MULTILINE)
+    return {
+        heading: fill("prose.html.j2", text=_with_definitions(MarkdownIt().render(text)))
+        for heading, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _with_definitions(html: str) -> Markup:
+    """Return HTML with definitions in place of lists, whose items are a term and its meaning."""
+    html = _TERM.sub(r"<div><dt>\1</dt><dd>\2</dd></div>", html)
+    return Markup(html.replace("<ul>", "<dl>").replace("</ul>", "</dl>"))

@@ -224,7 +224,7 @@ def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = Non
         several = list(studies)
         heading = f"{several[0].paper} · {several[0].paper_title}"
         groups.append((heading, [_study(study) for study in several]))
-    reading = Section("reading", "How to read this page", "", fill("reproduced_reading.html.j2"))
+    reading = Section("reading", "How to read this page", "", pages.explanation("Papers"))
     groups.append(("About this page", [reading]))
     return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
 

@@ -43,7 +43,7 @@ _KINDS: Mapping[str, Kind] = {
         audit.render_sections,
         "Plan of the audit",
         "An audit plays a guessing game many times and measures how often the adversary is right.",
-        "reading.html.j2",
+        "Audit",
     ),
     "screen": Kind(
         "screen report",
@@ -52,7 +52,7 @@ _KINDS: Mapping[str, Kind] = {
         screening.render_sections,
         "Plan of the screen",
         "A screen compares, for every user, the same groups with and without that user.",
-        "screen_reading.html.j2",
+        "Screen",
     ),
     "certify": Kind(
         "report of certificates",
@@ -61,7 +61,7 @@ _KINDS: Mapping[str, Kind] = {
         certificates.render_sections,
         "Plan of the certificates",
         "A certificate bounds what any adversary can learn about one user.",
-        "certify_reading.html.j2",
+        "Certificates",
     ),
     "traits": Kind(
         "report of traits",
@@ -71,7 +71,7 @@ _KINDS: Mapping[str, Kind] = {
         "Plan of the trait analysis",
         "The most exposed users are compared with the least exposed "
         "to find what they have in common.",
-        "traits_reading.html.j2",
+        "Traits",
     ),
     "recovery": Kind(
         "recovery report",
@@ -81,7 +81,7 @@ _KINDS: Mapping[str, Kind] = {
         "Plan of the recovery",
         "A recovery infers each user’s locations from the counts of "
         "all users, and measures the error.",
-        "recovery_reading.html.j2",
+        "Recovery",
     ),
     "advise": Kind(
         "advice",
@@ -90,7 +90,7 @@ _KINDS: Mapping[str, Kind] = {
         advice.render_sections,
         "Plan of the search",
         "Many mechanisms were compared for a goal, within limits on what they expose.",
-        "advice_reading.html.j2",
+        "Advice",
     ),
 }
 _COORDINATES = ("mechanism", "prior")

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.phrases import RELEASE_VERDICTS
 from clusterscale.reporting.figures import verdict_mark
-from clusterscale.reporting.page import PageEntry, page, write
+from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.releases import (
     ReleaseRow,
     Series,
@@ -146,7 +146,7 @@ def reading(series: Sequence[Series]) -> Section:
         "reading",
         "How to read this page",
         "Each release is audited once, and compared with a policy and with earlier releases.",
-        fill("trend_reading.html.j2"),
+        explanation("Releases"),
     )
 
 

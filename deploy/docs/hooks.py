@@ -28,9 +28,9 @@ INCLUDED = {  # page: file of the repository
     "security": ".github/SECURITY.md",
 }
 PACKAGES = (
-    "attacks", "audit", "config", "consistency", "contracts", "cube", "errors", "groups", "ingest",
-    "mechanisms", "metrics", "priors", "reaudit", "recovery", "report", "runtime", "screening",
-    "study", "testing", "traits", "utility",
+    "analyses.audit", "analyses.recovery", "analyses.screening", "analyses.traits", "attacks",
+    "config", "contracts", "cube", "errors", "groups", "ingestion", "mechanisms", "metrics",
+    "priors", "reauditing", "release.checks", "reporting", "runtime", "study", "testing", "utility",
 )  # fmt: skip
 REGISTRIES = {
     "attacks": ATTACKS,
