@@ -5,12 +5,21 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from clusterscale.attacks.base import score_groups
-from clusterscale.contracts import Attack, Knowledge, Release, Scores, Values, publish
+from clusterscale.contracts import (
+    Attack,
+    Distinguisher,
+    Knowledge,
+    Release,
+    Scores,
+    Values,
+    publish,
+)
 from clusterscale.foreign import read_only
 from clusterscale.game import play
 from clusterscale.seeds import stream
@@ -59,6 +68,16 @@ def measure(attack: Attack) -> tuple[Values, Values]:
     )
 
 
+@dataclass(frozen=True)
+class _Training:
+    """A trained attack, what it was given, and the scores of the challenge."""
+
+    distinguisher: Distinguisher
+    scores: Scores
+    knowledge: Knowledge
+    challenge: Release
+
+
 def _play() -> tuple[Knowledge, Release]:
     """Return what the adversary knows, and the releases that it has to distinguish."""
     game = games()[0]
@@ -68,17 +87,22 @@ def _play() -> tuple[Knowledge, Release]:
     return deepcopy((game.adversary.study(challenge, exact(), rng=stream(0, "noise")), challenge))
 
 
-def _score(attack: Attack, knowledge: Knowledge, challenge: Release) -> Scores:
-    """Return the scores of an attack after training; both releases are read-only."""
-    trained = attack.fit(read_only(knowledge), rng=stream(0, "attack"))
-    return score_groups(attack, trained, read_only(challenge))
+def _train(attack: Attack) -> _Training:
+    """Train an attack and score the challenge; both releases are read-only."""
+    knowledge, challenge = _play()
+    distinguisher = attack.fit(read_only(knowledge), rng=stream(0, "attack"))
+    scores = score_groups(attack, distinguisher, read_only(challenge))
+    return _Training(distinguisher, scores, knowledge, challenge)
+
+
+# The checks that only look at a trained attack share one training.
+_trained = lru_cache(maxsize=1)(_train)
 
 
 def gives_a_score_for_each_group(attack: Attack) -> None:
     """``score`` returns float64 of shape (group,), and never NaN."""
-    knowledge, challenge = _play()
-    scores = _score(attack, knowledge, challenge)
-    wanted = (len(challenge.values),)
+    trained = _trained(attack)
+    scores, wanted = trained.scores, (len(trained.challenge.values),)
     found = getattr(scores, "shape", type(scores).__name__)
     expect(found == wanted, f"scores have shape {found}, not {wanted}")
     expect(scores.dtype == np.float64, f"scores are {scores.dtype}: use .astype(np.float64)")
@@ -101,24 +125,22 @@ def repeats_with_its_generator(attack: Attack) -> None:
 
     All randomness comes from ``rng``.
     """
-    knowledge, challenge = _play()
-    once, again = (_score(attack, knowledge, challenge) for _ in range(2))
-    expect(np.array_equal(once, again), "scores differ after training twice with the same rng")
+    same = np.array_equal(_trained(attack).scores, _train(attack).scores)
+    expect(same, "scores differ after training twice with the same rng")
 
 
 def leaves_its_input(attack: Attack) -> None:
     """Training and scoring do not write to the releases, which are read-only."""
-    knowledge, challenge = _play()
-    training = knowledge.training.release
-    before = challenge.values.copy(), training.values.copy()
-    _score(attack, knowledge, challenge)
-    expect(np.array_equal(before[0], challenge.values), "score changes the release")
-    expect(np.array_equal(before[1], training.values), "fit changes the training release")
+    trained, (knowledge, challenge) = _trained(attack), _play()
+    same = np.array_equal(trained.challenge.values, challenge.values)
+    expect(same, "score changes the release")
+    given, unchanged = trained.knowledge.training.release, knowledge.training.release
+    expect(np.array_equal(given.values, unchanged.values), "fit changes the training release")
 
 
 def has_a_threshold(attack: Attack) -> None:
     """What ``fit`` returns has a finite ``threshold``: scores at or above it mean *inside*."""
-    threshold = attack.fit(_play()[0], rng=stream(0, "attack")).threshold
+    threshold = _trained(attack).distinguisher.threshold
     expect(np.isfinite(threshold), f"the threshold is {threshold}")
 
 
@@ -127,17 +149,17 @@ def distinguisher_survives_pickling(attack: Attack) -> None:
 
     Define its class at the top level of a module.
     """
-    knowledge, challenge = _play()
-    trained = attack.fit(knowledge, rng=stream(0, "attack"))
-    copy = pickle.loads(pickle.dumps(trained))
-    expect(np.array_equal(copy.score(challenge), trained.score(challenge)), "scores differ")
+    trained = _trained(attack)
+    copy = pickle.loads(pickle.dumps(trained.distinguisher))
+    scores = trained.distinguisher.score(trained.challenge)
+    expect(np.array_equal(copy.score(trained.challenge), scores), "scores differ")
 
 
 def scores_groups_separately(attack: Attack) -> None:
     """The score of a group does not depend on the other groups of the release."""
-    knowledge, challenge = _play()
-    trained = attack.fit(knowledge, rng=stream(0, "attack"))
-    alone, together = trained.score(challenge.take(np.array([0]))), trained.score(challenge)
+    trained, first = _trained(attack), np.array([0])
+    alone = trained.distinguisher.score(trained.challenge.take(first))
+    together = trained.distinguisher.score(trained.challenge)
     # A perceptron works in single precision, and rows together are summed in another order.
     same = np.allclose(alone, together[:1], rtol=1e-6, atol=1e-6)
     expect(same, f"a group scores {alone[0]:g} alone and {together[0]:g} with others")
