@@ -17,6 +17,7 @@ from clusterscale.attacks.blocked_linalg import LinearDistinguisher
 from clusterscale.attacks.moments import build_reference, require_target_knowledge, variances
 from clusterscale.contracts import (
     NO_NOISE,
+    AttackSeconds,
     Counts,
     Ints,
     Knowledge,
@@ -98,6 +99,7 @@ class Projection(_LinearScoreAttack):
     """
 
     name: Literal["projection"] = "projection"
+    usual_against = ("known_subset",)
 
     def cell_score(self, reference: Reference) -> LinearCellScore:
         """Return 1 − mean trace where the target was, − mean trace where it was not."""
@@ -112,6 +114,7 @@ class Diagonal(_LinearScoreAttack):
     """
 
     name: Literal["diagonal"] = "diagonal"
+    seconds = AttackSeconds(train=1.2e-9, score=1.2e-9)
     _uses_training_moments: ClassVar[bool] = True
 
     def cell_score(self, reference: Reference) -> LinearCellScore:
@@ -131,6 +134,7 @@ class Contradiction(BaseAttack):
     """
 
     name: Literal["contradiction"] = "contradiction"
+    seconds = AttackSeconds(train=4e-10, score=4e-10)
 
     needs_whereabouts: ClassVar[bool] = True
 

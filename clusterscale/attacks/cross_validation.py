@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 
 from clusterscale.attacks.base import ATTACKS, BaseAttack, score_groups
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
-from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowledge
+from clusterscale.contracts import Attack, AttackSeconds, Distinguisher, Examples, Ints, Knowledge
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class CrossValidated(BaseAttack):
     """
 
     name: Literal["cross_validated"] = "cross_validated"
+    seconds = AttackSeconds(0.0, 0.0, group=1.6e-3, pair=5e-6, statistics=True)
     candidates: Candidates = (Logistic(), Nearest(), Forest(), Perceptron())
     folds: Annotated[int, Strict(), Field(ge=2, le=10)] = 2
 

@@ -21,6 +21,7 @@ from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.linear import eliminate, fit_logistic
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import (
+    AttackSeconds,
     Count,
     Examples,
     Knowledge,
@@ -110,6 +111,8 @@ class Logistic(LearnedAttack):
     """
 
     name: Literal["logistic"] = "logistic"
+    seconds = AttackSeconds(0.0, 0.0, group=1e-5, statistics=True)
+    usual_against = ("known_subset", "same_groups")
     cost: Positive = 1.0
     threshold: ClassVar[float] = 0.0
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"cost": (1e-4, 1e-2, 1.0, 100.0)}
@@ -135,6 +138,7 @@ class Nearest(LearnedAttack):
     """
 
     name: Literal["nearest"] = "nearest"
+    seconds = AttackSeconds(0.0, 0.0, group=1e-5, statistics=True)
     neighbours: Count = 5
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"neighbours": (1, 5, 15, 45)}
 
@@ -160,6 +164,8 @@ class Forest(LearnedAttack):
     """
 
     name: Literal["forest"] = "forest"
+    seconds = AttackSeconds(0.0, 0.0, group=4e-4, pair=1e-6, statistics=True)
+    usual_against = ("same_groups",)
     trees: Count = 30
     depth: Count | None = None
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"trees": (30, 100), "depth": (None, 4)}
@@ -191,6 +197,7 @@ class Perceptron(LearnedAttack):
     """
 
     name: Literal["perceptron"] = "perceptron"
+    seconds = AttackSeconds(0.0, 0.0, group=4e-4, pair=9e-7, statistics=True)
     hidden: Count = 200
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"hidden": (50, 200, 400)}
     threshold: ClassVar[float] = 0.0

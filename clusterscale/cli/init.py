@@ -23,21 +23,21 @@ _WEEK = 7 * 24 * 3600  # seconds
 _SIZES = (20, 100, 300, 1000)
 _EVERYONE = "everyone"
 
-_KNOWS = {  # name: meaning, prior, attacks that suit it
+_KNOWS = {  # name: meaning, prior, its settings
     "users": (
         "the traces of half of the users, and of the target",
-        "{name: known_subset, alpha: 0.5, training: 200, challenges: 100}",
-        ("logistic", "projection"),
+        "known_subset",
+        "alpha: 0.5, training: 200, challenges: 100",
     ),
     "past": (
         "who was in past releases of the same group, and the target's past",
-        "{name: same_groups, beta: 150}",
-        ("logistic", "forest"),
+        "same_groups",
+        "beta: 150",
     ),
     "release": (
         "only the release and the target's own trace",
-        "{name: zero_knowledge, reference: 2500, refit: shared}",
-        ("cells", "likelihood"),
+        "zero_knowledge",
+        "reference: 2500, refit: shared",
     ),
 }
 _PUBLISHES = {
@@ -224,7 +224,7 @@ def _fill(answers: _Answers, cube: TraceCube, config: Path, n_counted: int | Non
                 path=path, known=source, n_people=n_people, n_known=cube.n_users
             )
             source = ""
-    knows, prior, attacks = _KNOWS[answers.knows]
+    knows, prior, settings = _KNOWS[answers.knows]
     published = [_PUBLISHES[name] for name in answers.publishes]
     mechanisms = [f"    # {meaning}\n    - {yaml}" for meaning, yaml in published]
     return _TEMPLATE.format(
@@ -235,12 +235,21 @@ def _fill(answers: _Answers, cube: TraceCube, config: Path, n_counted: int | Non
         output=json.dumps(str(_folder(config))),
         period=_period(cube, observed=answers.knows == "past"),
         knows=knows,
-        prior=prior,
+        prior=f"{{name: {prior}, {settings}}}",
         sizes=[n_counted] if n_counted else _sizes(cube, answers.knows),
         about_size=about_size,
         mechanisms="\n".join(mechanisms),
-        attacks="\n".join(f"    - {{name: {name}}}" for name in attacks),
+        attacks="\n".join(f"    - {{name: {name}}}" for name in _attacks(prior)),
     )
+
+
+def _attacks(prior: str) -> list[str]:
+    """Return the usual attacks against a prior, those that need whereabouts last, then by time."""
+    from clusterscale.attacks import ATTACKS
+
+    usual = [ATTACKS[name] for name in ATTACKS if prior in ATTACKS[name].usual_against]
+    usual.sort(key=lambda attack: (attack.needs_whereabouts, attack.seconds.group))
+    return [str(attack.model_fields["name"].default) for attack in usual]
 
 
 def _period(cube: TraceCube, *, observed: bool) -> str:

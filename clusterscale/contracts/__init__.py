@@ -3,6 +3,7 @@
 from clusterscale.contracts.adversary import (
     Adversary,
     Attack,
+    AttackSeconds,
     CellScore,
     CellwiseAttack,
     Distinguisher,
@@ -46,6 +47,7 @@ from clusterscale.contracts.mechanism import (
     PrivacyLoss,
     Stability,
     TraceStep,
+    UsualSettings,
     publish,
     release_counts,
     stability_of,
@@ -67,12 +69,13 @@ from clusterscale.models import (
     names_of,
 )
 
-__all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Adversary", "Attack", "Bounds", "CellChange"]
-__all__ += ["CellCoordinates", "CellLaw", "CellScore", "CellwiseAttack", "ConfigModel", "Count"]
-__all__ += ["Counts", "Distinguisher", "Even", "Examples", "Game", "GroupRequest", "GroupSample"]
-__all__ += ["Guarantee", "Ints", "Knowledge", "Labels", "Level", "Mechanism", "Members", "Named"]
-__all__ += ["NamedModel", "Noise", "NoiseScope", "NoiseSource", "NonEmptyUnique", "OptionalUnique"]
-__all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
-__all__ += ["Scores", "Share", "Stability", "Support", "TargetKnowledge", "TraceStep", "Traces"]
-__all__ += ["Values", "Weights", "check_days", "check_weights", "distinct", "hash_of", "names_of"]
-__all__ += ["publish", "release_counts", "stability_of"]
+__all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Adversary", "Attack", "AttackSeconds"]
+__all__ += ["Bounds", "CellChange", "CellCoordinates", "CellLaw", "CellScore", "CellwiseAttack"]
+__all__ += ["ConfigModel", "Count", "Counts", "Distinguisher", "Even", "Examples", "Game"]
+__all__ += ["GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge", "Labels", "Level"]
+__all__ += ["Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope", "NoiseSource"]
+__all__ += ["NonEmptyUnique", "OptionalUnique", "Positive", "Prior", "PrivacyLoss", "Probability"]
+__all__ += ["Reason", "Reference", "Release", "Scores", "Share", "Stability", "Support"]
+__all__ += ["TargetKnowledge", "TraceStep", "Traces", "UsualSettings", "Values", "Weights"]
+__all__ += ["check_days", "check_weights", "distinct", "hash_of", "names_of", "publish"]
+__all__ += ["release_counts", "stability_of"]

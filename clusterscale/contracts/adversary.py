@@ -370,6 +370,31 @@ def _distinguisher_fault(returned: Any, *_: Any, **__: Any) -> str:
     return "" if known else f"has threshold {threshold!r}: it must be a finite number"
 
 
+@dataclass(frozen=True, slots=True)
+class AttackSeconds:
+    """Processor seconds of an attack on one idle core of a Xeon, from which ``--explain`` predicts.
+
+    Attributes
+    ----------
+    train, score
+        Per value of a training group, and per value of a release that it scores.
+    score_changed
+        In place of ``score``, if the mechanism changes counts without noise; None: the same.
+    group, pair, pair_cell
+        Per training group, per pair of training groups, and per such pair and cell.
+    statistics
+        Whether it classifies statistics of each ROI, which all such attacks share.
+    """
+
+    train: float = 1.3e-9
+    score: float = 1.3e-9
+    score_changed: float | None = None
+    group: float = 0.0
+    pair: float = 0.0
+    pair_cell: float = 0.0
+    statistics: bool = False
+
+
 class Attack(NamedModel):
     """Learns to distinguish releases with the target from those without.
 
@@ -382,6 +407,15 @@ class Attack(NamedModel):
 
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = False
+
+    seconds: ClassVar[AttackSeconds] = AttackSeconds()
+    """The time it takes; ``--explain`` adds it up."""
+
+    usual_against: ClassVar[tuple[str, ...]] = ()
+    """Names of the priors with which ``clusterscale init`` writes it into a config."""
+
+    shows_loadings: ClassVar[bool] = False
+    """Whether loadings of traits are shown for the users whom it exposes, if it is in the audit."""
 
     @abstractmethod
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:

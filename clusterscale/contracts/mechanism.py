@@ -271,6 +271,25 @@ _BOUNDARY: Mapping[str, Fault | None] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class UsualSettings:
+    """Settings with which a mechanism is used in practice; advice tries them unless told others.
+
+    Attributes
+    ----------
+    settings
+        Settings that all candidates have.
+    over
+        Values by setting, as those of a family: a list, or ``least``, ``most`` and ``n``.
+    rank
+        Position among the candidates, lowest first.
+    """
+
+    settings: Mapping[str, Any]
+    over: Mapping[str, Any]
+    rank: int = 100
+
+
 class Mechanism(NamedModel):
     """Turns counts into published values: a subclass defines ``guarantee`` and ``release``.
 
@@ -291,6 +310,15 @@ class Mechanism(NamedModel):
 
     noise_is_count_independent: ClassVar[bool] = False
     """Whether the same generator adds the same noise to all counts of one shape."""
+
+    publish_seconds: ClassVar[float] = 1.5e-8
+    """Processor seconds to publish a value, from which ``--explain`` predicts."""
+
+    publish_refusal: ClassVar[str] = ""
+    """Why it must not publish real counts, with a remedy; empty if nothing is known against it."""
+
+    usual: ClassVar[tuple[UsualSettings, ...]] = ()
+    """What ``clusterscale advise`` tries of it if no families are named."""
 
     uses_weights: ClassVar[bool] = False
     """Whether ``release`` also takes ``sums``: of the weights of the users who are counted, float64

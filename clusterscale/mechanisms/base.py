@@ -38,6 +38,12 @@ FLOAT_NOISE_RISK = (
 FLOAT_NOISE_REMEDY = "publish whole numbers: integers: round, or for laplace discrete: true"
 
 
+USE_LAPLACE = "use laplace with discrete: true"
+"""The remedy where real counts must not be published with another noise."""
+USUAL_EPSILONS = {"least": 0.05, "most": 5.0, "n": 7}
+"""Values of ε that advice tries, evenly spaced on a logarithmic scale."""
+
+
 class BaseMechanism(Mechanism):
     """A mechanism that can be a step of a chain, and checks its counts."""
 
@@ -136,6 +142,7 @@ class Exact(Identity):
     """Publish the counts unchanged."""
 
     name: Literal["exact"] = "exact"
+    publish_seconds = 0.0
 
     no_guarantee = "counts are published as they are"
 

@@ -10,7 +10,15 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import CellChange, Counts, NoiseScope, Positive, Support, Values
+from clusterscale.contracts import (
+    CellChange,
+    Counts,
+    NoiseScope,
+    Positive,
+    Support,
+    UsualSettings,
+    Values,
+)
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import FiniteDistribution, Law
@@ -44,6 +52,11 @@ class CellKey(BaseMechanism):
     """
 
     name: Literal["cell_key"] = "cell_key"
+    publish_refusal = (
+        "the record keys of people are not kept from one release to the next, so its perturbations "
+        "could be averaged away: use round_to_base, or laplace with discrete: true"
+    )
+    usual = (UsualSettings({"deviation": 5}, {"variance": (1.0, 2.0, 3.0)}, rank=3),)
     deviation: Annotated[int, Strict(), Field(ge=1, le=50)]
     variance: Positive
     blocked: Annotated[int, Strict(), Field(ge=0, le=50)] = 0

@@ -22,11 +22,18 @@ from clusterscale.contracts import (
     PrivacyLoss,
     Support,
     TraceStep,
+    UsualSettings,
     Values,
     release_counts,
     stability_of,
 )
-from clusterscale.mechanisms.base import MECHANISMS, STAGES, BaseMechanism, PostProcessing
+from clusterscale.mechanisms.base import (
+    MECHANISMS,
+    STAGES,
+    USUAL_EPSILONS,
+    BaseMechanism,
+    PostProcessing,
+)
 from clusterscale.mechanisms.chain_weights import find_misuse, name_of, weigh
 from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.law import Law, OutputDistribution
@@ -57,6 +64,25 @@ _STAGE_NAMES: dict[str, str] = {
     "noise": "adds noise",
     "publish": "changes published values",
 }
+_EXPANDED = ({"name": "expand", "factor": 3.0}, {"name": "threshold", "k": 15})
+_ROUNDED = ({"name": "threshold", "k": 5}, {"name": "round_to_base", "base": 5})
+_NOISY = {"name": "laplace", "epsilon": 1.0, "clip": True, "integers": "round"}
+_CAPPED = ({"name": "cap_contributions", "per_day": 4}, {**_NOISY, "unit": "user_day"})
+_SUPPRESSED = ({**_NOISY, "unit": "event"}, {"name": "suppress_small", "below": 5})
+_USUAL = (
+    UsualSettings({"steps": _EXPANDED}, {"steps.1.k": (15, 30)}, rank=7),
+    UsualSettings({"steps": _ROUNDED}, {}, rank=8),
+    UsualSettings(
+        {"steps": _CAPPED},
+        {"steps.0.per_day": (2, 8), "steps.1.epsilon": USUAL_EPSILONS},
+        rank=13,
+    ),
+    UsualSettings(
+        {"steps": _SUPPRESSED},
+        {"steps.0.epsilon": USUAL_EPSILONS, "steps.1.below": (3, 5)},
+        rank=14,
+    ),
+)
 
 
 class Chain(BaseMechanism):
@@ -78,6 +104,7 @@ class Chain(BaseMechanism):
     """
 
     name: Literal["chain"] = "chain"
+    usual = _USUAL
     steps: Steps
 
     no_guarantee = "no step adds noise"

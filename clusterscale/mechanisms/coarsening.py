@@ -16,6 +16,7 @@ from clusterscale.contracts import (
     Stability,
     Traces,
     TraceStep,
+    UsualSettings,
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
@@ -123,6 +124,7 @@ class CoarsenSpace(_Coarsening):
     """
 
     name: Literal["coarsen_space"] = "coarsen_space"
+    usual = (UsualSettings({}, {"factor": (2, 4)}, rank=5),)
 
     @property
     def phrase(self) -> str:
@@ -204,6 +206,7 @@ class CoarsenTime(_Coarsening):
     """
 
     name: Literal["coarsen_time"] = "coarsen_time"
+    usual = (UsualSettings({}, {"factor": (2, 4)}, rank=6),)
 
     @property
     def phrase(self) -> str:

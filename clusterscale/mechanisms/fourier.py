@@ -16,10 +16,12 @@ from clusterscale.contracts import (
     Positive,
     PrivacyLoss,
     Probability,
+    UsualSettings,
     Values,
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss
+from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
 from clusterscale.mechanisms.gaussian import deviation, guaranteed_epsilon
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_number, plural
@@ -120,6 +122,15 @@ class Fourier(_FirstWaves):
     """
 
     name: Literal["fourier"] = "fourier"
+    publish_seconds = 1.4e-8
+    publish_refusal = f"its noise is continuous: {USE_LAPLACE}"
+    usual = (
+        UsualSettings(
+            {"clip": True, "integers": "round"},
+            {"epsilon": USUAL_EPSILONS, "coefficients": (10, 20)},
+            rank=12,
+        ),
+    )
 
     @property
     def _noise_phrase(self) -> str:
@@ -161,6 +172,7 @@ class UnscaledFourier(_FirstWaves):
     """
 
     name: Literal["unscaled_fourier"] = "unscaled_fourier"
+    publish_refusal = f"its guarantee is false, it exists to test audits: {USE_LAPLACE}"
 
     no_guarantee = "noise for an orthonormal transform, on one that is √T times larger"
 
@@ -202,6 +214,7 @@ class EnhancedFourier(_Transformed):
     """
 
     name: Literal["enhanced_fourier"] = "enhanced_fourier"
+    publish_refusal = f"its noise is continuous: {USE_LAPLACE}"
     epsilon: Positive
     delta: Probability
 

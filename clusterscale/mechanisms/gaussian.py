@@ -6,8 +6,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Guarantee, Noise, Positive, PrivacyLoss, Probability
+from clusterscale.contracts import (
+    Bounds,
+    Guarantee,
+    Noise,
+    Positive,
+    PrivacyLoss,
+    Probability,
+    UsualSettings,
+)
 from clusterscale.mechanisms.accounting import GaussianLoss, gaussian_epsilon
+from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
 from clusterscale.mechanisms.noise import AdditiveNoise, GaussianNoise
 from clusterscale.validation_messages import exact_number
 
@@ -45,6 +54,12 @@ class Gaussian(AdditiveNoise):
     """
 
     name: Literal["gaussian"] = "gaussian"
+    publish_refusal = f"its noise is continuous: {USE_LAPLACE}"
+    usual = (
+        UsualSettings(
+            {"delta": 1e-5, "clip": True, "integers": "round"}, {"epsilon": USUAL_EPSILONS}, rank=11
+        ),
+    )
     epsilon: Positive
     delta: Probability
     l2_sensitivity: Positive | None = None

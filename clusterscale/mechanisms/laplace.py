@@ -14,10 +14,12 @@ from clusterscale.contracts import (
     Positive,
     PrivacyLoss,
     Support,
+    UsualSettings,
     Values,
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss, LaplaceLoss
+from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
 from clusterscale.mechanisms.noise import AdditiveNoise, DiscreteLaplaceNoise, LaplaceNoise
 from clusterscale.phrases import privacy_unit
 from clusterscale.validation_messages import exact_number
@@ -59,6 +61,17 @@ class Laplace(AdditiveNoise):
     """
 
     name: Literal["laplace"] = "laplace"
+    publish_seconds = 2.1e-8
+    usual = (
+        UsualSettings(
+            {"unit": "event", "clip": True, "discrete": True}, {"epsilon": USUAL_EPSILONS}, rank=9
+        ),
+        UsualSettings(
+            {"unit": "user_day", "clip": True, "integers": "round"},
+            {"epsilon": USUAL_EPSILONS},
+            rank=10,
+        ),
+    )
     epsilon: Positive
     sensitivity: Positive | None = None
     unit: Literal["event", "user_day", "user"] = "user"
@@ -150,6 +163,7 @@ class TruncatedLaplace(AdditiveNoise):
     """
 
     name: Literal["truncated_laplace"] = "truncated_laplace"
+    publish_refusal = f"its guarantee is false, it exists to test audits: {USE_LAPLACE}"
     epsilon: Positive
 
     whole_output: ClassVar[bool] = True

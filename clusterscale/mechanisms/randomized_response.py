@@ -17,6 +17,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.mechanisms.accounting import ApproximateLoss
+from clusterscale.mechanisms.base import USE_LAPLACE
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_percent
 
@@ -38,6 +39,11 @@ class RandomizedResponse(AdditiveNoise):
     """
 
     name: Literal["randomized_response"] = "randomized_response"
+    publish_seconds = 2.1e-7
+    publish_refusal = (
+        "NumPy draws its binomial numbers, and not from the operating system's source: "
+        f"{USE_LAPLACE}"
+    )
     p: Probability
 
     noise_is_count_independent: ClassVar[bool] = False

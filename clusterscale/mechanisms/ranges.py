@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Count, NoiseScope, Support, Values
+from clusterscale.contracts import Count, NoiseScope, Support, UsualSettings, Values
 from clusterscale.errors import ConfigError
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import PostProcessing
@@ -29,6 +29,7 @@ class FixedRanges(PostProcessing):
     """
 
     name: Literal["fixed_ranges"] = "fixed_ranges"
+    usual = (UsualSettings({}, {"size": (5, 10)}, rank=4),)
     size: Count
     integers: Literal["floor", "none"] = "none"
 

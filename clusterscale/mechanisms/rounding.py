@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Counts, NoiseScope, Support, Values
+from clusterscale.contracts import Counts, NoiseScope, Support, UsualSettings, Values
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
@@ -31,6 +31,7 @@ class RoundToBase(BaseMechanism):
     """
 
     name: Literal["round_to_base"] = "round_to_base"
+    usual = (UsualSettings({}, {"base": (3, 5, 10), "rule": ("random", "nearest")}, rank=2),)
     base: Annotated[int, Strict(), Field(ge=2, lt=2**31)]
     rule: Literal["random", "nearest"] = "random"
 

@@ -42,6 +42,10 @@ class SampleEvents(BaseMechanism):
     """
 
     name: Literal["sample_events"] = "sample_events"
+    publish_refusal = (
+        "NumPy draws its binomial numbers, and not from the operating system's source: use "
+        "sample_traces, which drops events of users"
+    )
     remove: Probability
 
     stage: ClassVar[Stage] = "sample"

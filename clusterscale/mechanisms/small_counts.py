@@ -8,17 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import (
-    Count,
-    Counts,
-    NoiseScope,
-    Positive,
-    Probability,
-    Support,
-    Values,
-)
+from clusterscale.contracts import Count, Counts, NoiseScope, Positive, Probability, Support, Values
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.base import BaseMechanism, PostProcessing, Stage
+from clusterscale.mechanisms.base import USE_LAPLACE, BaseMechanism, PostProcessing, Stage
 from clusterscale.validation_messages import exact_number, exact_percent
 
 
@@ -35,6 +27,7 @@ class SuppressUnpopular(PostProcessing):
     """
 
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
+    publish_seconds = 4e-9
     fraction: Probability
 
     noise_scope: ClassVar[NoiseScope] = "release"
@@ -84,6 +77,7 @@ class PerturbSmall(BaseMechanism):
     """
 
     name: Literal["perturb_small"] = "perturb_small"
+    publish_refusal = f"its noise is drawn as floating-point numbers: {USE_LAPLACE}"
     below: Count
     epsilon: Positive
 

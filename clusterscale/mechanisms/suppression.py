@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import Count, Support, Values
+from clusterscale.contracts import Count, Support, UsualSettings, Values
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.validation_messages import exact_number, exact_percent
@@ -76,6 +76,7 @@ class SuppressSmall(Suppression):
     """
 
     name: Literal["suppress_small"] = "suppress_small"
+    publish_seconds = 4e-9
     below: Count | None = None
     up_to: Count | None = None
 
@@ -122,6 +123,7 @@ class Threshold(Suppression):
     """
 
     name: Literal["threshold"] = "threshold"
+    usual = (UsualSettings({}, {"k": (3, 5, 10, 20)}, rank=1),)
     k: Annotated[int, Strict(), Field(ge=2, lt=2**31)]
     shown: Literal["zero", "hidden", "label"] = "zero"
 

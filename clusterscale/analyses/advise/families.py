@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from functools import cache
 from itertools import product
 from typing import Annotated, Any, Self
 
@@ -123,55 +122,17 @@ def _set(settings: dict[str, Any], path: str, value: Any) -> None:
         ) from None
 
 
-def _family(name: str, over: Mapping[str, Any] | None = None, **settings: Any) -> Family:
-    return Family(mechanism={"name": name, **settings}, over=dict(over or {}))
-
-
-def _chain(*steps: Mapping[str, Any], **over: Any) -> Family:
-    values = {key.replace("__", "."): value for key, value in over.items()}
-    return _family("chain", values, steps=[dict(step) for step in steps])
-
-
-_EPSILONS = Spaced(least=0.05, most=5.0, n=7)
-_WHOLE = {"clip": True, "integers": "round"}
-_CAP = {"name": "cap_contributions", "per_day": 4}
-_LAPLACE = {"name": "laplace", "epsilon": 1.0, **_WHOLE}
-
-
-@cache
 def usual_families() -> tuple[Family, ...]:
-    """Return what official statistics and the practice of differential privacy use.
+    """Return what mechanisms say is usual: in official statistics, and in differential privacy.
 
     Thresholds, rounding, cell keys, ranges, coarsening in space and time, and Laplace, Gaussian and
-    Fourier noise with ε from 0.05 to 5, also with capped contributions or suppression.
+    Fourier noise with ε from 0.05 to 5, also with capped contributions or suppression; and what
+    mechanisms of other packages say of themselves.
     """
-    return (
-        _family("threshold", {"k": (3, 5, 10, 20)}),
-        _family("round_to_base", {"base": (3, 5, 10), "rule": ("random", "nearest")}),
-        _family("cell_key", {"variance": (1.0, 2.0, 3.0)}, deviation=5),
-        _family("fixed_ranges", {"size": (5, 10)}),
-        _family("coarsen_space", {"factor": (2, 4)}),
-        _family("coarsen_time", {"factor": (2, 4)}),
-        _chain(
-            {"name": "expand", "factor": 3.0}, {"name": "threshold", "k": 15}, steps__1__k=(15, 30)
-        ),
-        _chain({"name": "threshold", "k": 5}, {"name": "round_to_base", "base": 5}),
-        _family("laplace", {"epsilon": _EPSILONS}, unit="event", clip=True, discrete=True),
-        _family("laplace", {"epsilon": _EPSILONS}, unit="user_day", **_WHOLE),
-        _family("gaussian", {"epsilon": _EPSILONS}, delta=1e-5, **_WHOLE),
-        _family("fourier", {"epsilon": _EPSILONS, "coefficients": (10, 20)}, **_WHOLE),
-        _chain(
-            _CAP,
-            {**_LAPLACE, "unit": "user_day"},
-            steps__0__per_day=(2, 8),
-            steps__1__epsilon=_EPSILONS,
-        ),
-        _chain(
-            {**_LAPLACE, "unit": "event"},
-            {"name": "suppress_small", "below": 5},
-            steps__0__epsilon=_EPSILONS,
-            steps__1__below=(3, 5),
-        ),
+    usual = [(one, name) for name in MECHANISMS for one in MECHANISMS[name].usual]
+    return tuple(
+        Family(mechanism={"name": name, **one.settings}, over=dict(one.over))
+        for one, name in sorted(usual, key=lambda pair: pair[0].rank)
     )
 
 

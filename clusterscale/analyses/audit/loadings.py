@@ -28,8 +28,6 @@ from clusterscale.game import study
 from clusterscale.seeds import stream
 from clusterscale.study.execution import Reduction
 
-_PREFERRED = "spectral"
-
 Single = NDArray[np.float32]
 
 
@@ -74,8 +72,8 @@ def list_views(
     """Return the views: every period × prior × group size with finished targets.
 
     Views are of raw counts if the audit has the mechanism ``exact``, else of its first mechanism.
-    Exposure is that of the spectral attack, whose components are shown, if it is in the audit, else
-    of the attack with the highest mean AUC, the first of equals.
+    Exposure is that of an attack that shows loadings, as ``spectral`` does, if one is in the audit,
+    else of the attack with the highest mean AUC, the first of equals.
     """
     mechanism, cases_of = _mechanism(plan).id, dict[View, list[TargetAUCs]]()
     for case in exposures:
@@ -87,8 +85,8 @@ def list_views(
         exposed = [(case.attack, case.read()) for case in cases]
         exposed = [pair for pair in exposed if len(pair[1].users)]
         if exposed:
-            spectral = {attack.id for attack in plan.attacks if attack.name == _PREFERRED}
-            _, chosen = max(exposed, key=lambda pair: (pair[0] in spectral, pair[1].auc.mean()))
+            shown = {attack.id for attack in plan.attacks if attack.shows_loadings}
+            _, chosen = max(exposed, key=lambda pair: (pair[0] in shown, pair[1].auc.mean()))
             views.append(_thin(ViewTargets(view, chosen), how.targets, plan.seed))
     return views
 

@@ -1,7 +1,8 @@
 """Processor seconds of an audit.
 
 The rates are processor seconds on one idle core of a Xeon of 2 cores, with numba's code compiled
-beforehand; ``tests/benchmarks/explain.py`` compares predictions with measurements.
+beforehand; attacks and mechanisms state their own. ``tests/benchmarks/explain.py`` compares
+predictions with measurements.
 :func:`measure_slowness` returns how many times slower this machine is.
 """
 
@@ -24,40 +25,10 @@ from clusterscale.cube import TraceCube
 _READ, _DRAW, _LOOK_UP, _ADD, _IDLE, _COUNT = 3e-8, 1e-8, 4e-8, 1e-9, 1.5e-10, 5e-10
 _START = 4.0  # to start a process, import libraries and load compiled loops
 _CASE = 8e-3  # for each mechanism, attack and target, independent of size
-# Seconds to publish a value; mechanisms not listed take _PUBLISH_OTHER.
-_PUBLISH = {
-    "exact": 0.0,
-    "suppress_small": 4e-9,
-    "suppress_unpopular": 4e-9,
-    "fourier": 1.4e-8,
-    "gaussian": 1.5e-8,
-    "laplace": 2.1e-8,
-    "randomized_response": 2.1e-7,
-}
-_PUBLISH_OTHER, _PUBLISH_DISCRETE = 1.5e-8, 4.6e-8
-# Seconds of an attack per value of a training group, and per value of a release that it scores.
-_TRAIN_AND_SCORE = {
-    "projection": (1.3e-9, 1.3e-9),
-    "diagonal": (1.2e-9, 1.2e-9),
-    "contradiction": (4e-10, 4e-10),
-    "cells": (1.4e-9, 1.4e-9),
-    "likelihood": (4e-10, 5.1e-9),
-    "spectral": (1.2e-9, 1.2e-9),
-}
-_OTHER_ATTACK = (1.3e-9, 1.3e-9)
-_LIKELIHOOD_OF_CHANGES = 2.7e-7  # per value that was changed, but not by noise
-_GRAM = 6.5e-12  # per pair of training groups and cell: principal components
-# Attacks that classify seven statistics of each ROI: seconds per value (integers are faster than
-# noise), per pair of training groups to eliminate statistics, and of the classifier per training
-# group and per pair of training groups.
+_PUBLISH_DISCRETE = 4.6e-8  # seconds to publish a value with discrete noise
+# Seconds to compute statistics of each ROI, per value (integers are faster than noise), and to
+# eliminate some, per pair of training groups.
 _FEATURES_OF_COUNTS, _FEATURES_OF_NOISE, _ELIMINATE = 6e-10, 6e-9, 1e-6
-_CLASSIFY = {
-    "logistic": (1e-5, 0.0),
-    "nearest": (1e-5, 0.0),
-    "forest": (4e-4, 1e-6),
-    "perceptron": (4e-4, 9e-7),
-    "cross_validated": (1.6e-3, 5e-6),
-}
 # Seconds to measure the utility of a value, of a mechanism or of a guess, and of a trial release.
 _MEASURE, _TRY = 1.5e-7, 5e-6
 _REFERENCE = 0.0142  # seconds of _exercise on the reference machine
@@ -153,22 +124,17 @@ class Workload:
     def _attack_seconds(
         self, mechanism: Mechanism, n_known: int, n_challenges: int, n_fits: int, cells: int
     ) -> float:
-        total, classifies = 0.0, False
+        total = 0.0
         repeats = 1 + self._plan.control  # once more with shuffled labels
         for attack in self._plan.attacks:
+            seconds, score = attack.seconds, attack.seconds.score
+            if seconds.score_changed is not None and _only_changes(mechanism):
+                score = seconds.score_changed
             total += _CASE * repeats * n_fits
-            if attack.name in _CLASSIFY:
-                by_group, by_pair = _CLASSIFY[attack.name]
-                total += repeats * n_fits * (by_group * n_known + by_pair * n_known**2)
-                classifies = True
-                continue
-            train, score = _TRAIN_AND_SCORE.get(attack.name, _OTHER_ATTACK)
-            if attack.name == "likelihood" and _only_changes(mechanism):
-                score = _LIKELIHOOD_OF_CHANGES
-            total += repeats * cells * (train * n_known * n_fits + score * n_challenges)
-            if attack.name == "spectral":
-                total += repeats * n_fits * _GRAM * n_known**2 * cells
-        if classifies:  # statistics are computed once for all of these
+            total += repeats * n_fits * (seconds.group * n_known + seconds.pair * n_known**2)
+            total += repeats * cells * (seconds.train * n_known * n_fits + score * n_challenges)
+            total += repeats * n_fits * seconds.pair_cell * n_known**2 * cells
+        if any(attack.seconds.statistics for attack in self._plan.attacks):  # once for all of these
             rate = _FEATURES_OF_NOISE if _publish_seconds(mechanism) else _FEATURES_OF_COUNTS
             total += rate * cells * (n_known * n_fits + n_challenges)
             total += repeats * n_fits * _ELIMINATE * n_known**2
@@ -230,4 +196,4 @@ def _publish_seconds(mechanism: Mechanism) -> float:
         return _PUBLISH_DISCRETE
     if mechanism.trace_steps:
         return 0.0  # changes traces, not counts
-    return _PUBLISH.get(mechanism.name, _PUBLISH_OTHER)
+    return mechanism.publish_seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,21 +17,6 @@ from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleTraces
 
-_LAPLACE = "use laplace with discrete: true"
-_REFUSED: Mapping[str, str] = {
-    "truncated_laplace": f"its guarantee is false, it exists to test audits: {_LAPLACE}",
-    "unscaled_fourier": f"its guarantee is false, it exists to test audits: {_LAPLACE}",
-    "perturb_small": f"its noise is drawn as floating-point numbers: {_LAPLACE}",
-    "fourier": f"its noise is continuous: {_LAPLACE}",
-    "enhanced_fourier": f"its noise is continuous: {_LAPLACE}",
-    "gaussian": f"its noise is continuous: {_LAPLACE}",
-    "randomized_response": "NumPy draws its binomial numbers, and not from the operating system's "
-    f"source: {_LAPLACE}",
-    "sample_events": "NumPy draws its binomial numbers, and not from the operating system's "
-    "source: use sample_traces, which drops events of users",
-    "cell_key": "the record keys of people are not kept from one release to the next, so its "
-    "perturbations could be averaged away: use round_to_base, or laplace with discrete: true",
-}
 _WITHOUT_NOISE = (Exact, CoarsenSpace, CoarsenTime, CapContributions, SampleTraces, RoundToBase)
 
 
@@ -76,8 +61,8 @@ def _refusal(step: Mechanism) -> str:
     """Return why a step cannot publish real counts; empty if it can."""
     if type(step) is Laplace:
         return "" if step.discrete else "its noise is continuous: set discrete: true"
-    if type(step).__module__.startswith("clusterscale.") and str(step.name) in _REFUSED:
-        return _REFUSED[str(step.name)]
+    if step.publish_refusal:
+        return step.publish_refusal
     if isinstance(step, PostProcessing) or type(step) in _WITHOUT_NOISE:
         return ""
     return (
