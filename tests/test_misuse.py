@@ -29,7 +29,7 @@ from clusterscale.mechanisms.noise import LaplaceNoise
 from clusterscale.metrics import auc
 from clusterscale.reauditing import ReauditPlan
 from clusterscale.release.checks import PublishedTable
-from clusterscale.release.checks.transport_bounds import bridges
+from clusterscale.release.checks.totals import bridges
 
 SIZE = 8
 LAPLACE = LaplaceNoise(1.0)

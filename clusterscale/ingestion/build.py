@@ -16,10 +16,10 @@ from clusterscale.cube.regions import Locator, Regions
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingestion import merge
-from clusterscale.ingestion.clean import Cleaner, check_key
+from clusterscale.ingestion.clean import Cleaner
+from clusterscale.ingestion.inputs import UserWeights, check_key, read_weights
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import REASONS, IngestReport, check_records
-from clusterscale.ingestion.weights import UserWeights, read_weights
 from clusterscale.reading.sources import pack, reading
 
 if TYPE_CHECKING:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -15,80 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from clusterscale import storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Locator
-from clusterscale.errors import InputError, MissingError
+from clusterscale.ingestion.inputs import pseudonyms
 from clusterscale.ingestion.merge import UserCells, combine, distinct
 from clusterscale.ingestion.records import LIMITS, Position, Reader, Records
 from clusterscale.ingestion.report import ReadingReport
 from clusterscale.reading.decode import Ids
 from clusterscale.reading.sources import Pack, Piece, reading
-
-DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
-
-
-def read_key(path: str) -> bytes:
-    """Return the key in a file: its raw bytes, 16 to 64 of them.
-
-    Create one with ``head -c 32 /dev/urandom > KEYFILE``.
-
-    Parameters
-    ----------
-    path
-        Local path or fsspec URL.
-
-    Returns
-    -------
-    bytes
-        16 to 64 of them.
-
-    Raises
-    ------
-    MissingError
-        If there is no such file.
-    InputError
-        If the file is too short or too long for a key, repeats few bytes, or belongs to or can be
-        read by another user of this machine.
-    """
-    if not storage.exists(path):
-        raise MissingError(f"{path}: there is no such key file")
-    _check_private(path)
-    with storage.open_file(path) as stream:
-        key = bytes(stream.read(1 << 16))
-    check_key(key, where=path)
-    return key
-
-
-def _check_private(path: str) -> None:
-    if os.name != "posix" or storage.is_remote(path):
-        return
-    local = storage.local_path(path)
-    status = local.stat()
-    if status.st_uid not in (os.geteuid(), 0):
-        raise InputError(f"{path}: this key file belongs to another user: create your own")
-    if status.st_mode & 0o077:
-        raise InputError(
-            f"{path}: others can use this key file: chmod 600 {shlex.quote(str(local))}"
-        )
-
-
-def check_key(key: bytes, *, where: str) -> None:
-    """Raise :class:`InputError` unless a key has 16 to 64 bytes, eight of them different."""
-    if not 16 <= len(key) <= 64:
-        raise InputError(f"{where}: a key has 16 to 64 bytes, this one has {len(key)}")
-    if len(set(key)) < 8:  # by chance once in 10¹¹ keys, or more rarely
-        raise InputError(f"{where}: this key repeats few bytes, so it can be guessed")
-
-
-def pseudonyms(users: Iterable[str], key: bytes) -> list[str]:
-    """Return the keyed BLAKE2b hash of each id, 32 hexadecimal digits.
-
-    >>> pseudonyms(["ann"], b"0123456789abcdef")
-    ['ba6f61e1790fb1cc3c1f3bced18a4f25']
-    """
-    return [blake2b(user.encode(), key=key, digest_size=DIGEST_BYTES).hexdigest() for user in users]
-
 
 Mask = NDArray[np.bool_]
 

@@ -1,11 +1,16 @@
 """Reproduction of papers: compares our results with published numbers, and checks claims."""
 
-from clusterscale.papers.compare import check_claims, compare
-from clusterscale.papers.cubes import Cubes
-from clusterscale.papers.driver import report_without_results, reproduce
-from clusterscale.papers.extract import NotComputed, Number, Results
-from clusterscale.papers.published import Claim, PublishedNumbers, ResultSelection
-from clusterscale.papers.study import CABS, PAPERS, Absent, PaperStudy
+from clusterscale.papers.compare import NotComputed, Number, Results, check_claims, compare
+from clusterscale.papers.driver import Cubes, report_without_results, reproduce
+from clusterscale.papers.study import (
+    CABS,
+    PAPERS,
+    Absent,
+    Claim,
+    PaperStudy,
+    PublishedNumbers,
+    ResultSelection,
+)
 from clusterscale.papers.validation import find_faults
 
 __all__ = [

@@ -1,19 +1,239 @@
-"""Studies: runs that reproduce figures and tables of a paper."""
+"""Studies: runs that reproduce a paper, with its numbers and claims and where ours are found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Strict, model_validator
+from pydantic import Field, Strict, model_validator
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.traits import TraitsPlan
-from clusterscale.contracts import ConfigModel, Count, OptionalUnique
+from clusterscale.contracts import ConfigModel, Count, OptionalUnique, Positive
 from clusterscale.cube.synthetic import PRESETS
-from clusterscale.papers.published import Claim, PublishedNumbers
 from clusterscale.validation_messages import choices
+
+Label = str | int
+"""Label of a coordinate of a results dataset."""
+
+PEOPLE = ("target", "user")
+"""Dimensions of people, which a selection reduces."""
+
+BEST, ALL = "best", "all"
+"""Special labels: the strongest of the attacks that a study lists, and all labels."""
+
+Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
+
+Labels = Mapping[str, Label | Several]
+"""Labels of dimensions."""
+
+Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+
+Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
+
+
+class ResultSelection(ConfigModel):
+    """Selection of one number from the results: a variable, labels and a reduction over people.
+
+    Attributes
+    ----------
+    of
+        The variable.
+    at
+        A label for each dimension that has more than one, other than that of people (``target`` or
+        ``user``); ``all`` selects all labels, and ``attack: best`` the strongest attack that the
+        study lists.
+    over
+        Other labels; the number is divided by the number there.
+    take
+        For several labels, each person's largest value counts, or their mean.
+    reduce
+        Statistic over people: mean, median, standard deviation, or the share above or below
+        ``limit``.
+    limit
+        Limit of a share.
+    """
+
+    of: str = "auc"
+    at: Mapping[str, Label | Several] = {}
+    over: Mapping[str, Label | Several] = {}
+    take: Literal["most", "mean"] = "most"
+    reduce: Reduce = "mean"
+    limit: Annotated[float, Strict()] | None = None
+
+    @model_validator(mode="after")
+    def _share(self) -> Self:
+        if (self.limit is not None) != self.reduce.startswith("share"):
+            raise ValueError("share_above and share_below, and only these, need a limit")
+        return self
+
+    def where(self, at: Labels) -> ResultSelection:
+        """Return the same selection at other labels."""
+        how = {"take": self.take, "reduce": self.reduce, "limit": self.limit}
+        return ResultSelection.model_validate({"of": self.of, "at": at, "over": self.over, **how})
+
+    def ends(self) -> tuple[ResultSelection, ...]:
+        """Return the selections of the number and of its divisor, if any."""
+        if not self.over:
+            return (self,)
+        undivided = self.model_copy(update={"over": {}})
+        return undivided, undivided.where({**self.at, **self.over})
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One published number, the selection of ours, and that of ours computed as in the paper."""
+
+    selection: ResultSelection
+    value: float
+    as_in_paper: ResultSelection | None = None
+
+
+class PublishedNumbers(ResultSelection):
+    """Published numbers of one figure or table.
+
+    Attributes
+    ----------
+    item, source
+        The figure or table, and the paper's section.
+    by, values
+        Dimensions with their labels, and numbers nested in that order, null where the paper states
+        none.
+    step
+        What numbers are rounded to.
+    tolerance, allowance
+        Widen the interval where two computations differ by more than chance: a share of the paper's
+        number, and a number in its unit.
+    because
+        The reason for a tolerance or an allowance.
+    people
+        How many people the paper's mean is over, if not the study's.
+    differs
+        Why our result differs.
+    as_in_paper
+        Labels at which our result is computed as in the paper, to confirm that reason: one per
+        label of a dimension in ``by``, or one for a dimension in ``at``.
+    unstated
+        A setting that the number depends on but the paper does not state; the number is then
+        reported but not compared.
+    """
+
+    item: str
+    source: str
+    by: Mapping[str, Several] = {}
+    values: Any
+    step: Positive = 0.01
+    tolerance: Annotated[float, Strict(), Field(ge=0)] = 0.0
+    allowance: Annotated[float, Strict(), Field(ge=0)] = 0.0
+    because: str = ""
+    people: Count | None = None
+    differs: str = ""
+    as_in_paper: Mapping[str, Label | Several] = {}
+    unstated: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if twice := self.at.keys() & self.by.keys():
+            raise ValueError(f"{', '.join(sorted(twice))} is in both at and by")
+        if bool(self.tolerance or self.allowance) != bool(self.because):
+            raise ValueError("because is needed with tolerance or allowance, and only then")
+        if self.as_in_paper and not self.differs:
+            raise ValueError("as_in_paper needs differs")
+        if self.unstated and (self.differs or self.because):
+            raise ValueError("unstated excludes differs and because: the number is not compared")
+        for dim, labels in self.as_in_paper.items():
+            if dim not in self.at and dim not in self.by:
+                raise ValueError(f"as_in_paper: {dim} is in neither at nor by")
+            if dim in self.by and not (
+                isinstance(labels, tuple) and len(labels) == len(self.by[dim])
+            ):
+                raise ValueError(f"as_in_paper must have {len(self.by[dim])} labels along {dim}")
+        list(self.figures())
+        return self
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield every published number.
+
+        Raises
+        ------
+        ValueError
+            If ``values`` are not nested in the order of ``by``, or are not numbers.
+        """
+        for numbers in product(*(range(len(labels)) for labels in self.by.values())):
+            labels = {dim: self.by[dim][i] for dim, i in zip(self.by, numbers, strict=True)}
+            value = self._value(numbers)
+            if value is not None:
+                at = {**self.at, **labels}
+                yield Figure(self.where(at), value, self._as_in_paper(at, numbers))
+
+    def _as_in_paper(self, at: Labels, numbers: tuple[int, ...]) -> ResultSelection | None:
+        """Return the selection of our result computed as in the paper, None if there is none."""
+        if not self.as_in_paper:
+            return None
+        which = dict(zip(self.by, numbers, strict=True))
+        other = {
+            dim: labels[which[dim]] if dim in which and isinstance(labels, tuple) else labels
+            for dim, labels in self.as_in_paper.items()
+        }
+        return self.where({**at, **other})
+
+    def _value(self, numbers: tuple[int, ...]) -> float | None:
+        value = self.values
+        for i, dim in zip(numbers, self.by, strict=True):
+            if not isinstance(value, list) or len(value) != len(self.by[dim]):
+                raise ValueError(f"values must be a list of {len(self.by[dim])} along {dim}")
+            value = value[i]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"values contain {value!r}, which is not a number")
+        return value
+
+
+class Claim(ResultSelection):
+    """A claim in words, and its meaning in numbers.
+
+    Attributes
+    ----------
+    text, source
+        The claim, and the paper's section.
+    relation
+        ``above``, ``below`` or ``near`` what ``than`` gives, or ``rise`` or ``fall`` along labels.
+    than
+        Another number, or other labels whose number is compared.
+    along, labels
+        Dimension and labels, from each of which to the next the number rises or falls.
+    each
+        Labels for all of which the claim must hold; the reported margin is the smallest.
+    tolerance
+        Accepted deviation; if negative, the margin by which the relation must hold, where the paper
+        says "clearly".
+    differs
+        Why the claim does not hold for our results.
+    """
+
+    text: str
+    source: str
+    relation: Literal["above", "below", "near", "rise", "fall"]
+    than: Finite | Labels | None = None
+    along: str = ""
+    labels: Annotated[tuple[str | int, ...], Strict(False)] = ()
+    each: Mapping[str, Several] = {}
+    tolerance: Finite = 0.0
+    differs: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        is_trend = self.relation in ("rise", "fall")
+        if is_trend != bool(self.along) or is_trend != (len(self.labels) > 1):
+            raise ValueError("rise and fall, and only these, need along with two or more labels")
+        if self.relation == "near" and self.tolerance <= 0:
+            raise ValueError("near needs a tolerance above 0")
+        if is_trend == (self.than is not None):
+            raise ValueError("above, below and near, and only these, need than")
+        return self
+
 
 CABS = "cabs"
 """Name of the San Francisco cabs, which are real data; all other cubes are presets."""

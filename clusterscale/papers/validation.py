@@ -8,8 +8,16 @@ from clusterscale.analyses.recovery import RECOVERY
 from clusterscale.analyses.recovery.estimates import DECISION_RULES
 from clusterscale.analyses.recovery.task import BASELINES
 from clusterscale.analyses.traits import TRAITS
-from clusterscale.papers.published import ALL, BEST, PEOPLE, Claim, Label, Labels, ResultSelection
-from clusterscale.papers.study import PaperStudy
+from clusterscale.papers.study import (
+    ALL,
+    BEST,
+    PEOPLE,
+    Claim,
+    Label,
+    Labels,
+    PaperStudy,
+    ResultSelection,
+)
 from clusterscale.schema import RESULTS, Variable
 from clusterscale.validation_messages import choices
 

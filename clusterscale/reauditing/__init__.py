@@ -20,19 +20,28 @@ they were computed.
 """
 
 from clusterscale.reauditing.catalogue import Catalogue, Problem, expand, find_releases
-from clusterscale.reauditing.ceilings import evaluate_ceilings
 from clusterscale.reauditing.driver import Pending, Reaudit
-from clusterscale.reauditing.gate import Gate
 from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe
-from clusterscale.reauditing.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reauditing.notify import Announcement, Webhook, junit, junit_of_tables, summary
-from clusterscale.reauditing.people import complete_cube
 from clusterscale.reauditing.policy import Limit, Policy, ReauditPlan, worst_of
-from clusterscale.reauditing.policy_evaluation import evaluate_policy, verdict_of
-from clusterscale.reauditing.release_metrics import exposures_of, measure
+from clusterscale.reauditing.policy_evaluation import (
+    evaluate_ceilings,
+    evaluate_policy,
+    evaluate_scope,
+    known_part,
+    of_size,
+    verdict_of,
+)
+from clusterscale.reauditing.population import complete_cube
+from clusterscale.reauditing.release_metrics import (
+    Exposures,
+    IntervalEstimate,
+    ReleaseMetrics,
+    exposures_of,
+    measure,
+)
 from clusterscale.reauditing.resolved_release import ResolvedRelease
-from clusterscale.reauditing.run import Outcome, audit_new
-from clusterscale.reauditing.scope import evaluate_scope, known_part, of_size
+from clusterscale.reauditing.run import Gate, Outcome, audit_new
 from clusterscale.release import ReleaseMetadata
 from clusterscale.release.entry import ReleaseEntry
 

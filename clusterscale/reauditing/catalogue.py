@@ -18,8 +18,8 @@ from clusterscale.errors import ClusterscaleError, DamagedError, InputError, Mis
 from clusterscale.reauditing.population import write_without_people
 from clusterscale.reauditing.resolved_release import Content, ResolvedRelease, resolve_release
 from clusterscale.release import ENDINGS, URI_FIELDS, read_table
-from clusterscale.release.beside import beside
 from clusterscale.release.entry import ReleaseEntry
+from clusterscale.release.metadata import beside
 
 
 @dataclass(frozen=True, slots=True)

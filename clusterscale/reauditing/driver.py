@@ -13,26 +13,29 @@ from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, StoreError
 from clusterscale.metrics import Drift
 from clusterscale.reauditing.catalogue import Catalogue, Problem
-from clusterscale.reauditing.ceilings import evaluate_ceilings
 from clusterscale.reauditing.known_counts import find_faults, make_table
 from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe, key_of
-from clusterscale.reauditing.members import NO_MEMBERS, read_members
-from clusterscale.reauditing.metric_types import Exposures, ReleaseMetrics
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.policy_evaluation import (
     Change,
     change_since,
+    evaluate_ceilings,
     evaluate_change,
     evaluate_findings,
     evaluate_policy,
+    evaluate_scope,
     verdict_of,
 )
 from clusterscale.reauditing.population import complete_population
-from clusterscale.reauditing.release_analysis import ReleaseAnalysis, TasksFailedError
-from clusterscale.reauditing.release_metrics import exposures_of, measure
-from clusterscale.reauditing.release_store import ReleaseRecord, ReleaseStore
+from clusterscale.reauditing.release_analysis import (
+    ReleaseAnalysis,
+    ReleaseRecord,
+    ReleaseStore,
+    TasksFailedError,
+)
+from clusterscale.reauditing.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
 from clusterscale.reauditing.resolved_release import ResolvedRelease
-from clusterscale.reauditing.scope import evaluate_scope
+from clusterscale.reauditing.scoring import NO_MEMBERS, read_members
 from clusterscale.release.checks import PublishedTable, check_table, create_checks
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell

@@ -1,13 +1,18 @@
-"""Evaluate a policy: a reason for each limit, with the measured value."""
+"""Evaluate a policy: a reason for each limit, certificate and statement of scope."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from clusterscale.analyses.audit.findings import find_emptiness
+from clusterscale.analyses.certify.comparison import ERROR_RATE
+from clusterscale.analyses.certify.results import ROWS_OF_RECORDS
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure
@@ -21,9 +26,15 @@ from clusterscale.phrases import (
 )
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reauditing.ledger import Verdict
-from clusterscale.reauditing.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reauditing.policy import Limit, Policy, worst_of
+from clusterscale.reauditing.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.release.checks import CheckResult
+from clusterscale.reporting.brackets import read_brackets
+from clusterscale.reporting.certificates import show_ceiling
+from clusterscale.reporting.run import Run
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
@@ -287,3 +298,192 @@ def _text(number: IntervalEstimate, sign: str = "") -> str:
     if not isfinite(number.low):
         return f"{number.value:{sign}.2f}"
     return f"{number.value:{sign}.2f} ({number.low:{sign}.2f} to {number.high:{sign}.2f})"
+
+
+_HELD = "if the number of people counted is fixed"
+
+
+def evaluate_ceilings(
+    policy: Policy, run: Run, mechanism: str, part: KnownPart | None = None
+) -> Iterator[Reason]:
+    """Yield the reasons that follow from the certificates of a run.
+
+    Parameters
+    ----------
+    policy
+        The limits.
+    run
+        Audit, screen and certificates of one cube.
+    mechanism
+        Label of the mechanism.
+    part
+        What is known of the people, if some are simulated: certificates about these never pass.
+
+    Yields
+    ------
+    Reason
+        ``ceiling``: whether every measured AUC may be below the ceiling of the person. It fails
+        otherwise: the mechanism adds less noise than it states, or this software is wrong.
+        ``certified_auc``: that limit of the policy, if there is one.
+    """
+    cases = [case.bracket for case in read_brackets(run) if case.mechanism == mechanism]
+    if not cases:
+        text = "measured exposure is not compared with ceilings: there are no certificates"
+        yield Reason("ceiling", "unknown", nan, nan, text)
+    else:
+        one = max(cases, key=lambda case: (case.is_violated, case.low))
+        simulated = part is not None and not part.n_known
+        level: Level | Literal["unknown"] = "unknown" if simulated else "pass"
+        level = "fail" if one.is_violated else level
+        person = "simulated person" if simulated else "person"
+        text = (
+            f"attacks reach an AUC of at least {one.low:.3f} against one {person} (an error of at "
+            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)}, {_HELD}"
+        )
+        if one.is_violated:
+            text = (
+                "attacks did better than any adversary can if the mechanism does what it states; "
+                f"by chance this has a probability of at most {one.smallest_p:.1g}"
+            )
+        yield Reason("ceiling", level, one.low, one.certified, text)
+    if policy.certified_auc is not None:
+        worst = _worst(run, mechanism, part)
+        text = (
+            f"no adversary tells with an AUC above {show_ceiling(worst)} whether a user was added, "
+            f"{_HELD}"
+        )
+        limit, estimate = policy.certified_auc, IntervalEstimate.exact(worst)
+        reason = apply_limit("certified_auc", limit, estimate, text, ideal=0.5, one_sided=True)
+        unknown = []
+        if part is not None and reason.level == "pass":
+            unknown.append(f"but it is not known how many counts other people change: {part}")
+        if run.certify is not None and run.certify.attrs.get("rows") != "public":
+            unknown.append(ROWS_OF_RECORDS)
+        reason = replace(reason, text="; ".join([reason.text, *unknown]))
+        if unknown and reason.level == "pass":
+            reason = replace(reason, level=policy.exposure.inconclusive)
+        yield reason
+
+
+def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
+    """Return the largest ceiling of adding a known user; NaN if there are no certificates."""
+    if run.certify is None or mechanism not in run.certify["mechanism"].values:
+        return nan
+    known = slice(None) if part is None or not part.n_known else slice(part.n_known)
+    own = run.certify["auc"].isel(user=known)
+    ceilings = own.sel(neighbours="add_remove", mechanism=mechanism).values
+    return float(ceilings.max()) if np.isfinite(ceilings).all() else nan
+
+
+def known_part(run: Run) -> KnownPart | None:
+    """Return what is known of the people of an audit.
+
+    Parameters
+    ----------
+    run
+        The audit, and what was computed beside it.
+
+    Returns
+    -------
+    KnownPart or None
+        None if nobody is simulated among them.
+    """
+    about = {} if run.audit is None else json.loads(run.audit.attrs.get("cube", "{}"))
+    if "n_known" not in about:
+        return None
+    return KnownPart(about["n_known"], about["n_users"], basis="the counts of these")
+
+
+def of_size(run: Run, group_size: int | None) -> Run:
+    """Return the results for groups of one size.
+
+    Parameters
+    ----------
+    run
+        Results for groups of one or several sizes.
+    group_size
+        Number of people of each group; None: any.
+
+    Returns
+    -------
+    Run
+        ``run`` itself if its audit has no groups of that size.
+    """
+    if run.audit is None or group_size not in run.audit["group_size"].values:
+        return run
+    found = (data for data in (run.audit, run.screen, run.certify) if data is not None)
+    return Run.of((data.sel(group_size=[group_size]) for data in found), name=run.name)
+
+
+def evaluate_scope(
+    policy: Policy,
+    audit: xr.Dataset,
+    mechanism: str,
+    stated: Mapping[str, int | None],
+    changes: Sequence[str] = (),
+) -> Iterator[Reason]:
+    """Yield whether the audit is of a release of that size, and what was audited.
+
+    Parameters
+    ----------
+    policy
+        The limits, and the size of the release if it states one.
+    audit
+        Results, conforming to :data:`clusterscale.schema.RESULTS`.
+    mechanism
+        Label of the mechanism.
+    stated
+        How many people the release counts, by who says so; None: not said.
+    changes
+        What reading the release has added up or merged, a clause for each.
+
+    Yields
+    ------
+    Reason
+        ``group_size``: exposure at one size says nothing about another, because it is not monotone
+        in the size. ``reading``: the audited table is not the published one. ``scope``: sizes of
+        groups, periods, targets, priors and attacks, and whether the release is nearly empty.
+    """
+    said = {who: size for who, size in {**stated, "the policy": policy.group_size}.items() if size}
+    audited = [int(size) for size in audit["group_size"].values]
+    of = f"the audit is of groups of {_sizes(audited)}"
+    texts = [f"{size:,} people by {who}" for who, size in said.items()]
+    size = next(iter(said.values()), nan)
+    wrong = ""
+    if not said:
+        wrong = (
+            f"it is not stated how many people the release counts ({of}): state it by "
+            "`--group-size`, or as `group_size` in the policy"
+        )
+    elif len(set(said.values())) > 1:
+        wrong = f"how many people the release counts is not clear: {', '.join(texts)}"
+    elif size not in audited:
+        wrong = (
+            f"the release counts {size:,} people, but {of}; exposure at one size says nothing "
+            f"about another: audit with `group_sizes: [{size}]`"
+        )
+    level = policy.exposure.inconclusive if wrong else "pass"
+    text = wrong or f"the release counts {size:,} people, and so do the audited groups"
+    yield Reason("group_size", level, float(audited[0]) if len(audited) == 1 else nan, size, text)
+    for change in changes:
+        text = f"the audited table is not the published one: {change}"
+        yield Reason("reading", policy.exposure.inconclusive, nan, nan, text)
+    yield Reason("scope", "pass", nan, nan, _scope(audit, mechanism))
+
+
+def _scope(audit: xr.Dataset, mechanism: str) -> str:
+    """Return what was audited, as a clause."""
+    words = find_emptiness(audit, mechanism)
+    empty = {"": "is not nearly empty", "unknown": "may be nearly empty, which is not known"}
+    labels = (", ".join(map(str, audit[dim].values)) for dim in ("period", "prior", "attack"))
+    period, prior, attack = labels
+    n = audit.sizes["target"]
+    return (
+        f"groups of {_sizes(audit['group_size'].values)}; period {period}; "
+        f"{n} target{'s' if n > 1 else ''}; prior {prior}; attacks {attack}; "
+        f"the release {empty.get(words, f'is {words}')}"
+    )
+
+
+def _sizes(sizes: object) -> str:
+    return ", ".join(f"{int(size):,}" for size in sizes)  # type: ignore[attr-defined]

@@ -1,11 +1,15 @@
-"""The audit of one release, as an analysis: audit and screen, then scores and checks of it."""
+"""The audit of one release, as an analysis, and the folder with its results and record."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from clusterscale import storage
 from clusterscale.analyses.audit import (
     AuditAnalysis,
     AuditPlan,
@@ -13,23 +17,157 @@ from clusterscale.analyses.audit import (
     open_results,
     plan_resources,
 )
-from clusterscale.analyses.certify import Certification, CertifyAnalysis
-from clusterscale.analyses.screening import ScreenAnalysis
+from clusterscale.analyses.audit.release_scoring import VALUES
+from clusterscale.analyses.certify import Certification, CertifyAnalysis, open_certificates
+from clusterscale.analyses.screening import ScreenAnalysis, open_screen
 from clusterscale.analyses.screening import check as check_screen
+from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ClusterscaleError, ConfigError
-from clusterscale.reauditing.known_counts import TableTask, check_alone
-from clusterscale.reauditing.members import Membership
+from clusterscale.errors import ClusterscaleError, ConfigError, DamagedError
+from clusterscale.reauditing.known_counts import INSIDE, TableTask, check_alone, read_content
+from clusterscale.reauditing.known_part import KnownPart
+from clusterscale.reauditing.ledger import json_safe
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.population import Population
-from clusterscale.reauditing.release_store import ReleaseRecord, ReleaseStore
+from clusterscale.reauditing.release_metrics import IntervalEstimate
 from clusterscale.reauditing.resolved_release import Content, ResolvedRelease
-from clusterscale.reauditing.scoring import PublishedScores, pool
-from clusterscale.schema import RESULTS_REVISION
+from clusterscale.reauditing.scoring import Membership, PublishedScores, pool
+from clusterscale.release.checks import CheckResult
+from clusterscale.reporting.run import Run
+from clusterscale.schema import RESULTS_REVISION, with_labels
+from clusterscale.storage import manifest
+from clusterscale.storage.atomic import staged
+from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study import Analysis, Stage, Study, each
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+_TABLES = "release/tables.zarr"
+_PEOPLE = "release/people.zarr"
+_RECORD = "release/facts.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRecord:
+    """Results for a release in addition to its audit.
+
+    ``release`` is the audited one; ``cube`` is the fingerprint of its cube. ``n_failed`` is the
+    number of failed tasks of any kind. ``published`` is the AUC of ``attack``, the strongest one on
+    the published values, over users with known membership. ``findings`` are results of checks on
+    this table alone, and ``bounds`` the largest changes by one unit of data. ``part`` says what is
+    known of the people, None if the cube has all of them.
+    """
+
+    release: ResolvedRelease
+    cube: str
+    n_failed: int
+    published: IntervalEstimate
+    attack: str
+    findings: tuple[CheckResult, ...]
+    bounds: Bounds | None
+    part: KnownPart | None = None
+
+
+class ReleaseStore:
+    """The folder of one audited release; each part is written atomically."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+
+    @property
+    def people(self) -> str:
+        """Cube of known and simulated people, if not all are known."""
+        return f"{self.uri}/{_PEOPLE}"
+
+    @property
+    def tables(self) -> str:
+        """Zarr group with the published values, and the rows of known members."""
+        return f"{self.uri}/{_TABLES}"
+
+    def record(self) -> ReleaseRecord | None:
+        """Return the record, None while it is not complete."""
+        try:
+            record = from_sealed(storage.read(f"{self.uri}/{_RECORD}"))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise DamagedError(
+                f"{self.uri}/{_RECORD} is damaged ({error}): remove it, and the next run of the "
+                "same command checks the release again"
+            ) from None
+        return ReleaseRecord(
+            release=ResolvedRelease.model_validate(record["listed"], strict=False),
+            cube=record["cube"],
+            n_failed=record["n_failed"],
+            published=IntervalEstimate(
+                **{key: _number(value) for key, value in record["published"].items()}
+            ),
+            attack=record["attack"],
+            findings=tuple(_finding(finding) for finding in record["findings"]),
+            bounds=record["bounds"] and Bounds(**record["bounds"]),
+            part=_part(record.get("part")),
+        )
+
+    def write_record(self, record: ReleaseRecord) -> None:
+        """Write the record, which completes the folder."""
+        plain = asdict(record) | {"listed": record.release.model_dump(mode="json")}
+        del plain["release"]
+        storage.put(f"{self.uri}/{_RECORD}", to_sealed(json_safe(plain)))
+
+    def content(self) -> Content:
+        """Return the published values and totals."""
+        return read_content(self.tables)
+
+    def write_tables(self, content: Content, inside: Ints) -> None:
+        """Write the content for workers and for later comparisons, unless it is there, intact."""
+        if manifest.is_intact(self.tables):
+            return
+        arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
+        totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
+        arrays |= {name: total for name, total in totals.items() if total is not None}
+        with staged(self.tables, force=True) as staging:
+            group = storage.create_group(staging)
+            for name, array in arrays.items():
+                stored = group.create_array(name, shape=array.shape, dtype=array.dtype)
+                if array.size:
+                    stored[:] = array
+            manifest.seal(staging)
+
+    def results(self) -> xr.Dataset:
+        """Open the results of the audit, by labels."""
+        return with_labels(open_results(self.uri))
+
+    def screen(self) -> xr.Dataset | None:
+        """Open the screen, by labels; None if there is none."""
+        return self._open_if_any("screen", open_screen)
+
+    def open(self) -> tuple[xr.Dataset, xr.Dataset | None, Run]:
+        """Open the audit, the screen if there is one, and both with the certificates."""
+        results, screen = self.results(), self.screen()
+        found = results, screen, self._open_if_any("certify", open_certificates)
+        return results, screen, Run.of(each for each in found if each is not None)
+
+    def _open_if_any(self, name: str, opener: Callable[[str], xr.Dataset]) -> xr.Dataset | None:
+        uri = f"{self.uri}/{name}"
+        return with_labels(opener(uri)) if storage.exists(f"{uri}/results.zarr") else None
+
+
+def _part(values: dict[str, Any] | None) -> KnownPart | None:
+    """Return what is known of the people; records of older versions have all."""
+    if values is None:
+        return None
+    return KnownPart(**{**values, "left_out": tuple(values["left_out"])})
+
+
+def _finding(values: dict[str, Any]) -> CheckResult:
+    numbers = {key: _number(values[key]) for key in ("measured", "expected")}
+    return CheckResult(**{**values, **numbers})
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)
 
 
 class TasksFailedError(ClusterscaleError):
@@ -40,8 +178,8 @@ class ReleaseAnalysis(Analysis):
     """Scores of the attacks on the published values, and checks of these values.
 
     It requires the audit of the release, and the screen if the plan and the mechanism have one. It
-    ends with the record of a :class:`~clusterscale.reauditing.release_store.ReleaseStore`. ``cube``
-    has the known traces; it runs on the ``people`` of the ``population``, if these are more.
+    ends with the record of a :class:`ReleaseStore`. ``cube`` has the known traces; it runs on the
+    ``people`` of the ``population``, if these are more.
     """
 
     plan: AuditPlan

@@ -23,9 +23,15 @@ from clusterscale.release.content import (
     RawRelease,
     TableFormat,
 )
-from clusterscale.release.ledger_entry import RULES, LedgerEntry, entry_address
-from clusterscale.release.metadata import URI_FIELDS, DeclaredMechanism, ReleaseMetadata
-from clusterscale.release.reading import ENDINGS, choose_format, read_table
+from clusterscale.release.entry import ENDINGS, choose_format, read_table
+from clusterscale.release.metadata import (
+    RULES,
+    URI_FIELDS,
+    DeclaredMechanism,
+    LedgerEntry,
+    ReleaseMetadata,
+    entry_address,
+)
 
 __all__ = [
     "ENDINGS",

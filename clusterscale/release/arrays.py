@@ -20,9 +20,8 @@ from clusterscale.errors import (
     MissingError,
     StoreError,
 )
-from clusterscale.release.beside import describe
 from clusterscale.release.content import PublishedTotals, RawRelease, TableFormat
-from clusterscale.release.metadata import read_metadata
+from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.result_table import TIME_ATTRIBUTES

@@ -15,12 +15,10 @@ from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import geojson
 from clusterscale.reading.sources import File
 from clusterscale.reading.tables import open_parquet
-from clusterscale.release.beside import describe
 from clusterscale.release.content import RawRelease
-from clusterscale.release.metadata import read_metadata
+from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TextTable
-from clusterscale.release.values import Clock, Spot, decode_values
+from clusterscale.release.text import Clock, Spot, TextTable, decode_values
 from clusterscale.storage.address import check_memory
 
 _NOTES = "clusterscale"

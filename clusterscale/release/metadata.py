@@ -1,19 +1,111 @@
-"""Metadata of a published table: what it counts, when, and how it was published."""
+"""Metadata of a published table: what it counts, when, how it was published, and where that stands.
+
+Parquet and arrays have it in themselves, text in a file beside it, as CSV on the Web has it.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, Strict, ValidationError, model_validator
 
-from clusterscale.contracts import ConfigModel, Count, Mechanism, OptionalUnique
-from clusterscale.errors import ConfigError
+from clusterscale import storage
+from clusterscale.contracts import ConfigModel, Count, Mechanism, OptionalUnique, Positive, hash_of
+from clusterscale.errors import ConfigError, FormatError, InputError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.release.ledger_entry import LedgerEntry
-from clusterscale.validation_messages import explain
+from clusterscale.reading.sources import File
+from clusterscale.reading.tables import is_parquet, open_parquet
+from clusterscale.validation_messages import explain, quote
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+RULES = "series.json"
+"""Name of the file with the rules of a series, in its folder."""
+
+Delta = Annotated[float, Strict(), Field(ge=0, lt=1)]
+Seconds = Annotated[int, Strict()]
+
+
+def entry_address(folder: str, number: int) -> str:
+    """Return the address of the copy of an entry, in the folder of its series."""
+    return f"{folder}/ledger/{number:08d}.json"
+
+
+class LedgerEntry(ConfigModel):
+    """What one release of a series is, and what it spends of the privacy budget of the series.
+
+    Entries are chained: each has the seal of the one before, so one that is changed or moved, or
+    removed while a later one exists, is noticed. That the newest is removed is noticed by the
+    records outside the folder of the series, as long as one of them exists.
+
+    Attributes
+    ----------
+    number
+        Number of the release in its series, from 1, e.g. ``1``.
+    period
+        Name of the period, e.g. ``week-01``.
+    start, stop
+        Beginning and end of the period, in seconds since 1970 UTC, e.g. ``1267401600``.
+    first_day, last_day
+        Number of the first and the last local day of the period, from the year 1, e.g. ``733832``.
+    unit
+        Privacy unit of the guarantee: ``event``, ``user_day`` or ``user``; ``none`` without one,
+        e.g. ``user``.
+    epsilon
+        ε of the guarantee, for one unit that is added or removed, e.g. ``1.0``; None without one.
+    delta
+        δ of the guarantee, a probability.
+    hidden_below
+        Smallest value that is shown, in visits, where small ones are not, e.g. ``5``.
+    hidden_as
+        What is published instead of smaller values: ``zero``, ``hidden``, or a ``label`` for those
+        above 0, e.g. ``zero``.
+    content
+        Digest of the values and the other metadata, e.g. ``4c00f8dff67ceeefbc354164ac7d2aff``.
+    run
+        Random name of the run that published it, e.g. ``c1b83434ed16f91dce97926a1251aad5``.
+    rules
+        Digest of the rules of the series, such as its budget, e.g.
+        ``92cea779a02e2ac6778682dd63ee4977``.
+    previous
+        Seal of the entry before, e.g. ``29340e8514da116ee2a441da35906b89``; empty for the first.
+    seal
+        Digest of all other fields, e.g. ``29340e8514da116ee2a441da35906b89``.
+    """
+
+    number: Count
+    period: Annotated[str, Field(min_length=1)]
+    start: Seconds
+    stop: Seconds
+    first_day: Count
+    last_day: Count
+    unit: Literal["event", "user_day", "user", "none"]
+    epsilon: Positive | None = None
+    delta: Delta = 0.0
+    hidden_below: Count | None = None
+    hidden_as: Literal["zero", "hidden", "label"] | None = None
+    content: str
+    run: str
+    rules: str
+    previous: str = ""
+    seal: str = ""
+
+    def sealed(self) -> Self:
+        """Return the entry with the digest of all other fields."""
+        fields = self.model_dump(mode="json", exclude={"seal"})
+        return self.model_copy(update={"seal": hash_of(fields)})
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the entry is what was written."""
+        return self.seal == self.sealed().seal
+
 
 URI_FIELDS = ("cube", "members")
 """Fields with URIs: a catalogue may set them, the attributes of a release may not."""
@@ -153,3 +245,119 @@ def _plain(value: Any) -> Any:
         except ValueError:
             return value
     return tuple(value) if isinstance(value, list) else value
+
+
+_NOTES = "clusterscale"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of texts that spreadsheets run as formulas."""
+
+
+def beside(uri: str) -> str:
+    """Return the address of the description of a file (W3C, CSV on the Web, §5.3)."""
+    return f"{uri.rstrip('/')}-metadata.json"
+
+
+def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
+    """Return the metadata of a file, and the URIs that these name; both empty if there are none.
+
+    Raises
+    ------
+    FormatError
+        If the description is not JSON.
+    ConfigError
+        If a field is invalid.
+    """
+    attributes: Any = None
+    if is_parquet(uri):
+        attributes, where = _in_parquet(uri), uri
+    else:
+        where = beside(uri)
+        if storage.exists(where):
+            attributes = _parse(storage.read(where), where)
+    if attributes is None:
+        return ReleaseMetadata(), {}
+    notes = attributes.get("notes", attributes) if isinstance(attributes, dict) else None
+    notes = notes.get(_NOTES, {}) if isinstance(notes, dict) else None
+    if not isinstance(notes, dict):
+        raise FormatError(f"{where}: `notes` should be a mapping with {_NOTES!r}")
+    return read_metadata(notes, where)
+
+
+def _in_parquet(uri: str) -> Any:
+    filesystem, path = storage.connect(uri)
+    if filesystem.isdir(path):
+        return None
+    with open_parquet(File(uri, uri, 0)) as file:
+        found = file.schema_arrow.metadata or {}
+    text = found.get(_NOTES.encode())
+    return None if text is None else {_NOTES: _parse(text, uri)}
+
+
+def _parse(content: bytes, where: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise FormatError(f"{where} is not JSON") from None
+
+
+def describe(metadata: ReleaseMetadata) -> dict[str, Any]:
+    """Return the metadata that are set, as plain values."""
+    return metadata.model_dump(mode="json", include=metadata.model_fields_set)
+
+
+def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> None:
+    """Write a table as Parquet or CSV, by the ending of ``uri``, with its metadata."""
+    notes = describe(metadata)
+    if is_parquet(uri):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        arrow = pa.Table.from_pandas(table, preserve_index=False)
+        arrow = arrow.replace_schema_metadata({_NOTES: json.dumps(notes)} if notes else None)
+        buffer = io.BytesIO()
+        pq.write_table(arrow, buffer)
+        storage.put(uri, buffer.getvalue())
+        return
+    storage.put(uri, to_csv(table).encode())
+    if notes:
+        described = {
+            "@context": "http://www.w3.org/ns/csvw",
+            "url": uri.rstrip("/").rpartition("/")[2],
+            "tableSchema": {"columns": [{"name": str(name)} for name in table.columns]},
+            "notes": {_NOTES: notes},
+        }
+        storage.put(beside(uri), json.dumps(described, indent=1).encode())
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV; whole numbers without a decimal point, others in full.
+
+    Raises
+    ------
+    InputError
+        If a text begins like a formula: a spreadsheet would run it.
+    """
+    refuse_formulas(map(str, table.columns))
+    shown = table.copy()
+    for name in shown.columns:
+        if shown[name].dtype.kind == "f":
+            shown[name] = [_number(value) for value in shown[name].tolist()]
+        elif shown[name].dtype.kind not in "iub":
+            refuse_formulas(map(str, shown[name].unique()))
+    return str(shown.to_csv(index=False, lineterminator="\n"))
+
+
+def refuse_formulas(texts: Iterable[str]) -> None:
+    """Raise :class:`InputError` if a text of a CSV file begins like a formula of a spreadsheet."""
+    for text in texts:
+        if text.startswith(FORMULA):
+            raise InputError(
+                f"{quote(text)} begins with {text[0]!r}, so a spreadsheet would run it as a "
+                "formula: choose another format than CSV, such as parquet, or rename it"
+            )
+
+
+def _number(value: float) -> str:
+    if value != value:
+        return ""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

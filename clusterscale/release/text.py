@@ -1,19 +1,276 @@
-"""What formats of text share: how they state hidden values, times and epochs."""
+"""What formats of text share: how they state values, hidden ones, times and epochs."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Strict
 
+from clusterscale.contracts import Ints, Values
 from clusterscale.cube.calendar import parse_step
-from clusterscale.errors import InputError
+from clusterscale.errors import InputError, SourceError
+from clusterscale.reading import decode
 from clusterscale.reading.decode import Zone
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.rows import Rows, TableLayout
-from clusterscale.release.values import HIDDEN, Clock
+from clusterscale.validation_messages import quote
+
+HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
+"""Texts that publishers show instead of a hidden value, besides "<5"."""
+
+HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
+"""Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
+
+_BELOW = r"^<\s*=?\s*\d+$"
+_DAY = r"^(\d{4}-\d{2}-\d{2})$"
+_ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
+_EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
+_LARGEST = 1 << 53
+_LATEST = 4_102_444_800  # 2100-01-01
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a run of rows is: the file, and the number of the first row or line."""
+
+    file: str
+    first: int
+    unit: str
+
+    def name(self, row: int, column: str) -> str:
+        """Return the file, row and column of a value, for messages."""
+        return f"{self.file}: {self.unit} {self.first + row:,}, column {column}"
+
+
+def text_of(raw: Any) -> Any:
+    """Return a column as trimmed Arrow strings; bytes that are not UTF-8 are no empty text."""
+    return pc.utf8_trim_whitespace(decode.text(decode.plain(raw), undecodable="\ufffd"))
+
+
+def decode_values(
+    name: str,
+    raw: Any,
+    status: Any,
+    *,
+    hidden: Sequence[str],
+    hidden_status: Sequence[str],
+    comma: bool,
+    spot: Spot,
+) -> Values:
+    """Return published values, float64, shape (row,); NaN where they are hidden.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+    raw
+        Arrow column of numbers or text.
+    status
+        Arrow column with the status of each value; None without one.
+    hidden, hidden_status
+        Values and statuses of hidden cells.
+    comma
+        Whether decimals follow a comma.
+    spot
+        Where the rows are.
+
+    Raises
+    ------
+    SourceError
+        If a value is no number, is infinite, or is given although its status says that it is
+        hidden.
+    """
+
+    def decoded(column: Any) -> Values:
+        return _numbers(name, column, hidden=hidden, comma=comma, spot=spot)
+
+    values = _once_each(decoded, raw)
+    if status is not None:
+        shown = text_of(status)
+        flagged = _among(shown, hidden_status)
+        both = np.flatnonzero(flagged & ~np.isnan(values))
+        if len(both):
+            row = int(both[0])
+            raise SourceError(
+                f"{spot.name(row, name)}: there is a value, but its status is "
+                f"{quote(shown[row].as_py())}, hidden"
+            )
+    return values
+
+
+def _once_each(decoded: Callable[[Any], NDArray[Any]], raw: Any) -> NDArray[Any]:
+    """Return a decoded column; texts that repeat are decoded once.
+
+    Messages name the first wrong row, so if a text is wrong, all rows are decoded.
+    """
+    if _is_text(raw.type) or pa.types.is_dictionary(raw.type):
+        coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
+        if not coded.null_count and 2 * len(coded.dictionary) < len(coded):
+            with suppress(SourceError):
+                return np.asarray(decoded(coded.dictionary)[coded.indices.to_numpy()])
+    return decoded(raw)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _numbers(name: str, raw: Any, *, hidden: Sequence[str], comma: bool, spot: Spot) -> Values:
+    """Return numbers, NaN where they are hidden."""
+    plain = decode.plain(raw)
+    if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
+        values = np.array(decode.numbers(name, plain, where=spot.file).values)
+        empty = np.isnan(values)
+        codes = [float(code) for code in hidden if _is_number(code)]
+        values[np.isin(values, codes)] = np.nan
+        texts = None
+    else:
+        texts = text_of(plain)
+        empty = _among(texts, hidden) | _matches(texts, _BELOW)
+        numbers = pc.replace_substring(texts, ",", ".") if comma else texts
+        numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), numbers)
+        values = np.array(decode.numbers(name, numbers, where=spot.file).values)
+    if texts is not None and (wrong := np.isnan(values) & ~empty).any():
+        row = int(np.argmax(wrong))
+        raise SourceError(
+            f"{spot.name(row, name)}: {quote(texts[row].as_py())} is not a number; if it hides the "
+            "value, add it to `hidden`"
+        )
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise SourceError(f"{spot.name(row, name)}: the value is infinite")
+    return values
+
+
+def _is_number(code: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", code) is not None
+
+
+def _among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
+    found = pc.is_in(pc.fill_null(texts, ""), value_set=pa.array(list(codes), pa.string()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
+    found = pc.match_substring_regex(pc.fill_null(texts, ""), pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """How a table states times.
+
+    Attributes
+    ----------
+    timezone
+        Zone of times without one; None: such times are refused.
+    format
+        Format of ``datetime.strptime``; None: ISO 8601, dates or epoch seconds.
+    slots
+        Whether times are numbers of epochs.
+    """
+
+    timezone: str | None = None
+    format: str | None = None
+    slots: bool = False
+
+    def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
+        """Return UTC seconds or numbers of epochs, int64, shape (row,).
+
+        ``hours``: Arrow column with the hour of the day, which is added to a date; or None.
+
+        Raises
+        ------
+        SourceError
+            If a time cannot be read.
+        """
+        if hours is not None:
+            return self._local(name, raw, hours, spot)
+        decoded = partial(self._whole if self.slots else self._seconds, name, spot=spot)
+        return _once_each(decoded, raw)
+
+    def _seconds(self, name: str, raw: Any, *, spot: Spot) -> Ints:
+        if self.format is not None:
+            return self._local(name, raw, None, spot)
+        plain = decode.plain(raw)
+        if pa.types.is_date(plain.type):
+            plain = plain.cast(pa.string())
+        if _is_text(plain.type):
+            plain = pc.replace_substring_regex(text_of(plain), _DAY, r"\1T00:00")
+        times = decode.times(name, plain, timezone=self.timezone, where=spot.file)
+        seconds = times.values
+        if np.isnan(seconds).any():
+            row = int(np.argmax(np.isnan(seconds)))
+            shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
+            raise SourceError(f"{spot.name(row, name)}: {shown}{times.fault(row)}")
+        if (seconds != np.floor(seconds)).any():
+            row = int(np.argmax(seconds != np.floor(seconds)))
+            raise SourceError(f"{spot.name(row, name)}: the time is not in whole seconds")
+        if seconds.max(initial=_EARLIEST) > _LATEST:
+            row = int(np.argmax(seconds))
+            raise SourceError(
+                f"{spot.name(row, name)}: the time is after 2100; if it is not in seconds since "
+                "1970, set `time_format`, or `slots: true` for the number of an epoch"
+            )
+        if seconds.min(initial=_EARLIEST) < _EARLIEST:
+            row = int(np.argmin(seconds))
+            raise SourceError(
+                f"{spot.name(row, name)}: the time is {np.datetime64(int(seconds[row]), 's')}; if "
+                "it is the number of an epoch, set `slots: true`, else `time_format`"
+            )
+        return seconds.astype(np.int64)
+
+    def _whole(self, name: str, raw: Any, *, spot: Spot) -> Ints:
+        numbers = decode.numbers(name, raw, where=spot.file)
+        wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
+        wrong |= ~((numbers.values >= 0) & (numbers.values < _LARGEST))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise SourceError(
+                f"{spot.name(row, name)}: the value is not a whole number of at least 0"
+            )
+        return numbers.values.astype(np.int64)
+
+    def _local(self, name: str, raw: Any, hours: Any, spot: Spot) -> Ints:
+        """Return the UTC seconds of dates with hours, or of times in a format."""
+        has_zone = self.format is not None and "%z" in self.format.replace("%%", "")
+        if self.timezone is None and not has_zone:
+            raise SourceError(
+                f"column {name} of {spot.file} contains times without a zone: set `timezone`"
+            )
+        texts = text_of(raw).to_pandas()
+        if self.format is None:  # a date, which has no zone of its own
+            texts = texts.mask(texts.str.contains(_ZONE, na=False))
+        stamps = pd.to_datetime(
+            texts, format=self.format or "ISO8601", errors="coerce", utc=has_zone
+        )
+        wrong = stamps.isna().to_numpy()
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            how = f"in the format {self.format}" if self.format else "an ISO date"
+            shown = quote(str(text_of(raw)[row].as_py()))
+            raise SourceError(f"{spot.name(row, name)}: {shown} is not {how}")
+        if hours is not None:
+            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot=spot), unit="h")
+        seconds = decode.utc_seconds(stamps, self.timezone)
+        if np.isnan(seconds).any():
+            row = int(np.argmax(np.isnan(seconds)))
+            raise SourceError(
+                f"{spot.name(row, name)}: {stamps[row]} does not exist: clocks in {self.timezone} "
+                "skip it"
+            )
+        return np.floor(seconds).astype(np.int64)
+
 
 TOTAL = "Total"
 

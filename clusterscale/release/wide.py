@@ -13,11 +13,10 @@ import pyarrow as pa
 from clusterscale import storage
 from clusterscale.errors import SourceError
 from clusterscale.reading.tables import Delimiter
-from clusterscale.release.beside import read_beside, write_beside
 from clusterscale.release.content import RawRelease
+from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, TextTable
-from clusterscale.release.values import Spot, decode_values
+from clusterscale.release.text import TOTAL, Spot, TextTable, decode_values
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from clusterscale.errors import InputError
-from clusterscale.release.beside import FORMULA
+from clusterscale.release.metadata import FORMULA
 from clusterscale.reporting.run import Run, variables_of
 from clusterscale.storage import put
 from clusterscale.validation_messages import choices

@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from clusterscale.redaction import clean
-from clusterscale.runtime.process import ProcessId
-from clusterscale.runtime.status import BEAT, Stage, Status, status_uri
+from clusterscale.runtime.status import BEAT, ProcessId, Stage, Status, status_uri
 from clusterscale.storage import put
 from clusterscale.study.execution import Executor
 

@@ -23,8 +23,7 @@ from clusterscale.cli.status_view import draw, duration
 from clusterscale.cli.watch import Observer
 from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
-from clusterscale.runtime.process import ProcessId
-from clusterscale.runtime.status import Stage, Status, status_uri
+from clusterscale.runtime.status import ProcessId, Stage, Status, status_uri
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 

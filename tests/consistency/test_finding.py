@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.release.checks import CheckResult
-from clusterscale.release.checks.finding import agree
+from clusterscale.release.checks.table import agree
 
 
 def test_a_finding_is_frozen_and_picklable():

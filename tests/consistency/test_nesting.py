@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from clusterscale.release.checks.nesting import _come_and_go, coincidence
+from clusterscale.release.checks.pairs import _come_and_go, coincidence
 
 EVERYWHERE = np.ones((1, 1), bool)
 

@@ -7,7 +7,7 @@ import pytest
 from consistency.tables import EVENT, bound, draw_counts
 from scipy import stats
 
-from clusterscale.release.checks.residuals import NAMES, ReferenceMoments, estimate_null
+from clusterscale.release.checks.noise_law import NAMES, ReferenceMoments, estimate_null
 
 COUNTS = draw_counts(3, shape=(10, 30))
 LAPLACE = bound(**EVENT)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
-from clusterscale.release.checks.transport_bounds import solve
+from clusterscale.release.checks.totals import solve
 
 
 def every_table(low, high, rois, epochs):

@@ -18,7 +18,7 @@ from clusterscale.cli.releases import EXIT_CODES
 from clusterscale.config import parse, parse_releases
 from clusterscale.errors import TEMPORARY
 from clusterscale.runtime.clusters.base import ENVIRONMENT
-from clusterscale.runtime.clusters.pods import dask_cluster
+from clusterscale.runtime.clusters.kubernetes import dask_cluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OVERLAYS = ("base", "s3", "pvc")

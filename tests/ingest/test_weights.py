@@ -10,7 +10,7 @@ from ingest.oracle import START, ingest_records
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError, MissingError, SourceError
 from clusterscale.ingestion import Events
-from clusterscale.ingestion.clean import pseudonyms
+from clusterscale.ingestion.inputs import pseudonyms
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 

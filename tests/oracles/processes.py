@@ -66,8 +66,7 @@ def worker(port, *more, environment=None):
 @contextmanager
 def joined(port, *, comes_back=True, **options):
     """Yield an executor on the scheduler of this port, connected as to any running scheduler."""
-    from clusterscale.runtime.dask import DaskExecutor
-    from clusterscale.runtime.scheduler_connection import SchedulerConnection
+    from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
 
     with closing(SchedulerConnection(f"tcp://127.0.0.1:{port}", None, LIMIT)) as line:
         reconnect = line.reconnect if comes_back else None

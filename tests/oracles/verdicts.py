@@ -4,7 +4,7 @@ import json
 
 from clusterscale.analyses.audit.findings import Finding
 from clusterscale.reauditing import IntervalEstimate, ReleaseMetrics, Verdict
-from clusterscale.reauditing.metric_types import UtilityValue
+from clusterscale.reauditing.release_metrics import UtilityValue
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 

@@ -6,7 +6,7 @@ from oracles.publications import AUDIT, LAPLACE, plan, publish
 from clusterscale.analyses.publish.series import Series
 from clusterscale.config import load_gate
 from clusterscale.errors import ConfigError, RefusedError
-from clusterscale.reauditing import gate
+from clusterscale.reauditing import run
 
 
 def of(policy, **fields):
@@ -34,14 +34,14 @@ def test_a_release_that_fails_is_not_published(cube, tmp_path):
 @pytest.mark.slow
 def test_a_release_that_passes_is_what_was_audited(cube, tmp_path, monkeypatch):
     seen = []
-    original = gate.Catalogue.read
+    original = run.Catalogue.read
 
     def spy(self, release):
         content = original(self, release)
         seen.append(content.values)
         return content
 
-    monkeypatch.setattr(gate.Catalogue, "read", spy)
+    monkeypatch.setattr(run.Catalogue, "read", spy)
     lenient = {"exposure": {"exposed": "pass", "partly_exposed": "pass"}, "float_noise": "pass"}
     release = publish(cube, plan(tmp_path), tmp_path / "run", of(lenient, allow_warnings=True))
     assert release.attrs["verdict"] in ("pass", "warn")
@@ -86,7 +86,7 @@ def test_which_verdicts_are_enough(verdict, allowed, published, cube, tmp_path, 
         (tmp_path / "run/publication/gate/values").write_text("noisy")
         return Evaluated()
 
-    monkeypatch.setattr(gate.Reaudit, "evaluate", evaluate)
+    monkeypatch.setattr(run.Reaudit, "evaluate", evaluate)
     if published:
         release = publish(cube, plan(tmp_path), tmp_path / "run", of({}, allow_warnings=allowed))
         assert release.attrs["verdict"] == verdict

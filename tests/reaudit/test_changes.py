@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from oracles.verdicts import FOUND, verdict
 
-from clusterscale.reauditing.metric_types import Exposures, UtilityValue
 from clusterscale.reauditing.policy_evaluation import change_since
+from clusterscale.reauditing.release_metrics import Exposures, UtilityValue
 
 USERS = np.arange(40)
 

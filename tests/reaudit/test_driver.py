@@ -19,7 +19,7 @@ from clusterscale.reauditing import (
     find_releases,
     scoring,
 )
-from clusterscale.reauditing.release_store import ReleaseStore
+from clusterscale.reauditing.release_analysis import ReleaseStore
 from clusterscale.runtime import SerialExecutor
 
 PLAN = {

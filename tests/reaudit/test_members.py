@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import FormatError, InputError
-from clusterscale.reauditing.members import NO_MEMBERS, Membership, read_members
+from clusterscale.reauditing.scoring import NO_MEMBERS, Membership, read_members
 
 
 def table(form, users, inside, columns=("user", "inside")):

@@ -28,13 +28,12 @@ from clusterscale.reauditing import (
     ReauditPlan,
     ReleaseEntry,
     evaluate_policy,
-    people,
+    population,
 )
 from clusterscale.reauditing.known_counts import KnownCounts
 from clusterscale.reauditing.known_part import KnownPart, fit_plan
-from clusterscale.reauditing.people import simulate_people
-from clusterscale.reauditing.population import complete_population
-from clusterscale.reauditing.release_store import ReleaseStore
+from clusterscale.reauditing.population import complete_population, simulate_people
+from clusterscale.reauditing.release_analysis import ReleaseStore
 from clusterscale.reauditing.resolved_release import resolve_release
 from clusterscale.release import read_table
 from clusterscale.runtime import SerialExecutor
@@ -141,7 +140,7 @@ def test_known_people_are_the_first_of_a_population(panel, release, tmp_path):
 def test_known_people_are_read_in_blocks(panel, release, tmp_path, monkeypatch):
     template = AuditTemplate.model_validate(PLAN)
     found, content = resolved(release, panel)
-    monkeypatch.setattr(people, "_BLOCK", 5)
+    monkeypatch.setattr(population, "_BLOCK", 5)
     whole = complete_population(str(tmp_path / "a.zarr"), found, content, panel, template)
     monkeypatch.setattr(blocks, "_MOST_USERS", 4)
     parts = complete_population(str(tmp_path / "b.zarr"), found, content, panel, template)

@@ -12,8 +12,7 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc_interval
 from clusterscale.reauditing import IntervalEstimate, scoring
-from clusterscale.reauditing.members import Membership
-from clusterscale.reauditing.scoring import pool
+from clusterscale.reauditing.scoring import Membership, pool
 
 
 def standing(rank, score=0.0):

@@ -7,7 +7,7 @@ import pytest
 from clusterscale.errors import ClusterError, ConfigError, MissingError
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.clusters import Kubernetes
-from clusterscale.runtime.clusters.pods import dask_cluster
+from clusterscale.runtime.clusters.kubernetes import dask_cluster
 
 pytestmark = pytest.mark.dask
 

@@ -15,7 +15,7 @@ from doubles.waiting import wait_for
 
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters import Kubernetes
-from clusterscale.runtime.clusters.pods import dask_cluster
+from clusterscale.runtime.clusters.kubernetes import dask_cluster
 
 pytestmark = [
     pytest.mark.nightly(group="kubernetes"),

@@ -22,9 +22,9 @@ from clusterscale.runtime.learning import (
     components,
     cross_validate,
     evaluate_on_fresh_groups,
+    scheduled,
     score_releases,
 )
-from clusterscale.runtime.learning.graphs import scheduled
 from clusterscale.seeds import stream
 
 pytestmark = pytest.mark.dask

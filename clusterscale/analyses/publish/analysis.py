@@ -31,7 +31,7 @@ from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
 from clusterscale.phrases import NO_GUARANTEE
 from clusterscale.release import read_table
-from clusterscale.release.beside import refuse_formulas
+from clusterscale.release.metadata import refuse_formulas
 from clusterscale.storage.manifest import from_sealed
 from clusterscale.study import (
     PROCESS_BYTES,

@@ -48,17 +48,16 @@ accepts coincidences with probability ``chance``. The other checks are exact.
 from clusterscale.registry import Registry
 from clusterscale.release.checks.complement import Complement
 from clusterscale.release.checks.differencing import Differencing
-from clusterscale.release.checks.finding import (
+from clusterscale.release.checks.noise_law import NoiseLaw
+from clusterscale.release.checks.possible_values import PossibleCounts, PossibleValues
+from clusterscale.release.checks.table import (
     Check,
     CheckResult,
+    PublishedTable,
     check_table,
     open_comparison,
     worst_level,
 )
-from clusterscale.release.checks.noise_law import NoiseLaw
-from clusterscale.release.checks.possible_counts import PossibleCounts
-from clusterscale.release.checks.possible_values import PossibleValues
-from clusterscale.release.checks.table import PublishedTable
 from clusterscale.release.checks.together import NamedRelease, TableFindings, check_together
 from clusterscale.release.checks.totals import Totals
 

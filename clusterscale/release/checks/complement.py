@@ -11,8 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Count
-from clusterscale.release.checks.finding import Check, CheckResult, agree
-from clusterscale.release.checks.table import PublishedTable, count_intervals, smallest_shown
+from clusterscale.release.checks.table import (
+    Check,
+    CheckResult,
+    PublishedTable,
+    agree,
+    count_intervals,
+    smallest_shown,
+)
 from clusterscale.validation_messages import plural
 
 _Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -10,10 +10,15 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Count, Probability
-from clusterscale.release.checks.finding import Check, CheckResult, Level, agree
-from clusterscale.release.checks.pairs import Subtraction, TablePair
-from clusterscale.release.checks.reused_noise import chance_of_step
-from clusterscale.release.checks.table import PublishedTable, smallest_shown
+from clusterscale.release.checks.pairs import Subtraction, TablePair, chance_of_step
+from clusterscale.release.checks.table import (
+    Check,
+    CheckResult,
+    Level,
+    PublishedTable,
+    agree,
+    smallest_shown,
+)
 from clusterscale.validation_messages import plural
 
 Whole = NDArray[np.int64]

@@ -1,26 +1,243 @@
-"""Test of whether the noise on known counts follows the declared mechanism."""
+"""Test of whether the noise on known counts follows the declared mechanism.
+
+Its statistics are chosen so that any wrong noise changes one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Count, Probability, Values
-from clusterscale.release.checks.finding import Check, CheckResult
-from clusterscale.release.checks.residuals import (
-    NAMES,
-    NullDistribution,
-    ReferenceMoments,
-    estimate_null,
+from clusterscale.contracts import Count, Counts, Probability, Values
+from clusterscale.release.checks.table import (
+    Check,
+    CheckResult,
+    PublishedTable,
+    decimals,
+    fill_suppressed,
 )
-from clusterscale.release.checks.table import PublishedTable, decimals, fill_suppressed
 from clusterscale.validation_messages import plural
 
 Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+_EDGES = 33  # quantiles at which distribution functions are compared
+_PARTS = 8  # groups of cells by their mean published value
+_SURE = 1e-9  # tolerance for equal numbers
+_FEW = 8  # ROIs or epochs with fewer cells are ignored: their heavy tails would hide other faults
+_CELL = 1 / 8  # of a cell: least standard deviation, so that one deviating cell is detected
+
+_PLAIN = (
+    "number of values that differ from the one published in every trial",
+    "share of whole values",
+    "share of values that are exactly 0",
+    "share of values that are exactly the count",
+    "mean of the noise",
+    "standard deviation of the noise",
+    "mean size of the noise",
+    "mean size of the noise over its standard deviation",
+    "correlation of the noise from one epoch to the next",
+    "correlation of the noise from one ROI to the next",
+    "largest correlation of the noise between epochs at any distance",
+    "largest root size of the noise in a ROI, in standard errors",
+    "smallest root size of the noise in a ROI, in standard errors",
+    "largest root size of the noise in an epoch, in standard errors",
+    "smallest root size of the noise in an epoch, in standard errors",
+)
+NAMES: tuple[str, ...] = (
+    *_PLAIN,
+    *(f"mean root size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
+    *("share of noise up to a quantile" for _ in range(_EDGES)),
+)
+"""Names of the statistics, in order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceMoments:
+    """Moments of simulated releases per cell, used to standardise other releases.
+
+    Attributes
+    ----------
+    counts
+        int32, shape (roi, epoch).
+    known
+        bool, shape (roi, epoch): cells with a known count and a value.
+    mean, spread
+        float64, shape (roi, epoch): mean and standard deviation of the published values.
+    fixed
+        bool, shape (roi, epoch): known cells with the same value in every release.
+    edges
+        float64, shape (edge,): quantiles of the noise.
+    parts
+        int64, shape (known cell,): 0 to 7, by mean.
+    """
+
+    counts: Counts
+    known: Flags
+    mean: Floats
+    spread: Floats
+    fixed: Flags
+    edges: Floats
+    parts: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, counts: Counts, known: Flags, releases: Iterator[Values], n: int
+    ) -> ReferenceMoments:
+        """Return the moments of the next ``n`` releases."""
+        first = next(releases)
+        total, square = np.zeros_like(first), np.zeros_like(first)
+        same = known.copy()
+        for values in islice(releases, n - 1):
+            difference = values - first
+            total += difference
+            square += difference**2
+            same &= difference == 0
+        mean = total / n
+        spread = np.sqrt(np.maximum(square / n - mean**2, 0.0))
+        mean += first
+        noise = (first - counts)[known]
+        edges = np.unique(np.quantile(noise, np.linspace(0, 1, _EDGES + 2)[1:-1]))
+        edges = np.append(edges, np.full(_EDGES - len(edges), np.inf))
+        ranks = np.argsort(np.argsort(mean[known], kind="stable"), kind="stable")
+        parts = ranks * _PARTS // max(len(ranks), 1)
+        return cls(counts, known, mean, spread, same, edges, parts)
+
+    @property
+    def varied(self) -> Flags:
+        """Which cells have noise, bool, shape (roi, epoch)."""
+        return np.asarray(self.known & ~self.fixed & (self.spread > _SURE))
+
+    def statistics(self, values: Values) -> tuple[Floats, Floats, Floats]:
+        """Return the plain statistics, and the summed root size of the noise by ROI and epoch."""
+        known = self.known
+        published = values[known]
+        noise = published - self.counts[known]
+        varied = self.varied
+        standardised = np.where(varied, values - self.mean, 0.0)
+        standardised /= np.where(varied, self.spread, 1.0)
+        size = np.sqrt(
+            np.abs(standardised)
+        )  # roots have lighter tails, so smaller faults are detected
+        sizes = size[known]
+        plain = [
+            np.count_nonzero(values[self.fixed] != self.mean[self.fixed]),
+            np.mean(published == np.rint(published)),
+            np.mean(published == 0),
+            np.mean(np.abs(noise) < _SURE),
+            noise.mean(),
+            deviation := noise.std(),
+            extent := np.abs(noise).mean(),
+            extent / deviation if deviation > _SURE else 0.0,
+            *_correlations(standardised),
+        ]
+        by_part = np.bincount(self.parts, sizes, minlength=_PARTS)
+        shares = np.searchsorted(np.sort(noise), self.edges + _SURE, side="right") / len(noise)
+        return (
+            np.concatenate([plain, by_part / len(noise) * _PARTS, shares]),
+            size.sum(axis=1),
+            size.sum(axis=0),
+        )
+
+
+def _correlations(standardised: Floats) -> tuple[float, float, float]:
+    """Return correlations between epochs, between ROIs, and the largest at any lag in time."""
+    square = float((standardised**2).sum())
+    if square == 0:
+        return 0.0, 0.0, 0.0
+    n_epochs = standardised.shape[1]
+    power = (
+        np.abs(
+            scipy.fft.rfft(standardised, scipy.fft.next_fast_len(2 * n_epochs, real=True), axis=1)
+        )
+        ** 2
+    )
+    at_lag = scipy.fft.irfft(power.sum(axis=0))[1:n_epochs]
+    over_rois = float((standardised[1:] * standardised[:-1]).sum())
+    if not at_lag.size:
+        return 0.0, over_rois / square, 0.0
+    return at_lag[0] / square, over_rois / square, float(np.abs(at_lag).max()) / square
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NullDistribution:
+    """Mean and standard deviation of the statistics over simulated releases.
+
+    Attributes
+    ----------
+    reference
+        Moments by which releases are standardised.
+    mean, spread
+        float64, shape (statistic,): mean and standard deviation.
+    rois, epochs
+        float64, shapes (2, roi) and (2, epoch): mean and standard deviation of the summed root
+        size of the noise; the deviation is 0 for fewer than 8 cells.
+    """
+
+    reference: ReferenceMoments
+    mean: Floats
+    spread: Floats
+    rois: Floats
+    epochs: Floats
+
+    def measure(self, values: Values) -> tuple[Floats, Floats]:
+        """Return each statistic and its deviation in standard deviations, both (statistic,).
+
+        Statistics that never varied get a small standard deviation. A single deviating cell is
+        then detected, but if rare in honest releases it does not hide larger faults elsewhere.
+        """
+        statistics = self._complete(*self.reference.statistics(values))
+        least_spread = np.full(len(statistics), _CELL / np.count_nonzero(self.reference.known))
+        least_spread[0] = _CELL  # a number, not a share
+        return statistics, np.abs(statistics - self.mean) / np.maximum(self.spread, least_spread)
+
+    def _complete(self, plain: Floats, by_roi: Floats, by_epoch: Floats) -> Floats:
+        ends = [*_extremes(by_roi, self.rois), *_extremes(by_epoch, self.epochs)]
+        return _joined(plain, np.array(ends))
+
+
+def _extremes(sizes: Floats, moments: Floats) -> tuple[float, float]:
+    """Return the largest and the smallest size in standard errors, 0 if none varies."""
+    varied = moments[1] > _SURE
+    if not varied.any():
+        return 0.0, 0.0
+    off = (sizes[varied] - moments[0, varied]) / moments[1, varied]
+    return float(off.max()), float(off.min())
+
+
+def _joined(plain: Floats, ends: Floats) -> Floats:
+    at = len(_PLAIN) - 4
+    return np.concatenate([plain[:at], ends, plain[at:]])
+
+
+def estimate_null(
+    reference: ReferenceMoments, releases: Iterator[Values], n: int
+) -> NullDistribution:
+    """Return the moments of the statistics over the next ``n`` releases."""
+    statistics = [reference.statistics(values) for values in islice(releases, n)]
+    plain, by_roi, by_epoch = (np.array(column) for column in zip(*statistics, strict=True))
+    rois, epochs = (
+        np.array([sizes.mean(axis=0), np.where(n_cells < _FEW, 0.0, sizes.std(axis=0))])
+        for sizes, n_cells in zip(
+            (by_roi, by_epoch),
+            (reference.varied.sum(axis=1), reference.varied.sum(axis=0)),
+            strict=True,
+        )
+    )
+    ends = [
+        [*_extremes(roi, rois), *_extremes(epoch, epochs)]
+        for roi, epoch in zip(by_roi, by_epoch, strict=True)
+    ]
+    every = np.array([_joined(*row) for row in zip(plain, np.array(ends), strict=True)])
+    return NullDistribution(reference, every.mean(axis=0), every.std(axis=0), rois, epochs)
+
 
 _ROUNDING = 1e-9
 _NOTHING_KNOWN = "no true count of a published cell is known"

@@ -1,16 +1,16 @@
-"""Two tables over the same cells, compared in blocks of ROIs."""
+"""Two tables over the same cells, compared in blocks of ROIs; and what is likely by coincidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Values
-from clusterscale.release.checks.nesting import coincidence
+from clusterscale.contracts import CellLaw, Mechanism, Values
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     CountIntervals,
@@ -19,7 +19,100 @@ from clusterscale.release.checks.table import (
     decimals,
 )
 
+Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
+
+_LONGEST = 24 * 7 * 2  # epochs: the longest lag at which changes are computed
+_TINY = 1e-300
+
+
+def coincidence(whole: Whole, part: Whole, exact: Flags, people: int, share: float) -> float:
+    """Return the log probability that a disjoint group looks like a subset in every cell.
+
+    In a cell with s visits, x of them by the smaller group, this requires 0 ≤ s − 2x ≤ ``people``,
+    where x is binomial. A condition on all cells of a ROI is at most as likely as on its least
+    likely cell; this first bound is valid however long people stay. The second bound multiplies
+    the probabilities of the ROI's cells, using the smaller group's share of visits there. It
+    treats cells as independent only as far as counts vary like those of independent visitors,
+    whose mean square change is twice the mean; the change is smaller if the same people stay or
+    return after any lag. The smaller bound is used, and the bounds of ROIs are multiplied.
+
+    Parameters
+    ----------
+    whole, part
+        int64, shape (roi, epoch): visits of the larger and of the smaller group.
+    exact
+        bool, shape (roi, epoch): cells where both are known; other cells are ignored.
+    people
+        Size of the larger group minus size of the smaller.
+    share
+        Members of the smaller group divided by the members of both groups together.
+    """
+    visits, part = np.where(exact, whole + part, 0), np.where(exact, part, 0)
+    local_share = part.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
+    least_likely = _log_chance(visits, people, np.full_like(local_share, share)).min(axis=1)
+    product = _log_chance(visits, people, local_share).sum(axis=1) * _come_and_go(part, exact)
+    return float(np.minimum(least_likely, product).sum())
+
+
+def _log_chance(visits: Whole, people: int, share: Values) -> Values:
+    law = scipy.stats.binom(visits, share)
+    likely = law.cdf(visits // 2) - law.cdf((visits - people + 1) // 2 - 1)
+    return np.asarray(np.log(np.clip(likely, _TINY, 1.0)))
+
+
+def _come_and_go(counts: Whole, exact: Flags) -> Values:
+    """Return the least mean square change over twice the mean, from 0 to 1, shape (roi,).
+
+    Cells whose counts are not exact are assumed not to change.
+    """
+    n_epochs = counts.shape[1]
+    mean = counts.sum(axis=1, keepdims=True) / np.maximum(exact.sum(axis=1, keepdims=True), 1)
+    deviation = np.where(exact, counts - mean, 0.0)
+    changes = [
+        np.mean((deviation[:, lag:] - deviation[:, :-lag]) ** 2, axis=1)
+        / np.maximum(2 * mean[:, 0], _TINY)
+        for lag in range(1, min(n_epochs // 2, _LONGEST) + 1)
+    ]
+    return np.asarray(np.min(changes, axis=0, initial=1.0))
+
+
+_MOST_PEOPLE = 20  # between two groups whose noise in whole numbers is compared
+_CASES = (0, 1, 2, 3, 5, 10, 20, 50, 200)  # counts for which noise is compared
+_WIDE = 200  # largest noise that is considered
+
+
+@lru_cache(maxsize=64)
+def chance_of_step(made: tuple[tuple[Mechanism, int], ...]) -> float:
+    """Return the chance of a difference that people explain, given that there is one.
+
+    The largest over cells that some number of others share, and over the number of people in the
+    larger group only; 1 if an output distribution is not known. ``made``: the mechanism and the
+    size of the larger and of the smaller group.
+    """
+    laws = [mechanism.law(size) for mechanism, size in made]
+    (_, largest), (_, size) = made
+    people = largest - size
+    if people > _MOST_PEOPLE:
+        return 1.0
+    counts = np.array([count for count in _CASES if count <= size])
+    values = np.arange(counts.max() + people + _WIDE, dtype=np.float64)
+    if laws[0] is None or laws[1] is None:
+        return 1.0
+    smaller = _probabilities(laws[1], values, counts)
+    chance = 0.0
+    for more in range(1, people + 1):
+        larger = _probabilities(laws[0], values, counts + more)
+        steps = [(smaller[: len(values) - k] * larger[k:]).sum(axis=0) for k in range(people + 1)]
+        chance = max(chance, float((sum(steps[1:]) / np.maximum(1 - steps[0], 1e-12)).max()))
+    return min(chance, 1.0)
+
+
+def _probabilities(law: CellLaw, values: Values, counts: Whole) -> Values:
+    """Return the probability of each of ``values`` for each of ``counts``, (value, count)."""
+    candidates = np.broadcast_to(counts, (len(values), len(counts)))
+    return np.asarray(law.likelihood(values[None], candidates)[0])
+
 
 _BLOCK = 1 << 20  # cells compared at a time, so that memory does not grow with the tables
 _WHOLE = 1e-6  # tolerance for whole numbers: floats lose some digits

@@ -14,14 +14,14 @@ from clusterscale.contracts import Level, Mechanism
 from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.reading.places import describe_mismatch, lost_zeros
 from clusterscale.release import RawRelease
-from clusterscale.release.checks.finding import (
+from clusterscale.release.checks.table import (
     Check,
     CheckResult,
+    PublishedTable,
     check_table,
     open_comparison,
     worst_level,
 )
-from clusterscale.release.checks.table import PublishedTable
 
 _Rows = NDArray[np.int64] | slice
 _ALL = slice(None)  # a view, where rows would be a copy

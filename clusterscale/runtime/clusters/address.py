@@ -1,15 +1,16 @@
-"""Connect to a scheduler that is already running."""
+"""Clusters that others run: a scheduler at an address, and a Dask Gateway."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, Strict, model_validator
 
+from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError, ConfigError
 from clusterscale.runtime.clusters.base import Distributed, needs
 from clusterscale.runtime.security import Encryption
@@ -69,8 +70,7 @@ class Address(Distributed):
             If it does not answer.
         """
         with needs(self.name):
-            from clusterscale.runtime.dask import DaskExecutor
-            from clusterscale.runtime.scheduler_connection import SchedulerConnection
+            from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
         connection = SchedulerConnection(self.address, self._security(), self.patience)
         try:
             client = connection.connect(min(self.patience, _FIRST))
@@ -103,3 +103,116 @@ def _is_here(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+_HERE = ("localhost", "127.0.0.1", "::1")
+
+
+class Option(ConfigModel):
+    """One option that a gateway offers its users, such as ``worker_memory``.
+
+    Attributes
+    ----------
+    option
+        Name of the option, e.g. ``worker_memory``.
+    value
+        Its value, in the unit of the option, e.g. ``8``.
+    """
+
+    option: Annotated[str, Field(min_length=1)]
+    value: Annotated[int, Strict()] | Annotated[float, Strict()] | str
+
+
+Options = Annotated[tuple[Option, ...], Field(strict=False)]
+
+
+class Gateway(Distributed):
+    """A cluster that a Dask Gateway creates for this run and deletes at its end.
+
+    ``address`` is the gateway's; ``proxy`` is that of its scheduler proxy, if it differs.
+    Authentication is set in Dask's own configuration (``DASK_GATEWAY__AUTH__TYPE`` and similar
+    environment variables), never here. Traffic within the cluster is encrypted with the gateway's
+    certificates; its own address must be ``https``, unless it is on this machine or ``tls: false``
+    is set. The gateway decides the number of threads per worker: it must be one, set by its
+    ``options`` or its own configuration.
+
+    Attributes
+    ----------
+    address
+        Address of the gateway, e.g. ``https://gateway.example.org``.
+    proxy
+        Address of its scheduler proxy, if it differs, e.g. ``tls://gateway.example.org:8786``.
+    workers
+        Number of workers.
+    options
+        Options that the gateway offers, e.g. ``[{option: worker_memory, value: 8}]``.
+    tls
+        Whether the address is encrypted; only ``false`` can be set, e.g. ``false``.
+    """
+
+    name: Literal["gateway"] = "gateway"
+    address: Annotated[str, Field(pattern=r"^https?://[^/@\s]+")]
+    proxy: Annotated[str, Field(min_length=1)] | None = None
+    workers: Count = 8
+    options: Options = ()
+    tls: Literal[False] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        parts = urlsplit(self.address)
+        if parts.username is not None:
+            raise ValueError("address contains a user: set credentials in the environment")
+        if parts.scheme == "http" and parts.hostname not in _HERE and self.tls is None:
+            raise ValueError(
+                f"{parts.hostname} is not this machine, and http is not encrypted: use https, or "
+                "set `tls: false`"
+            )
+        return self
+
+    @contextmanager
+    def open(self) -> Iterator[DaskExecutor]:
+        """Request a cluster from the gateway, connect to it, and shut it down at the end.
+
+        Raises
+        ------
+        ClusterError
+            If the gateway cannot be reached, refuses, or cannot start the cluster.
+        PackageError
+            If distributed or dask-gateway is not installed.
+        """
+        with needs("gateway", "gateway"):
+            from dask_gateway import GatewayCluster
+
+            from clusterscale.runtime.dask import DaskExecutor
+        # Created before it starts: a cluster that fails to start also has a thread to stop.
+        cluster = GatewayCluster.__new__(GatewayCluster)
+        try:
+            try:
+                cluster.__init__(
+                    address=self.address,
+                    proxy_address=self.proxy,
+                    **{option.option: option.value for option in self.options},
+                )
+            except Exception as error:
+                raise ClusterError(
+                    f"the gateway at {self.address} gave no cluster: {error}"
+                ) from None
+            with cluster, cluster.get_client() as client:
+                cluster.scale(self.workers)  # the gateway keeps that number from now on
+                yield DaskExecutor(client, patience=self.patience)
+        finally:
+            _shut_down(cluster)
+
+
+def _shut_down(cluster: Any) -> None:
+    """Stop the threads of a cluster, started or not, and disable its destructors.
+
+    The destructors would stop it again during garbage collection: with a warning, or with a
+    deadlock if Dask is starting or stopping a thread at that moment.
+    """
+    gateway = vars(cluster).pop("gateway", None)
+    if gateway is None or "_loop_runner" not in vars(gateway):
+        return
+    if gateway._loop_runner.is_started():
+        gateway.close()
+    del gateway._loop_runner

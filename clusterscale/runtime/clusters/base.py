@@ -49,6 +49,10 @@ USABLE = 0.7
 """Share of a worker's memory that work may use; from 0.95 on the worker is restarted."""
 
 
+GROUP = "kubernetes.dask.org/v1"
+"""API group and version of the Dask operator."""
+
+
 class Cluster(ConfigModel):
     """A cluster that can be opened as a context manager."""
 

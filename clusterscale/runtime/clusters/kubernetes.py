@@ -1,22 +1,292 @@
-"""Run scheduler and workers in Kubernetes pods, created by the Dask operator."""
+"""Scheduler and workers in Kubernetes pods, created by the Dask operator.
+
+Pods have no API token, no root, no capabilities, and no writable path except a temporary one.
+``deploy/kubernetes`` has the same pods in YAML; a test compares the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+from pydantic import Field, ValidationError, model_validator
+
+from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import needs
-from clusterscale.runtime.clusters.pods import PodSettings, dask_cluster
+from clusterscale.runtime.clusters.base import (
+    ENVIRONMENT,
+    GROUP,
+    SETTINGS,
+    Distributed,
+    needs,
+    to_bytes,
+    variable,
+)
+from clusterscale.runtime.security import Tls
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from clusterscale.runtime.clusters.resource import ClusterMonitor
-    from clusterscale.runtime.dask import DaskExecutor
-    from clusterscale.runtime.scheduler_connection import SchedulerConnection
+    from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
+
+
+Manifest = dict[str, Any]
+
+PORT = 8786
+"""Port of the scheduler."""
+
+CERTIFICATES = "/run/clusterscale/tls"
+"""Folder of ca.pem, cert.pem and key.pem in the pods."""
+
+_SCRATCH = "/run/clusterscale/scratch"
+_USER = 10001  # user of the image; numeric, because Kubernetes cannot check that a name is not root
+_MEBIBYTE = 2**20
+_SIZE = {  # resources of the scheduler, enough for thousands of workers
+    "requests": {"cpu": "500m", "memory": "1Gi"},
+    "limits": {"cpu": "2", "memory": "4Gi"},
+}
+_COMMON = {"HOME": _SCRATCH, "NUMBA_CACHE_DIR": f"{_SCRATCH}/numba"}
+
+
+Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
+Path = Annotated[str, Field(pattern=r"^/.+")]
+
+
+_LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
+
+
+class Volume(ConfigModel):
+    """A persistent volume claim, and its mount path on the workers.
+
+    Attributes
+    ----------
+    claim
+        Name of the claim, e.g. ``cubes``.
+    path
+        Mount path on the workers, e.g. ``/mnt/cubes``.
+    """
+
+    claim: Name
+    path: Path
+
+
+Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
+
+
+class PodSettings(Distributed):
+    """Settings of the ``kubernetes`` cluster; worker pods have one worker with one thread.
+
+    Attributes
+    ----------
+    image
+        Container image of the workers, e.g. ``registry.example.org/clusterscale:1.0``; None: that
+        of the driver.
+    instance
+        Name of the created resource.
+    namespace
+        Namespace of the pods, e.g. ``privacy``; None: that of the driver.
+    workers
+        Number of workers.
+    memory
+        Memory of a worker, e.g. ``4GiB``.
+    tls
+        Certificates, as mounted in the pods.
+    secret
+        Secret with the certificates.
+    environment
+        Names of secrets that become environment variables of the workers, e.g.
+        ``[store-access]``.
+    volumes
+        Persistent volumes that workers mount, e.g. ``[{claim: cubes, path: /mnt/cubes}]``.
+    """
+
+    name: Literal["kubernetes"] = "kubernetes"
+    image: Annotated[str, Field(min_length=1)] | None = None
+    instance: Name = "clusterscale"
+    namespace: Name | None = None
+    workers: Count = 8
+    memory: str = "4GiB"
+    tls: Tls | Literal[False] = Tls(
+        ca=f"{CERTIFICATES}/ca.pem",
+        certificate=f"{CERTIFICATES}/cert.pem",
+        key=f"{CERTIFICATES}/key.pem",
+    )
+    secret: Name = "clusterscale-tls"
+    environment: Names = ()
+    volumes: Volumes = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            size = self.memory_bytes
+        except ValidationError:
+            raise ValueError(f"memory {self.memory!r} is not a size such as 4GiB") from None
+        if size < _LEAST:
+            raise ValueError(f"memory {self.memory!r} is less than a worker needs, 256MiB")
+        return self
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that a worker may use."""
+        return to_bytes(self.memory)
+
+    def scheduler_address(self, namespace: str) -> str:
+        """Return the address of the scheduler for the workers and for the driver."""
+        scheme = "tls" if self.tls else "tcp"
+        return f"{scheme}://{self.instance}-scheduler.{namespace}.svc:{PORT}"
+
+
+def dask_cluster(settings: PodSettings, namespace: str, image: str) -> Manifest:
+    """Return the manifest of a DaskCluster for a namespace, with one image for all containers."""
+    return {
+        "apiVersion": GROUP,
+        "kind": "DaskCluster",
+        "metadata": {
+            "name": settings.instance,
+            "labels": {
+                "app.kubernetes.io/name": "clusterscale",
+                "app.kubernetes.io/managed-by": "clusterscale",
+            },
+        },
+        "spec": {
+            "worker": {
+                "replicas": settings.workers,
+                "spec": _pod(_worker(settings, namespace), image, settings),
+            },
+            "scheduler": {
+                "spec": _pod(_scheduler(settings), image, settings),
+                "service": {
+                    "type": "ClusterIP",
+                    "selector": {
+                        "dask.org/cluster-name": settings.instance,
+                        "dask.org/component": "scheduler",
+                    },
+                    "ports": [{"name": "tcp-comm", "port": PORT, "targetPort": "tcp-comm"}],
+                },
+            },
+        },
+    }
+
+
+def _scheduler(settings: PodSettings) -> Manifest:
+    variables = {
+        variable(key): str(value)
+        for key, value in SETTINGS.items()
+        if key.startswith("distributed.scheduler.")
+    }
+    if settings.tls:
+        variables[variable("distributed.comm.require-encryption")] = "True"
+    return {
+        "name": "scheduler",
+        "command": ["dask", "scheduler"],
+        # The dashboard has no authentication, so it is reachable only by port forwarding.
+        "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(settings)],
+        "env": _variables(_COMMON | variables),
+        "ports": [{"name": "tcp-comm", "containerPort": PORT}],
+        # Probed only until the first success: each probe logs a failed handshake.
+        "startupProbe": {
+            "tcpSocket": {"port": "tcp-comm"},
+            "periodSeconds": 2,
+            "failureThreshold": 60,
+        },
+        "resources": _SIZE,
+    }
+
+
+def _worker(settings: PodSettings, namespace: str) -> Manifest:
+    memory = f"{settings.memory_bytes * 5 // 4 // _MEBIBYTE}Mi"
+    args = [
+        settings.scheduler_address(namespace),
+        "--name",
+        "$(DASK_WORKER_NAME)",
+        "--nthreads",
+        "1",
+    ]
+    args += [
+        "--memory-limit",
+        f"{settings.memory_bytes // _MEBIBYTE}MiB",
+        "--local-directory",
+        _SCRATCH,
+    ]
+    args += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # metrics are served anyway
+    worker: Manifest = {
+        "name": "worker",
+        "command": ["dask", "worker"],
+        "args": [*args, *_tls(settings)],
+        "env": _variables(_COMMON | ENVIRONMENT),
+        "resources": {
+            "requests": {"cpu": "1", "memory": memory},
+            "limits": {"cpu": "2", "memory": memory},
+        },
+    }
+    if settings.environment:
+        worker["envFrom"] = [{"secretRef": {"name": name}} for name in settings.environment]
+    if settings.volumes:
+        worker["volumeMounts"] = [
+            {"name": volume.claim, "mountPath": volume.path} for volume in settings.volumes
+        ]
+    return worker
+
+
+def _pod(container: Manifest, image: str, settings: PodSettings) -> Manifest:
+    """Return the pod of one container, with the most restrictive security context."""
+    mounts: list[Manifest] = [
+        {"name": "scratch", "mountPath": _SCRATCH},
+        {"name": "tmp", "mountPath": "/tmp"},
+    ]
+    volumes: list[Manifest] = [
+        {"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+    ]
+    if settings.tls:
+        mounts.append({"name": "tls", "mountPath": CERTIFICATES, "readOnly": True})
+        volumes.append(
+            {"name": "tls", "secret": {"secretName": settings.secret, "defaultMode": 0o440}}
+        )
+    claimed = container.get("volumeMounts", [])
+    volumes += [
+        {"name": mount["name"], "persistentVolumeClaim": {"claimName": mount["name"]}}
+        for mount in claimed
+    ]
+    restricted: Manifest = {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            container
+            | {"image": image, "securityContext": restricted, "volumeMounts": mounts + claimed}
+        ],
+        "volumes": volumes,
+    }
+
+
+def _tls(settings: PodSettings) -> list[str]:
+    if not settings.tls:
+        return []
+    files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
+    args = ["--protocol", "tls"]
+    for flag, file in files.items():
+        args += [flag, f"{CERTIFICATES}/{file}"]
+    return args
+
+
+def _variables(values: Mapping[str, str]) -> list[Manifest]:
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 _CHECK = 10.0  # seconds between checks of pods that have not started yet
@@ -52,8 +322,7 @@ class Kubernetes(PodSettings):
         """
         with needs("kubernetes", "kubernetes"):
             from clusterscale.runtime.clusters.resource import connect, hosted, own_image
-            from clusterscale.runtime.dask import DaskExecutor
-            from clusterscale.runtime.scheduler_connection import SchedulerConnection
+            from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
         security = self.tls.security() if self.tls else None
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))

@@ -30,7 +30,7 @@ from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
 from urllib3.exceptions import HTTPError
 
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.pods import GROUP
+from clusterscale.runtime.clusters.base import GROUP
 
 _ANSWER = 30.0  # timeout of a request to the API server, in seconds
 _GRACE = 30.0  # seconds that pods may take to recover from an error

@@ -1,0 +1,439 @@
+"""Hyperparameter search, scoring of many releases and components of users, with dask-ml.
+
+Only this module needs dask-ml, on a cluster as well as in this process. A learned attack is a
+scikit-learn pipeline of two steps, so that an elimination that several candidates share is computed
+only once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+from cloudpickle import dumps, loads
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from clusterscale.attacks.cross_validation import CrossValidated
+from clusterscale.attacks.learned import LearnedAttack
+from clusterscale.attacks.linear import eliminate
+from clusterscale.attacks.statistics import features
+from clusterscale.contracts import Examples, Ints, Labels, Scores
+from clusterscale.cube import TraceCube
+from clusterscale.errors import InputError, PackageError
+from clusterscale.metrics import auc
+from clusterscale.runtime.serial import SerialExecutor
+from clusterscale.seeds import stream
+from clusterscale.storage import absolute
+from clusterscale.study.execution import Executor
+
+
+@contextmanager
+def needs_dask_ml(what: str) -> Iterator[None]:
+    """Turn a failed import into a :class:`PackageError` that says what ``what`` needs."""
+    try:
+        yield
+    except ImportError as error:
+        raise PackageError(f"{what} needs dask-ml ({error}); install dask-ml") from None
+
+
+@contextmanager
+def scheduled(executor: Executor) -> Iterator[None]:
+    """Compute Dask graphs within the context where ``executor`` runs: on its cluster or here."""
+    import dask
+
+    if isinstance(executor, SerialExecutor):
+        with dask.config.set(scheduler="synchronous"):
+            yield
+        return
+    from clusterscale.runtime.dask import DaskExecutor
+
+    if not isinstance(executor, DaskExecutor):
+        raise TypeError(f"{type(executor).__name__} cannot compute Dask graphs")
+    with executor.as_current():
+        yield
+
+
+def get(graph: Any, keys: Any, **_: Any) -> Any:
+    """Compute ``keys`` of a graph; raise the first error of a task.
+
+    With a client instead, dask-ml's search would resubmit a failing task forever.
+    """
+    from dask.base import get_scheduler
+
+    return get_scheduler()(graph, keys)
+
+
+def score_releases(distinguisher: Any, releases: Any) -> Any:
+    """Return the scores of releases as a lazy array, computed chunk by chunk.
+
+    Parameters
+    ----------
+    distinguisher
+        Trained, with scikit-learn's ``predict``: (release, feature) to float64 scores (release,).
+    releases
+        Dask array, float64, shape (release, feature), in chunks of releases.
+
+    Returns
+    -------
+    dask.array.Array
+        float64, shape (release,), by dask-ml's ``ParallelPostFit``; not computed yet.
+
+    Raises
+    ------
+    PackageError
+        If dask-ml is not installed.
+    """
+    with needs_dask_ml("scoring releases chunk by chunk"):
+        from dask_ml.wrappers import ParallelPostFit
+    # with the type of a score given, no release is scored to infer it
+    return ParallelPostFit(distinguisher, predict_meta=np.empty(0)).predict(releases)
+
+
+_EVENTS = 1 << 23  # events in a block of users: 40 MB, similar to the arrays summed over blocks
+_PASSES = 8  # rounds of power iteration
+
+
+def components(
+    cube: TraceCube,
+    n: int,
+    executor: Executor,
+    *,
+    passes: int = _PASSES,
+    events: int = _EVENTS,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Return the leading right singular vectors of the users × cells matrix of 0 and 1.
+
+    A randomized method with power iteration (Halko, Martinsson and Tropp 2011, SIAM Review 53,
+    algorithms 4.4 and 5.1), dask-ml's ``TruncatedSVD``. The matrix is not centred, so the first
+    component is close to the mean trace. It is kept as blocks of users, distributed over the
+    workers, at five bytes per event; in addition a worker holds arrays of (n + 10) × cells.
+
+    Parameters
+    ----------
+    cube
+        Traces of the users.
+    n
+        Number of components; fewer than users and fewer than cells.
+    executor
+        Runs the tasks; the result does not depend on it.
+    passes
+        Rounds of power iteration; more rounds separate components of similar size.
+    events
+        Events per block of users; at least one block per worker keeps all of them busy.
+    seed
+        Seed of the initial random directions.
+
+    Returns
+    -------
+    xr.Dataset
+        float64: ``loading`` (component, roi, epoch), each of norm 1 and with a positive sum;
+        ``singular_value``, ``explained_variance`` (of the users' coordinates, ddof 0)
+        and ``explained_variance_ratio`` (of the variance of all cells) on (component,).
+
+    Raises
+    ------
+    InputError
+        If there are not more users and cells than ``n``, or another argument is out of range.
+    PackageError
+        If dask-ml is not installed.
+    DamagedError
+        Naming the chunk of the cube that cannot be read.
+    """
+    _check(cube, n, passes, events)
+    with needs_dask_ml("components"):
+        import dask
+        from dask_ml.decomposition import TruncatedSVD
+    # compute=True would need the variance of columns, which sparse blocks do not support
+    model = TruncatedSVD(n, algorithm="randomized", n_iter=passes, random_state=seed, compute=False)
+    with scheduled(executor):
+        matrix, n_present = _stack_blocks(cube, events)
+        model.fit(matrix)
+        lazy = model.components_, model.singular_values_, model.explained_variance_, n_present
+        return _label(cube, *dask.compute(*lazy))
+
+
+def _check(cube: TraceCube, n: int, passes: int, events: int) -> None:
+    n_cells = cube.n_rois * cube.n_epochs
+    if not 1 <= n < min(cube.n_users, n_cells):
+        raise InputError(
+            f"{n} components of {cube.n_users:,} users and {n_cells:,} cells: choose at least "
+            f"1, and at most {min(cube.n_users, n_cells) - 1:,}"
+        )
+    if passes < 0 or events < 1:
+        raise InputError(f"passes {passes} must be at least 0, and events {events} at least 1")
+
+
+def _stack_blocks(cube: TraceCube, events: int) -> tuple[Any, Any]:
+    """Return the matrix (user, cell) of sparse blocks, and the number of users in each cell."""
+    import dask
+    import dask.array as da
+
+    uri, n_cells = absolute(cube.uri), cube.n_rois * cube.n_epochs
+    blocks, counts = [], []
+    for start, stop in _spans(cube, events):
+        block = dask.delayed(_read, pure=False)(uri, start, stop)
+        # Declared dense: only matrix products are computed, which use the actual type of the
+        # blocks. Declared sparse, building the graph of an unused variance would fail.
+        blocks.append(da.from_delayed(block, (stop - start, n_cells), meta=np.empty((0, 0))))
+        counts.append(da.from_delayed(dask.delayed(_count)(block), (n_cells,), np.int64))
+    return da.concatenate(blocks), da.stack(counts).sum(axis=0)
+
+
+def _spans(cube: TraceCube, events: int) -> list[tuple[int, int]]:
+    """Return the first user of each block and the one after its last."""
+    n_blocks = min(cube.n_users, max(1, -(-cube.n_events // events)))
+    targets = cube.n_events * np.arange(1, n_blocks) / n_blocks
+    inner = np.searchsorted(cube.offsets, targets)
+    ends = np.unique(np.concatenate([[0], inner, [cube.n_users]])).tolist()
+    return list(pairwise(ends))
+
+
+def _read(uri: str, start: int, stop: int) -> Any:
+    from scipy.sparse import csr_matrix
+
+    traces = TraceCube(uri).block(start, stop)
+    present = np.ones(len(traces.cells), np.bool_)
+    shape = (traces.n_users, traces.n_cells)
+    return csr_matrix((present, traces.cells, traces.offsets), shape)
+
+
+def _count(block: Any) -> NDArray[np.int64]:
+    return np.bincount(block.indices, minlength=block.shape[1])
+
+
+def _label(
+    cube: TraceCube,
+    vectors: NDArray[np.float64],
+    singular: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    n_present: NDArray[np.int64],
+) -> xr.Dataset:
+    share = n_present / cube.n_users
+    total = float((share * (1 - share)).sum())
+    signs = np.where(vectors.sum(axis=1) < 0, -1.0, 1.0)
+    loading = (signs[:, None] * vectors).reshape(-1, cube.n_rois, cube.n_epochs)
+    coords = xr.open_dataset(cube.uri, engine="clusterscale").drop_dims("user").coords
+    return xr.Dataset(
+        {
+            "loading": (("component", "roi", "epoch"), loading),
+            "singular_value": ("component", singular),
+            "explained_variance": ("component", variance),
+            "explained_variance_ratio": ("component", variance / total),
+        },
+        coords,
+    )
+
+
+Floats = NDArray[np.float64]
+Path = tuple[str | int, ...]
+
+Form = Callable[[], tuple[Examples, Examples | None]]
+"""Makes an adversary's training groups, and fresh ones if it can form any."""
+
+_ROWS = 64  # releases per chunk when scoring
+
+
+@dataclass(frozen=True, slots=True)
+class _TrainingFolds:
+    """Statistics, labels and folds; they are computed on a worker and stay there."""
+
+    inputs: Floats
+    labels: Labels
+    folds: Ints
+    fresh_inputs: Floats
+    fresh_labels: Labels
+
+
+class _Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Keep as many features as there are rows, like :class:`LearnedAttack`."""
+
+    def __init__(self, step: float = 0.1) -> None:
+        self.step = step
+
+    def fit(self, inputs: Floats, labels: Labels) -> Self:
+        """Select the features to keep."""
+        with threadpool_limits(limits=1):
+            self.kept_ = eliminate(inputs, labels, n_keep=len(inputs), step=self.step)
+        return self
+
+    def transform(self, inputs: Floats) -> Floats:
+        """Return the kept features."""
+        return inputs[:, self.kept_]
+
+
+class _TrainedAttack(BaseEstimator):  # type: ignore[misc]
+    """An attack on selected features; its random stream is ``("tuning", path, attack)``."""
+
+    def __init__(
+        self, attack: LearnedAttack, seed: int = 0, path: tuple[str | int, ...] = ()
+    ) -> None:
+        self.attack = attack
+        self.seed = seed
+        self.path = path
+
+    def fit(self, inputs: Floats, labels: Labels) -> Self:
+        """Train."""
+        rng = stream(self.seed, "tuning", *self.path, self.attack.id)
+        with threadpool_limits(limits=1):
+            self.model_ = self.attack.train(inputs, labels, rng=rng)
+        return self
+
+    def predict(self, inputs: Floats) -> Scores:
+        """Return the score of each row."""
+        with threadpool_limits(limits=1):
+            return np.asarray(self.model_(inputs), np.float64)
+
+
+def cross_validate(
+    form: Form,
+    attacks: tuple[LearnedAttack, ...],
+    executor: Executor,
+    *,
+    n_folds: int,
+    seed: int,
+    path: Path,
+) -> Floats:
+    """Return the AUC of each attack on each fold of the training groups.
+
+    Uses dask-ml's ``GridSearchCV``: candidates with the same elimination step share its result.
+    Rows of one block are in one fold; folds and the random streams of attacks depend only on
+    ``seed`` and ``path``.
+
+    Parameters
+    ----------
+    form
+        Called on a worker.
+    attacks
+        The candidates.
+    executor
+        Runs the tasks; the result does not depend on it.
+    n_folds
+        Number of folds, at least 2.
+    seed, path
+        Root seed, and the path of this search's random streams.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, shape (attack, fold); folds in any order, the same for all attacks.
+
+    Raises
+    ------
+    InputError
+        If there are fewer blocks with the target, or without it, than folds.
+    PackageError
+        If dask-ml is not installed.
+    """
+    with needs_dask_ml("tuning"):
+        from dask_ml.model_selection import GridSearchCV
+        from sklearn.model_selection import GroupKFold
+    with scheduled(executor):
+        training = _prepare(form, n_folds, seed, path)
+        search = GridSearchCV(
+            _pipeline(attacks[0], seed, path),
+            _parameters(attacks),
+            scoring=_score,
+            cv=GroupKFold(n_folds),
+            iid=False,
+            refit=False,
+            scheduler=get,
+        )
+        search.fit(training.inputs, training.labels, groups=training.folds)
+    scores = [search.cv_results_[f"split{fold}_test_score"] for fold in range(n_folds)]
+    return np.stack(scores, axis=1)
+
+
+def evaluate_on_fresh_groups(
+    form: Form, attacks: tuple[LearnedAttack, ...], executor: Executor, *, seed: int, path: Path
+) -> Floats:
+    """Return the AUC of each attack on fresh groups after training on all others.
+
+    The fresh groups are the adversary's own and were not used in any selection. The AUC is NaN if
+    there are none.
+
+    Parameters
+    ----------
+    form, attacks, executor, seed, path
+        As for :func:`cross_validate`.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, shape (attack,).
+
+    Raises
+    ------
+    InputError, PackageError
+        As :func:`cross_validate`.
+    """
+    with needs_dask_ml("tuning"):
+        import dask
+        import dask.array as da
+    with scheduled(executor):
+        training = _prepare(form, 2, seed, path)
+        fitting = dask.delayed(lambda model, inputs, labels: model.fit(inputs, labels), pure=False)
+        fitted = [
+            fitting(_pipeline(attack, seed, path), training.inputs, training.labels)
+            for attack in attacks
+        ]
+        *models, labels, shape = dask.compute(
+            *fitted, training.fresh_labels, training.fresh_inputs.shape
+        )
+        if not len(labels):
+            return np.full(len(attacks), np.nan)
+        fresh = da.from_delayed(training.fresh_inputs, shape, np.float64).rechunk((_ROWS, -1))
+        scores = dask.compute(*(score_releases(model, fresh) for model in models))
+    return np.array([auc(labels, np.nan_to_num(release_scores)) for release_scores in scores])
+
+
+def _pipeline(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> Any:
+    """Return an untrained pipeline equivalent to ``attack`` on all statistics."""
+    steps = _Elimination(attack.elimination_step), _TrainedAttack(attack, seed, path)
+    return Pipeline([("eliminate", steps[0]), ("train", steps[1])])
+
+
+def _parameters(attacks: tuple[LearnedAttack, ...]) -> list[dict[str, list[Any]]]:
+    """Return the pipeline parameters of each of ``attacks``, in their order."""
+    return [
+        {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
+        for attack in attacks
+    ]
+
+
+def _score(pipeline: Any, inputs: Floats, labels: Labels) -> float:
+    """Return the AUC of a trained pipeline."""
+    return auc(labels, np.nan_to_num(pipeline.predict(inputs)))
+
+
+def _prepare(form: Form, n_folds: int, seed: int, path: Path) -> Any:
+    """Return training data computed on a worker, and kept there while it is referenced."""
+    import dask
+
+    # As bytes: unpickling that fails must be an error of the task, not kill the worker.
+    training = dask.delayed(_make_folds, pure=False)(dumps(form), n_folds, seed, path)
+    (kept,) = dask.persist(training)
+    return kept
+
+
+def _make_folds(packed: bytes, n_folds: int, seed: int, path: Path) -> _TrainingFolds:
+    form: Form = loads(packed)
+    with threadpool_limits(limits=1):
+        training, fresh = form()
+        inputs = features(training.release)
+        folds = np.empty(len(inputs), np.int64)
+        rng = stream(seed, "tuning folds", *path)
+        parts = CrossValidated(folds=n_folds).split(training, rng=rng)
+        for fold, (_, check) in enumerate(parts):
+            folds[check] = fold
+        if fresh is None:
+            return _TrainingFolds(inputs, training.labels, folds, inputs[:0], training.labels[:0])
+        return _TrainingFolds(inputs, training.labels, folds, features(fresh.release), fresh.labels)
