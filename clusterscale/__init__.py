@@ -35,13 +35,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from clusterscale.analyses.advise import AdvicePlan, open_advice
-    from clusterscale.analyses.audit import AuditPlan, open_results, run
-    from clusterscale.analyses.certify import CertifyPlan, open_certificates
+    from clusterscale.analyses.advise import AdvicePlan
+    from clusterscale.analyses.audit import AuditPlan
+    from clusterscale.analyses.certify import CertifyPlan, Visits, against, ceiling, compose
     from clusterscale.analyses.publish import PublishPlan
-    from clusterscale.analyses.recovery import RecoveryPlan, open_recovery
-    from clusterscale.analyses.screening import open_screen
-    from clusterscale.analyses.traits import TraitsPlan, open_traits
+    from clusterscale.analyses.recovery import RecoveryPlan
+    from clusterscale.analyses.traits import TraitsPlan
     from clusterscale.api import (
         Gate,
         advise,
@@ -55,6 +54,12 @@ if TYPE_CHECKING:
         gate,
         ingest,
         inspect,
+        open_advice,
+        open_certificates,
+        open_recovery,
+        open_results,
+        open_screen,
+        open_traits,
         play,
         publish,
         read_table,
@@ -84,13 +89,17 @@ __all__ = [
     "SerialExecutor",
     "TraceCube",
     "TraitsPlan",
+    "Visits",
     "advise",
+    "against",
     "analyse",
     "attack",
     "audit",
+    "ceiling",
     "certify",
     "check",
     "check_tables",
+    "compose",
     "figures",
     "gate",
     "ingest",
@@ -108,7 +117,6 @@ __all__ = [
     "recover",
     "register",
     "report",
-    "run",
     "screen",
     "synthesise",
     "traits",
@@ -121,7 +129,6 @@ _PACKAGES = {
     "AuditPlan": "analyses.audit",
     "CertifyPlan": "analyses.certify",
     "ClusterscaleError": "errors",
-    "Gate": "api",
     "Local": "runtime",
     "PublishPlan": "analyses.publish",
     "RecoveryPlan": "analyses.recovery",
@@ -129,33 +136,12 @@ _PACKAGES = {
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
     "TraitsPlan": "analyses.traits",
-    "advise": "api",
-    "analyse": "api",
-    "attack": "api",
-    "audit": "api",
-    "certify": "api",
-    "check": "api",
-    "check_tables": "api",
-    "gate": "api",
-    "ingest": "api",
-    "inspect": "api",
-    "open_advice": "analyses.advise",
-    "open_certificates": "analyses.certify",
-    "open_recovery": "analyses.recovery",
-    "open_results": "analyses.audit",
-    "open_screen": "analyses.screening",
-    "open_traits": "analyses.traits",
-    "play": "api",
-    "publish": "api",
-    "read_table": "api",
-    "reaudit": "api",
-    "recover": "api",
+    "Visits": "analyses.certify",
+    "against": "analyses.certify",
+    "ceiling": "analyses.certify",
+    "compose": "analyses.certify",
     "register": "registry",
-    "report": "api",
-    "run": "analyses.audit",
-    "screen": "api",
     "synthesise": "cube.synthetic",
-    "traits": "api",
     "write_report": "reporting",
 }
 
@@ -166,15 +152,21 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("clusterscale")
-    if name == "api":
-        return import_module("clusterscale.api")
     if name == "figures":
         return import_module("clusterscale.api.figures")
-    if name not in _PACKAGES:
+    if name.startswith("_"):
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
-    if name.startswith("open_"):
-        import_module("clusterscale.reporting.accessor")  # adds ``clusterscale`` to datasets
-    return getattr(import_module(f"clusterscale.{_PACKAGES[name]}"), name)
+    if name in _PACKAGES:
+        return getattr(import_module(f"clusterscale.{_PACKAGES[name]}"), name)
+    api = import_module("clusterscale.api")
+    if name in api.__all__:
+        return getattr(api, name)
+    try:
+        return import_module(f"clusterscale.{name}")  # a subpackage
+    except ModuleNotFoundError as error:
+        if error.name != f"clusterscale.{name}":
+            raise
+    return getattr(api, name)  # an analysis of another package
 
 
 def __dir__() -> list[str]:

@@ -220,7 +220,7 @@ MISUSES = {
         "ReauditPlan.audit: is missing",
     ),
     "a mapping instead of a plan": (
-        lambda: cs.run(PLAN, None, "run", cs.SerialExecutor()),
+        lambda: cs.audit(PLAN, None, "run", cs.SerialExecutor()),
         InputError,
         "plan is of type dict, but should be of type AuditPlan",
     ),
@@ -230,7 +230,7 @@ MISUSES = {
         "cube is of type str, but should be of type TraceCube",
     ),
     "a recovery to be run as an audit": (
-        lambda: cs.run(cs.RecoveryPlan(observed=168), None, "run", cs.SerialExecutor()),
+        lambda: cs.audit(cs.RecoveryPlan(observed=168), None, "run", cs.SerialExecutor()),
         InputError,
         "plan is of type RecoveryPlan, but should be of type AuditPlan",
     ),

@@ -27,14 +27,37 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 ``clusterscale/guide/python.md`` has examples.
 """
 
-from clusterscale.api.advice import advise
-from clusterscale.api.analyses import analyse, audit, certify, recover, screen, traits
-from clusterscale.api.games import attack, play
-from clusterscale.api.publishing import publish
-from clusterscale.api.records import ingest, inspect
-from clusterscale.api.releases import Gate, gate, reaudit
-from clusterscale.api.reports import report
-from clusterscale.api.tables import check, check_tables, read_table
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from clusterscale.errors import ClusterscaleError
+
+if TYPE_CHECKING:
+    from clusterscale.api.analyses import (
+        advise,
+        analyse,
+        audit,
+        certify,
+        publish,
+        recover,
+        screen,
+        traits,
+    )
+    from clusterscale.api.games import attack, play
+    from clusterscale.api.openers import (
+        open_advice,
+        open_certificates,
+        open_recovery,
+        open_results,
+        open_screen,
+        open_traits,
+    )
+    from clusterscale.api.records import ingest, inspect
+    from clusterscale.api.releases import Gate, gate, reaudit
+    from clusterscale.api.reports import report
+    from clusterscale.api.tables import check, check_tables, read_table
 
 __all__ = [
     "Gate",
@@ -47,6 +70,49 @@ __all__ = [
     "check_tables",
     "gate",
     "ingest",
+    "inspect",
+    "open_advice",
+    "open_certificates",
+    "open_recovery",
+    "open_results",
+    "open_screen",
+    "open_traits",
+    "play",
+    "publish",
+    "read_table",
+    "reaudit",
+    "recover",
+    "report",
+    "screen",
+    "traits",
 ]
-__all__ += ["inspect", "play", "publish", "read_table", "reaudit", "recover", "report", "screen"]
-__all__ += ["traits"]
+
+_HOMES = {
+    "analyses": "advise analyse audit certify publish recover screen traits",
+    "games": "attack play",
+    "openers": "open_advice open_certificates open_recovery open_results open_screen open_traits",
+    "records": "ingest inspect",
+    "releases": "Gate gate reaudit",
+    "reports": "report",
+    "tables": "check check_tables read_table",
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a function on first use; the analyses of other packages are functions, too."""
+    if name in _MODULES:
+        found = getattr(import_module(f"clusterscale.api.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
+    if name.startswith("_"):
+        raise AttributeError(name)
+    from clusterscale.study import ANALYSES
+
+    try:
+        plan = ANALYSES[name]
+    except ClusterscaleError:
+        raise AttributeError(f"module 'clusterscale' has no attribute {name!r}") from None
+    from clusterscale.api.analyses import function_of
+
+    return function_of(plan)

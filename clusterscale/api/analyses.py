@@ -1,39 +1,28 @@
-"""Analyses of a cube: audit, screen, certificates, traits, recovery, publication, others."""
+"""Analyses of a cube, each as a function that runs or resumes it."""
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
+from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, TraitsAnalysis
 from clusterscale.analyses.certify import Certification, CertifyAnalysis, CertifyPlan
+from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.analyses.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.analyses.traits import TraitsPlan
-from clusterscale.api.execution import run_analysis
-from clusterscale.study import AnalysisPlan, Tell
+from clusterscale.api.execution import AnalysisFunction, analysis_function
+from clusterscale.config.policy_limits import limit_by_policy
+from clusterscale.config.reading import load_policy
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError
+from clusterscale.reauditing import Gate, Policy
+from clusterscale.study import Analysis, AnalysisPlan
 from clusterscale.validation_messages import check_kinds
 
-if TYPE_CHECKING:
-    import xarray as xr
 
-    from clusterscale.cube import TraceCube
-    from clusterscale.runtime import Cluster
-    from clusterscale.study.execution import Executor
-
-
-def audit(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
-    *,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-    certificates: CertifyPlan | None = None,
-) -> xr.Dataset:
+@analysis_function
+def audit(plan: AuditPlan, *, certificates: CertifyPlan | None = None) -> Analysis:
     """Run an audit, or resume an interrupted one.
 
     All users are certified first, as by :func:`certify`, in the same folder; the report compares
@@ -42,22 +31,6 @@ def audit(
 
     Parameters
     ----------
-    plan, cube
-        The settings, and the traces.
-    output
-        Folder of the run, a local path or fsspec URL that all workers reach. The same call with
-        the same folder resumes the run, and computes only what is left.
-    executor
-        Where the tasks run: an executor, or a cluster such as ``Local(workers=4)``, which is
-        opened and closed. None: one after another in this process.
-    memory
-        Bytes that a worker may use. None: 70 % of the memory of a cluster's worker, or 2 GB if
-        that is not known.
-    force
-        Overwrite the results of another plan or cube in ``output``.
-    progress
-        Show a bar in terminals and notebooks; or a function, which is called with each
-        :class:`clusterscale.study.Progress`.
     certificates
         What certificates state; None: the defaults of :class:`~clusterscale.CertifyPlan`.
 
@@ -67,61 +40,17 @@ def audit(
         Variables over (target, period, prior, group_size, mechanism, attack), read lazily;
         conforms to :data:`clusterscale.schema.RESULTS`.
 
-    Raises
-    ------
-    InputError
-        If an argument has another type.
-    ConfigError, PoolError
-        If the plan does not fit the cube, or memory is too small.
-    ExistsError
-        If ``output`` holds another study and ``force`` is not set.
-
     Warns
     -----
     RuntimeWarning
         If tasks failed; ``status`` and ``error`` of the results name them, and the same call runs
         them again. If an attack did better than any adversary can under what a mechanism states.
     """
-    check_kinds(plan=(plan, AuditPlan))
-    analysis = AuditAnalysis(plan).after(CertifyAnalysis(Certification.of(plan, certificates)))
-    results = run_analysis(analysis, cube, output, executor, memory, force, progress)
-    if n_failed := count_failed(results):
-        warnings.warn(
-            f"{n_failed} tasks of the audit failed: see `status` and `error` of the results; the "
-            "same call runs them again",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    _warn_if_exceeded(output)
-    return results
+    return AuditAnalysis(plan).after(CertifyAnalysis(Certification.of(plan, certificates)))
 
 
-def _warn_if_exceeded(output: str | Path) -> None:
-    from clusterscale.reporting import open_run
-    from clusterscale.reporting.brackets import read_brackets
-
-    run, _ = open_run(str(output))
-    exceeded = {case.mechanism for case in read_brackets(run) if case.bracket.is_violated}
-    if exceeded:
-        warnings.warn(
-            f"an attack did better than any adversary can if {', '.join(sorted(exceeded))} does "
-            "what it states: do not publish with it",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-
-def screen(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
-    *,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-    certificates: CertifyPlan | None = None,
-) -> xr.Dataset:
+@analysis_function
+def screen(plan: AuditPlan, *, certificates: CertifyPlan | None = None) -> Analysis:
     """Score every user of a cube under a plan's mechanisms, by attacks in closed form.
 
     For each user, each of ``plan.screen.groups`` groups is published in two worlds: with the user,
@@ -131,43 +60,25 @@ def screen(
 
     Parameters
     ----------
-    plan, cube, output, executor, memory, force, progress, certificates
-        As for :func:`audit`; the screen is kept in ``screen/`` below ``output``.
+    certificates
+        What certificates state; None: the defaults of :class:`~clusterscale.CertifyPlan`.
 
     Returns
     -------
     xr.Dataset
         One row per user, read lazily; conforms to :data:`clusterscale.analyses.screening.SCREEN`.
 
-    Raises
-    ------
-    InputError, ConfigError, PoolError, ExistsError
-        As :func:`audit`; a mechanism that cannot be screened is a ConfigError.
-
     Warns
     -----
     RuntimeWarning
         If an attack did better than any adversary can under what a mechanism states.
     """
-    check_kinds(plan=(plan, AuditPlan))
     ceilings = CertifyAnalysis(Certification.of(plan, certificates))
-    analysis = ScreenAnalysis(plan.whole_screen).after(ceilings)
-    results = run_analysis(analysis, cube, output, executor, memory, force, progress)
-    _warn_if_exceeded(output)
-    return results
+    return ScreenAnalysis(plan.whole_screen).after(ceilings)
 
 
-def certify(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
-    *,
-    how: CertifyPlan | None = None,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-) -> xr.Dataset:
+@analysis_function
+def certify(plan: AuditPlan, *, how: CertifyPlan | None = None) -> Analysis:
     """State the best that any adversary can do against each user, under a plan's mechanisms.
 
     The adversary knows everything but whether the user is inside. Targets, priors and attacks of
@@ -175,45 +86,26 @@ def certify(
 
     Parameters
     ----------
-    plan, cube, output, executor, memory, force, progress
-        As for :func:`audit`; the certificates are kept in ``certify/`` below ``output``.
     how
         What is stated; None: the defaults of :class:`~clusterscale.CertifyPlan`.
 
     Returns
     -------
     xr.Dataset
-        One row per user, read lazily; conforms to ``CERTIFICATES``.
-
-    Raises
-    ------
-    InputError, ConfigError, ExistsError
-        As :func:`audit`.
+        One row per user, read lazily; conforms to
+        :data:`clusterscale.analyses.certify.CERTIFICATES`.
     """
-    check_kinds(plan=(plan, AuditPlan))
-    analysis = CertifyAnalysis(Certification.of(plan, how))
-    return run_analysis(analysis, cube, output, executor, memory, force, progress)
+    return CertifyAnalysis(Certification.of(plan, how))
 
 
-def traits(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
-    *,
-    how: TraitsPlan | None = None,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-) -> xr.Dataset:
-    """Compare the users that a run found most and least exposed.
+@analysis_function
+def traits(plan: AuditPlan, *, how: TraitsPlan | None = None) -> Analysis:
+    """Compare the users that a run found most and least exposed (POMACS20 §3).
+
+    ``plan``, ``cube`` and ``output`` are those of a finished audit or screen.
 
     Parameters
     ----------
-    plan, cube, output
-        Those of a finished audit or screen.
-    executor, memory, force, progress
-        As for :func:`audit`; the traits are kept in ``traits/`` below ``output``.
     how
         How users are compared; None: the defaults of :class:`~clusterscale.TraitsPlan`.
 
@@ -226,72 +118,131 @@ def traits(
     ------
     MissingError
         If neither an audit nor a screen has finished in ``output``.
-    InputError, ConfigError, ExistsError
-        As :func:`audit`.
     """
-    check_kinds(plan=(plan, AuditPlan))
-    return run_analysis(TraitsAnalysis(plan, how), cube, output, executor, memory, force, progress)
+    return TraitsAnalysis(plan, how)
 
 
-def recover(
-    plan: RecoveryPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
-    *,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-) -> xr.Dataset:
+@analysis_function
+def recover(plan: RecoveryPlan) -> Analysis:
     """Infer the locations of every user from published counts and prior knowledge.
-
-    Parameters
-    ----------
-    plan, cube, output, executor, memory, force, progress
-        As for :func:`audit`; the recovery is kept in ``recovery/`` below ``output``.
 
     Returns
     -------
     xr.Dataset
-        Errors of the adversary, per user; conforms to ``RECOVERY``; read
-        lazily.
-
-    Raises
-    ------
-    InputError, ConfigError, ExistsError
-        As :func:`audit`.
+        Errors of the adversary, per user; conforms to
+        :data:`clusterscale.analyses.recovery.RECOVERY`; read lazily.
     """
-    check_kinds(plan=(plan, RecoveryPlan))
-    return run_analysis(RecoveryAnalysis(plan), cube, output, executor, memory, force, progress)
+    return RecoveryAnalysis(plan)
 
 
-def analyse(
-    plan: AnalysisPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor | Cluster | None = None,
+@analysis_function
+def advise(
+    plan: AuditPlan,
     *,
-    memory: int | None = None,
-    force: bool = False,
-    progress: bool | Tell = True,
-) -> xr.Dataset:
-    """Run an analysis of another package, or resume an interrupted one.
+    wanted: AdvicePlan | None = None,
+    policy: Policy | str | Path | None = None,
+    confirm: TraceCube | None = None,
+) -> Analysis:
+    """Search for the mechanism that serves a goal within limits, and confirm it.
+
+    Candidates are certified, screened, measured and, if they get so far, attacked as ``plan`` says;
+    its mechanisms are candidates, too.
 
     Parameters
     ----------
-    plan, cube, output, executor, memory, force, progress
-        As for :func:`audit`; the results are kept in a folder below ``output`` that has the name of
-        the plan.
+    wanted
+        Goal, limits, candidates and search; the defaults where None.
+    policy
+        A :class:`clusterscale.reauditing.Policy` or a YAML file of one, whose limits hold in
+        addition.
+    confirm
+        The cube on which the advice is confirmed, such as the real one where ``cube`` is synthetic.
+        None: ``cube``, with users that the search does not target.
+
+    Returns
+    -------
+    xr.Dataset
+        One row per candidate, read lazily; conforms to
+        :data:`clusterscale.analyses.advise.ADVICE`. Its attributes ``verdict``, ``advised`` and
+        ``yaml`` are the answer.
+
+    Raises
+    ------
+    ConfigError, PoolError
+        If there are too few users for the targets, or ``wanted`` and ``policy`` limit the same.
+    StudyError
+        If attacks failed; the same call runs them again.
+    """
+    chosen = wanted or AdvicePlan()
+    if policy is not None:
+        rules = load_policy(policy) if isinstance(policy, str | Path) else policy
+        check_kinds(policy=(rules, Policy))
+        size = rules.group_size
+        if size is not None and size not in plan.group_sizes:
+            raise ConfigError(f"policy.group_size: {size}, but audit.group_sizes does not have it")
+        chosen = limit_by_policy(chosen, rules)
+    return AdviseAnalysis(Advice(chosen, plan), confirm)
+
+
+@analysis_function
+def publish(
+    plan: PublishPlan, *, gate: Gate | None = None, without_guarantee: bool = False
+) -> Analysis:
+    """Make a release, and enter what it spends in the budget ledger of its series.
+
+    Exact counts are in ``publication/`` below ``output`` until the release exists. The same call
+    with the same folder publishes once.
+
+    Parameters
+    ----------
+    gate
+        Audit and policy that the release must pass before; None: a release without a guarantee is
+        refused, unless the plan or ``without_guarantee`` allows it.
+    without_guarantee
+        Whether to publish without a guarantee and without a gate.
+
+    Returns
+    -------
+    xr.Dataset
+        The release: ``counts``, float64, over (roi, epoch), NaN where hidden; attributes say where
+        it is and what is spent.
+
+    Raises
+    ------
+    RefusedError
+        If the budget or the gate does not allow the release, or its difference from an earlier one
+        of the series shows few people.
+    ExistsError
+        If the period is published already.
+    PackageError
+        If OpenDP is not installed.
+    DamagedError, StoreError
+        If the ledger is damaged, another process publishes in the series, or a store fails.
+    """
+    if without_guarantee:
+        plan = plan.model_copy(update={"without_guarantee": True})
+    return PublishAnalysis(plan, gate)
+
+
+@analysis_function
+def analyse(plan: AnalysisPlan) -> Analysis:
+    """Run an analysis of another package, or resume an interrupted one.
 
     Returns
     -------
     xr.Dataset
         The results of the analysis.
-
-    Raises
-    ------
-    InputError, ConfigError, ExistsError
-        As :func:`audit`.
     """
-    check_kinds(plan=(plan, AnalysisPlan))
-    return run_analysis(plan.analysis(), cube, output, executor, memory, force, progress)
+    return plan.analysis()
+
+
+def function_of(kind: type[AnalysisPlan]) -> AnalysisFunction:
+    """Return the function that runs the analysis of another package, given a plan of its class."""
+
+    def make(plan: AnalysisPlan) -> Analysis:
+        return plan.analysis()
+
+    make.__name__ = str(kind.model_fields["name"].default)
+    make.__doc__ = (kind.__doc__ or "").partition("\n\n")[0]
+    make.__annotations__["plan"] = kind
+    return analysis_function(make)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
 from importlib import import_module
+from inspect import getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
@@ -28,6 +31,7 @@ from clusterscale.errors import InputError
 from clusterscale.redaction import without_controls
 from clusterscale.study import Analysis, Progress, Tell
 from clusterscale.study.execution import MEMORY, Executor
+from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -186,10 +190,11 @@ def run_analysis(
     analysis: Analysis,
     cube: TraceCube,
     output: str | Path,
-    executor: Executor | Cluster | None,
-    memory: int | None,
-    force: bool,
-    progress: bool | Tell,
+    executor: Executor | Cluster | None = None,
+    *,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
 ) -> xr.Dataset:
     """Run any analysis; arguments and errors are those of :func:`clusterscale.audit`."""
     import_module("clusterscale.reporting.accessor")  # adds ``clusterscale`` to datasets
@@ -205,4 +210,128 @@ def run_analysis(
             memory=usable if memory is None else memory,
             force=force,
             on_progress=tell,
+        )
+
+
+class AnalysisFunction(Protocol):
+    """A function that runs an analysis, and ``analysis``, which only makes it."""
+
+    __name__: str
+    analysis: Callable[..., Analysis]
+
+    def __call__(
+        self,
+        plan: Any,
+        cube: TraceCube,
+        output: str | Path,
+        executor: Executor | Cluster | None = None,
+        *,
+        memory: int | None = None,
+        force: bool = False,
+        progress: bool | Tell = True,
+        **options: Any,
+    ) -> xr.Dataset:
+        """Run the analysis of ``plan``, or resume it."""
+
+
+def analysis_function(make: Callable[..., Analysis]) -> AnalysisFunction:
+    """Return a function that runs the analysis which ``make`` makes of a plan and options.
+
+    Its docstring is that of ``make``, with the parameters and errors that all of them share.
+    """
+    kind = signature(make, eval_str=True).parameters["plan"].annotation
+    given = signature(make).parameters
+
+    def function(
+        plan: Any,
+        cube: TraceCube,
+        output: str | Path,
+        executor: Executor | Cluster | None = None,
+        *,
+        memory: int | None = None,
+        force: bool = False,
+        progress: bool | Tell = True,
+        **options: Any,
+    ) -> xr.Dataset:
+        check_kinds(plan=(plan, kind))
+        run = {"memory": memory, "force": force, "progress": progress}
+        analysis = make(plan, **options)
+        results = run_analysis(analysis, cube, output, executor, **run)  # type: ignore[arg-type]
+        if n_failed := analysis.failures(results):
+            _warn(
+                f"{n_failed} tasks of the {analysis.kind} failed: see `status` and `error` of the "
+                "results; the same call runs them again"
+            )
+        if analysis.before:
+            _warn_if_exceeded(output)
+        return results
+
+    own = [one for one in given.values() if one.name != "plan"]
+    shared = signature(function)
+    names = [one for one in shared.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    names[0] = names[0].replace(annotation=given["plan"].annotation)
+    made: Any = function
+    made.__signature__ = shared.replace(parameters=[*names, *own])
+    made.__name__ = made.__qualname__ = make.__name__
+    made.__module__, made.__doc__, made.analysis = make.__module__, _document(make), make
+    return cast(AnalysisFunction, made)
+
+
+_PARAMETERS = """
+plan, cube
+    The settings, and the traces.
+output
+    Folder of the run, a local path or fsspec URL that all workers reach; the results are kept there
+    or in a folder below that has the name of the analysis. The same call with the same folder
+    resumes the run, and computes only what is left.
+executor
+    Where the tasks run: an executor, or a cluster such as ``Local(workers=4)``, which is opened and
+    closed. None: one after another in this process.
+memory
+    Bytes that a worker may use. None: 70 % of the memory of a cluster's worker, or 2 GB if that is
+    not known.
+force
+    Overwrite the results of another plan or cube in ``output``.
+progress
+    Show a bar in terminals and notebooks; or a function, which is called with each
+    :class:`clusterscale.study.Progress`.
+"""
+_RAISES = """
+InputError
+    If an argument has another type.
+ConfigError, PoolError
+    If the plan does not fit the cube, or memory is too small.
+ExistsError
+    If ``output`` holds another study and ``force`` is not set.
+"""
+
+
+def _document(make: Callable[..., Analysis]) -> str:
+    """Return the docstring of ``make`` with the parameters and errors that all analyses share."""
+    text = getdoc(make) or ""
+    head, *sections = re.split(r"^(Parameters|Returns|Raises|Warns)\n-+\n", text, flags=re.M)
+    found = dict(zip(sections[::2], sections[1::2], strict=True))
+    found["Parameters"] = f"{_PARAMETERS.strip()}\n{found.get('Parameters', '')}"
+    found["Raises"] = f"{_RAISES.strip()}\n{found.get('Raises', '')}"
+    order = ("Parameters", "Returns", "Raises", "Warns")
+    parts = [f"{name}\n{'-' * len(name)}\n{found[name].strip()}" for name in order if name in found]
+    return "\n\n".join([head.strip(), *parts])
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _warn_if_exceeded(output: str | Path) -> None:
+    from clusterscale.reporting import open_run
+    from clusterscale.reporting.brackets import read_brackets
+
+    run, _ = open_run(str(output))
+    exceeded = {case.mechanism for case in read_brackets(run) if case.bracket.is_violated}
+    if exceeded:
+        warnings.warn(
+            f"an attack did better than any adversary can if {', '.join(sorted(exceeded))} does "
+            "what it states: do not publish with it",
+            RuntimeWarning,
+            stacklevel=3,
         )

@@ -21,7 +21,7 @@ from clusterscale.cli.options import (
     Workers,
     option,
 )
-from clusterscale.cli.running import RunOptions, run_analysis
+from clusterscale.cli.running import RunOptions, run_verb
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def advise(
     section says how they are attacked. The advice is confirmed on users and groups that the search
     has not touched. Exits with 4 if no mechanism could be confirmed.
     """
-    from clusterscale.analyses.advise import AdviseAnalysis
-    from clusterscale.config import load_policy
+    from clusterscale import api
     from clusterscale.cube import TraceCube
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain, on)
@@ -65,9 +64,9 @@ def advise(
         other = TraceCube(confirm)
     elif on:
         other = options.config.cube.open()
-    rules = None if policy is None else load_policy(policy)
-    advice = options.config.the_advice(rules)
-    results = run_analysis(AdviseAnalysis(advice, other), options, show_advice)
+    plan, wanted = options.config.the_audit(), options.config.advise
+    analysis = api.advise.analysis(plan, wanted=wanted, policy=policy, confirm=other)
+    results = run_verb(analysis, options)
     if results is not None and results.verdict != "advised":
         raise typer.Exit(4)
 

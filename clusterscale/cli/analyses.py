@@ -1,15 +1,15 @@
-"""The commands ``screen``, ``certify``, ``recover``, ``traits`` and ``analyse``."""
+"""The commands of analyses, and what they print."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.markup import escape
 
 from clusterscale.cli.console import out
-from clusterscale.cli.running import RunOptions, running_verb
+from clusterscale.cli.running import running_verb
 from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.errors import ConfigError
 from clusterscale.schema import with_labels
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from clusterscale.config import Config
-    from clusterscale.study import Analysis
+    from clusterscale.study import Analysis, AnalysisPlan
 
 
 _STRATEGIES = 4  # columns per table
@@ -175,64 +175,55 @@ def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:
     return f"{mean.item():,.{digits}f} ± {sd.item():,.{digits}f}"
 
 
-@running_verb(show_screen)
+@running_verb
 def screen(config: Config) -> Analysis:
     """Score every user of the cube under every mechanism, or resume an interrupted screen.
 
     Certifies all users first, and uses only attacks without training; with `targets:
     {most_exposed: …}` in a config, an audit runs the others on the most exposed users.
     """
-    from clusterscale.analyses.certify import CertifyAnalysis
-    from clusterscale.analyses.screening import ScreenAnalysis
+    from clusterscale import api
 
-    certificates = CertifyAnalysis(config.the_certification())
-    return ScreenAnalysis(config.the_audit().whole_screen).after(certificates)
+    return api.screen.analysis(config.the_audit(), certificates=config.certify)
 
 
-@running_verb(show_certificates)
+@running_verb
 def certify(config: Config) -> Analysis:
     """State the best that any adversary can do against each user, under every mechanism.
 
     The adversary knows everything but whether the user is inside. Attacks show what some
     adversaries do; certificates bound all of them.
     """
-    from clusterscale.analyses.certify import CertifyAnalysis
+    from clusterscale import api
 
-    return CertifyAnalysis(config.the_certification())
+    return api.certify.analysis(config.the_audit(), how=config.certify)
 
 
-@running_verb(show_recovery)
+@running_verb
 def recover(config: Config) -> Analysis:
     """Infer the locations of every user from the published aggregates, and write the report.
 
     Resumes an interrupted recovery. The `recovery` section of a config sets the adversary's prior
     knowledge, the published mechanisms and the epochs.
     """
-    from clusterscale.analyses.recovery import RecoveryAnalysis
+    from clusterscale import api
 
-    return RecoveryAnalysis(config.the_recovery())
-
-
-def _check_exposures(options: RunOptions) -> None:
-    """Raise an error if the folder has neither an audit nor a screen of the config."""
-    from clusterscale.analyses.audit import find_exposures
-
-    find_exposures(options.config.the_audit(), options.cube, options.folder)
+    return api.recover.analysis(config.the_recovery())
 
 
-@running_verb(show_traits, _check_exposures)
+@running_verb
 def traits(config: Config) -> Analysis:
     """Report what the most exposed users of an audit or a screen have in common.
 
     Compares their mobility with that of the least exposed, and reports which locations and times
     the attack uses. The `traits` section of a config sets how they are compared.
     """
-    from clusterscale.analyses.audit import TraitsAnalysis
+    from clusterscale import api
 
-    return TraitsAnalysis(config.the_audit(), config.traits)
+    return api.traits.analysis(config.the_audit(), how=config.traits)
 
 
-def _show_variables(results: xr.Dataset) -> None:
+def show_variables(results: xr.Dataset) -> None:
     """Print the variables of any dataset, and the mean of those that are numbers."""
     table = new_table()
     table.add_column("variable", no_wrap=True)
@@ -244,9 +235,23 @@ def _show_variables(results: xr.Dataset) -> None:
     out.print(table)
 
 
-@running_verb(_show_variables)
+@running_verb
 def analyse(config: Config) -> Sequence[Analysis]:
     """Run the analyses of other packages that a config names in `analyses`, one after another."""
     if not config.analyses:
         raise ConfigError("analyses: missing; name at least one, e.g. analyses: [{name: …}]")
     return [plan.analysis() for plan in config.analyses]
+
+
+def verb_of(plan: type[AnalysisPlan]) -> Callable[..., None]:
+    """Return the command of an analysis of another package, which a config names by ``name``."""
+    name = str(plan.model_fields["name"].default)
+
+    def make(config: Config) -> Sequence[Analysis]:
+        found = [one.analysis() for one in config.analyses if isinstance(one, plan)]
+        if not found:
+            raise ConfigError(f"analyses: has no {name}; add it, e.g. analyses: [{{name: {name}}}]")
+        return found
+
+    make.__name__, make.__doc__ = name, (plan.__doc__ or "").partition("\n\n")[0]
+    return running_verb(make)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 from rich.markup import escape
 
 from clusterscale.cli.console import err, out, show_cube
@@ -22,14 +24,44 @@ from clusterscale.cli.options import (
     say_command,
 )
 from clusterscale.cli.results import show_results
-from clusterscale.cli.running import RunOptions, run_analysis
+from clusterscale.cli.running import RunOptions, run_verb
 from clusterscale.cli.verdicts import warn_of_float_noise
 from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
     import xarray as xr
 
+
+class Verbs(typer.core.TyperGroup):
+    """The commands, those of the analyses of other packages included."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*super().list_commands(ctx), *self._others()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, None if there is none of this name."""
+        found = super().get_command(ctx, cmd_name)
+        if found is None and (plan := self._others().get(cmd_name)) is not None:
+            from clusterscale.cli.analyses import verb_of
+
+            verb = typer.Typer()
+            verb.command(cmd_name)(verb_of(plan))
+            found = typer.main.get_command(verb)
+        return found
+
+    def _others(self) -> dict[str, Any]:
+        from clusterscale.errors import ClusterscaleError
+        from clusterscale.study import ANALYSES
+
+        try:
+            return {name: ANALYSES[name] for name in ANALYSES}
+        except ClusterscaleError:  # one cannot be loaded; what names it says why
+            return {}
+
+
 app = typer.Typer(
+    cls=Verbs,
     help="Audit who is exposed by aggregate location time series, and what protects them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -73,8 +105,7 @@ def audit(
     All users are certified first; the report compares what attacks measure with what the best
     adversary can do.
     """
-    from clusterscale.analyses.audit import AuditAnalysis, count_failed
-    from clusterscale.analyses.certify import CertifyAnalysis
+    from clusterscale import api
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
     plan = options.config.the_audit()
@@ -84,8 +115,8 @@ def audit(
         if not full:
             say_command("all cases and utility", "report", options.folder, "--full")
 
-    certificates = CertifyAnalysis(options.config.the_certification())
-    results = run_analysis(AuditAnalysis(plan).after(certificates), options, show)
+    analysis = api.audit.analysis(plan, certificates=options.config.certify)
+    results = run_verb(analysis, options, show)
     if results is None:
         unrounded = [item.label for item in plan.mechanisms if item.publishes_float_noise]
         for line in warn_of_float_noise(map(escape, unrounded)):
@@ -95,9 +126,10 @@ def audit(
         err.print(f"[bold red]{n_failed} cases failed[/]; see the report and the variable `error`")
         first = next(filter(None, map(str, results.error.values.ravel())), "no error is recorded")
         err.print(f"the first: {escape(clean(first))}", soft_wrap=True, highlight=False)
-    if count_failed(results) > n_failed:
+    n_all = analysis.failures(results)
+    if n_all > n_failed:
         err.print("[bold red]guarantees or utility of mechanisms are missing[/]; see the report")
-    if count_failed(results):
+    if n_all:
         raise typer.Exit(1)
 
 

@@ -22,7 +22,7 @@ from clusterscale.cli.options import (
     say_command,
 )
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
-from clusterscale.cli.running import RunOptions, run_analysis
+from clusterscale.cli.running import RunOptions, run_verb
 from clusterscale.cli.tables import show_pairs
 from clusterscale.errors import InputError, RefusedError
 from clusterscale.redaction import clean
@@ -70,7 +70,7 @@ def publish(
     Exits with 4 if the budget or the policy of --gate does not allow the release, or if its
     difference from an earlier one of the series shows few people.
     """
-    from clusterscale.analyses.publish import PublishAnalysis
+    from clusterscale import api
     from clusterscale.config import load_gate
     from clusterscale.reauditing import Gate
 
@@ -78,12 +78,11 @@ def publish(
         raise InputError("--allow-warn is for the policy of --gate, which is missing")
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
     plan, rules = options.config.the_publication(), None
-    if without_guarantee:
-        plan = plan.model_copy(update={"without_guarantee": True})
     if gate is not None:
         rules = Gate(plan=load_gate(gate, options.config.audit), allow_warnings=allow_warn)
     try:
-        run_analysis(PublishAnalysis(plan, rules), options, partial(_show, plan), page=False)
+        analysis = api.publish.analysis(plan, gate=rules, without_guarantee=without_guarantee)
+        run_verb(analysis, options, partial(_show, plan), page=False)
     except RefusedError as refused:
         text = f"[{VERDICT_STYLES['fail']}]refused[/]  {escape(clean(str(refused)))}"
         out.print(text, highlight=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from clusterscale.contracts import ConfigModel
 from clusterscale.models import SETTINGS
-from clusterscale.schema import RESULTS, Variable
+from clusterscale.schema import Variable
 
 _ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?(\w+)`")
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "M": "date and time"}
@@ -134,27 +134,17 @@ def _limits(field: Mapping[str, Any]) -> Iterator[str]:
 
 def describe_datasets() -> str:
     """Return a page with every variable of the datasets of results."""
-    from clusterscale.analyses.advise import ADVICE
-    from clusterscale.analyses.certify import CERTIFICATES
-    from clusterscale.analyses.recovery.results import RECOVERY
-    from clusterscale.analyses.screening.results import SCREEN
-    from clusterscale.analyses.traits.results import TRAITS
+    from clusterscale.study import built_in
 
-    datasets: Sequence[tuple[str, str, Mapping[str, Variable]]] = (
-        ("Audit", "open_results", RESULTS),
-        ("Screen", "open_screen", SCREEN),
-        ("Certificates", "open_certificates", CERTIFICATES),
-        ("Recovery", "open_recovery", RECOVERY),
-        ("Traits", "open_traits", TRAITS),
-        ("Advice", "open_advice", ADVICE),
-    )
     sections = [
         "# Datasets of results",
         "Results are xarray datasets in Zarr. Generated from the schema that checks them when "
         "they are opened. Mechanisms, priors, attacks and measures are coordinates with stable "
         "ids; `clusterscale.schema.with_labels` replaces them by labels.",
     ]
-    for title, function, variables in datasets:
+    for cls in built_in().values():
+        if not cls.opener:
+            continue
         rows = [
             (
                 f"`{name}`",
@@ -162,10 +152,11 @@ def describe_datasets() -> str:
                 _kind(variable),
                 variable.long_name,
             )
-            for name, variable in variables.items()
+            for name, variable in cls.schema.items()
         ]
         table = _table(("variable", "dimensions", "type", "meaning"), rows)
-        sections += [f"## {title}", f"`clusterscale.{function}(FOLDER)`", table]
+        title = (cls.noun or cls.kind).capitalize()
+        sections += [f"## {title}", f"`clusterscale.{cls.opener}(FOLDER)`", table]
     return _page(sections)
 
 

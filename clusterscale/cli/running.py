@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from threading import Timer, main_thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -78,12 +79,11 @@ class RunOptions:
         return (self.output or self.config.output).rstrip("/")
 
 
-def run_analysis(
+def run_verb(
     analysis: Analysis,
     options: RunOptions,
-    show: Callable[[xr.Dataset], None],
+    show: Callable[[xr.Dataset], None] | None = None,
     *,
-    check: Callable[[], object] = lambda: None,
     page: bool = True,
 ) -> xr.Dataset | None:
     """Run an analysis, show its results, and write the report.
@@ -95,9 +95,7 @@ def run_analysis(
     options
         Options from the command line; with ``explain`` nothing is run.
     show
-        Prints the results.
-    check
-        Called before a cluster is started.
+        Prints the results; None: as its kind declares.
     page
         Whether there is a table of results, of which a page is written.
 
@@ -106,7 +104,7 @@ def run_analysis(
     xr.Dataset or None
         The results, None if nothing was run.
     """
-    from clusterscale import study
+    from clusterscale.api.execution import run_analysis
 
     cluster = pick_cluster(options.config.cluster, options.cluster, options.workers)
     cube, memory, folder = options.cube, parse_memory(options.memory, cluster), options.folder
@@ -118,59 +116,46 @@ def run_analysis(
         about = {"memory": describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
-    check()
+    analysis.input_digest(cube, folder)  # what it starts from exists, before a cluster is started
     with report_status(folder, analysis.kind, cluster) as status:
         with running_cluster(cluster, analysis.kind, status) as (executor, tell):
-            results = study.run(
+            results = run_analysis(
                 analysis,
                 cube,
                 folder,
                 executor,
                 memory=memory,
                 force=options.force,
-                on_progress=tell,
+                progress=tell,
             )
         status.update("report", 0, 0)
-        show(results)
+        printed: Any = show or type(analysis).shown
+        (resolve_name(printed) if isinstance(printed, str) else printed)(results)
         if page:
             out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
             write_page(folder)
     return results
 
 
-def running_verb(
-    show: Callable[[xr.Dataset], None],
-    check: Callable[[RunOptions], object] = lambda options: None,
-) -> Callable[[Callable[[Config], Analysis | Sequence[Analysis]]], Callable[..., None]]:
-    """Return a decorator that makes a command of a function from a config to analyses.
+def running_verb(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Callable[..., None]:
+    """Return the command that runs the analyses which ``make`` makes of a config."""
 
-    Parameters
-    ----------
-    show
-        Prints the results.
-    check
-        Called before a cluster is started.
-    """
+    def command(
+        config: ConfigFile = None,
+        output: Output = None,
+        cluster: ClusterName = None,
+        workers: Workers = None,
+        memory: Memory = None,
+        explain: Explain = False,
+        force: Force = False,
+    ) -> None:
+        options = RunOptions(config, output, cluster, workers, memory, force, explain)
+        made = make(options.config)
+        for analysis in made if isinstance(made, Sequence) else (made,):
+            run_verb(analysis, options)
 
-    def decorate(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Callable[..., None]:
-        def command(
-            config: ConfigFile = None,
-            output: Output = None,
-            cluster: ClusterName = None,
-            workers: Workers = None,
-            memory: Memory = None,
-            explain: Explain = False,
-            force: Force = False,
-        ) -> None:
-            options = RunOptions(config, output, cluster, workers, memory, force, explain)
-            made = make(options.config)
-            for analysis in made if isinstance(made, Sequence) else (made,):
-                run_analysis(analysis, options, show, check=lambda: check(options))
-
-        command.__name__, command.__doc__ = make.__name__, make.__doc__
-        return command
-
-    return decorate
+    command.__name__, command.__doc__ = make.__name__, make.__doc__
+    return command
 
 
 @contextmanager

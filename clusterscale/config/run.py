@@ -10,19 +10,18 @@ from pydantic import (
     model_validator,
 )
 
-from clusterscale.analyses.advise import Advice, AdvicePlan
+from clusterscale.analyses.advise import AdvicePlan
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.certify import Certification, CertifyPlan
+from clusterscale.analyses.certify import CertifyPlan
 from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.traits import TraitsPlan
-from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.contracts import Address, ConfigModel, Count, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
-from clusterscale.reauditing import Policy, complete_cube
+from clusterscale.reauditing import complete_cube
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.study import ANALYSES, AnalysisPlan
 from clusterscale.validation_messages import choices
@@ -191,35 +190,6 @@ class Config(ConfigModel):
         if self.audit is None:
             raise ConfigError("audit: missing; this config has only other analyses")
         return self.audit
-
-    def the_certification(self) -> Certification:
-        """Return the releases of the audit, of which every user is certified.
-
-        Raises
-        ------
-        ConfigError
-            If there is no audit.
-        """
-        return Certification.of(self.the_audit(), self.certify)
-
-    def the_advice(self, policy: Policy | None = None) -> Advice:
-        """Return what `clusterscale advise` looks for, with the audit that evaluates candidates.
-
-        Parameters
-        ----------
-        policy
-            Its limits hold in addition.
-
-        Raises
-        ------
-        ConfigError
-            If there is no audit, or the config and the policy limit the same.
-        """
-        plan = self.advise if policy is None else limit_by_policy(self.advise, policy)
-        audit, size = self.the_audit(), policy and policy.group_size
-        if size is not None and size not in audit.group_sizes:
-            raise ConfigError(f"policy.group_size: {size}, but audit.group_sizes does not have it")
-        return Advice(plan, audit)
 
     def the_recovery(self) -> RecoveryPlan:
         """Return the plan of the recovery.

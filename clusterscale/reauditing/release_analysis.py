@@ -18,8 +18,8 @@ from clusterscale.analyses.audit import (
     plan_resources,
 )
 from clusterscale.analyses.audit.release_scoring import VALUES
-from clusterscale.analyses.certify import Certification, CertifyAnalysis, open_certificates
-from clusterscale.analyses.screening import ScreenAnalysis, open_screen
+from clusterscale.analyses.certify import Certification, CertifyAnalysis
+from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import TraceCube
@@ -141,12 +141,12 @@ class ReleaseStore:
 
     def screen(self) -> xr.Dataset | None:
         """Open the screen, by labels; None if there is none."""
-        return self._open_if_any("screen", open_screen)
+        return self._open_if_any("screen", ScreenAnalysis.read)
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset | None, Run]:
         """Open the audit, the screen if there is one, and both with the certificates."""
         results, screen = self.results(), self.screen()
-        found = results, screen, self._open_if_any("certify", open_certificates)
+        found = results, screen, self._open_if_any("certify", CertifyAnalysis.read)
         return results, screen, Run.of(each for each in found if each is not None)
 
     def _open_if_any(self, name: str, opener: Callable[[str], xr.Dataset]) -> xr.Dataset | None:

@@ -16,7 +16,7 @@ from clusterscale.reporting.audit.cases import AUC_LEVELS, Cases, strongest_rows
 from clusterscale.reporting.audit.defences import least_gains
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.recovery import GOALS, find_best, read_errors
-from clusterscale.reporting.run import FORMATS, Run
+from clusterscale.reporting.run import Run, forms
 from clusterscale.reporting.screening import AUC_LEVELS as ABOVE
 from clusterscale.reporting.screening import read_cases
 from clusterscale.reporting.section import absent_users, interval, json_attribute, number, percent
@@ -47,7 +47,7 @@ def shorten(results: xr.Dataset) -> Short:
 
     For any other dataset, or a part of these, the summary has only the sizes.
     """
-    if results.attrs.get("format") not in FORMATS:
+    if results.attrs.get("format") not in forms():
         return _only_sizes(results, "not a dataset of results with a summary")
     try:
         ((kind, whole),) = Run.of([results]).parts()

@@ -31,6 +31,7 @@ from clusterscale.reporting.section import (
     quantity,
 )
 from clusterscale.storage import put
+from clusterscale.study import Page
 
 _PIECE = 1 << 20  # values in memory at once
 _TERM = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>", re.DOTALL)
@@ -131,41 +132,30 @@ def _bokeh(runs: Sequence[PageEntry]) -> list[Markup]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """How a page presents results of one kind.
+class Part:
+    """A dataset on a page, how it is presented, and the function that builds its sections."""
 
-    ``build`` returns its part of the first screen and its sections. ``heading`` is the heading of
-    these sections on a page with several kinds. ``word`` and ``title`` are the type and title of a
-    page whose first kind this is. ``plan`` labels the plan, ``gist`` summarises the method in a
-    sentence, and ``reading`` is the heading of the guide's explanation of the terms.
-    """
-
-    word: str
-    title: str
-    heading: str
+    page: Page
+    dataset: xr.Dataset
     build: Callable[[xr.Dataset], tuple[Markup, list[Section]]]
-    plan: str
-    gist: str
-    reading: str
 
 
-Parts = Sequence[tuple[Kind, xr.Dataset]]
+Parts = Sequence[Part]
 
 
-def plain_kind(name: str) -> Kind:
+def plain_page(name: str) -> Page:
     """Return how a page presents an analysis that has no sections of its own."""
-    return Kind(
-        f"{name} report",
-        f"Results of the analysis {name}",
-        f"Analysis {name}",
-        partial(_plain_sections, name),
-        f"Plan of the analysis {name}",
-        "Each variable of the results is summarised over all its values. Nobody is listed.",
-        "Other analyses",
+    return Page(
+        word=f"{name} report",
+        title=f"Results of the analysis {name}",
+        heading=f"Analysis {name}",
+        plan=f"Plan of the analysis {name}",
+        gist="Each variable of the results is summarised over all its values. Nobody is listed.",
+        sections=partial(plain_sections, name),
     )
 
 
-def _plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[Section]]:
+def plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the first screen and the section of an analysis without sections of its own."""
     names = [*results.coords, *results.data_vars]
     rows = [_summary(results[name]) for name in names]
@@ -209,10 +199,11 @@ def _pieces(variable: xr.DataArray) -> Iterator[NDArray[Any]]:
 def configuration(parts: Parts, titles: Mapping[str, str]) -> Section | None:
     """Build the settings behind titles, and the plans as YAML; None if there are no plans."""
     folds = []
-    for kind, dataset in parts:
-        if plan := json_attribute(dataset, "plan"):
+    for part in parts:
+        if plan := json_attribute(part.dataset, "plan"):
             text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
-            folds.append((kind.plan, fill("code.html.j2", text=text, label=kind.plan)))
+            label = part.page.plan
+            folds.append((label, fill("code.html.j2", text=text, label=label)))
     if not folds:
         return None
     rows = [[title, breakable(label)] for label, title in titles.items()]
@@ -235,7 +226,7 @@ def provenance(parts: Parts) -> Section:
         "Runs with the same fingerprint, digest, seed and versions give the same results. To "
         "repeat this run, install the versions below, add the keys cube and output to the "
         "configuration above, and run clusterscale with it.",
-        folded([(kind.heading, _lists(dataset)) for kind, dataset in parts]),
+        folded([(part.page.heading, _lists(part.dataset)) for part in parts]),
     )
 
 
@@ -268,8 +259,8 @@ def _text(value: object) -> str:
 
 def reading(parts: Parts) -> Section:
     """Build the definitions, which depend only on the kinds of results."""
-    folds = [(kind.heading, explanation(kind.reading)) for kind, _ in parts]
-    return Section("reading", "How to read this report", parts[0][0].gist, folded(folds))
+    folds = [(part.page.heading, explanation(part.page.reading)) for part in parts]
+    return Section("reading", "How to read this report", parts[0].page.gist, folded(folds))
 
 
 def explanation(heading: str) -> Markup:

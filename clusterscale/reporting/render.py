@@ -4,95 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from clusterscale.reporting import (
-    advice,
-    audit,
-    brackets,
-    certificates,
-    recovery,
-    screening,
-    traits,
-)
+from clusterscale.reporting import brackets
 from clusterscale.reporting.page import (
-    Kind,
     PageEntry,
-    Parts,
+    Part,
     configuration,
     page,
-    plain_kind,
+    plain_page,
+    plain_sections,
     provenance,
     reading,
     write,
 )
 from clusterscale.reporting.run import Results, Run, runs_of
 from clusterscale.reporting.section import Section, join
+from clusterscale.study import find_kind
 
-_KINDS: Mapping[str, Kind] = {
-    "audit": Kind(
-        "audit report",
-        "Membership audit of published counts",
-        "Targets under attack",
-        audit.render_sections,
-        "Plan of the audit",
-        "An audit plays a guessing game many times and measures how often the adversary is right.",
-        "Audit",
-    ),
-    "screen": Kind(
-        "screen report",
-        "Exposure of all users by published counts",
-        "Screen of all users",
-        screening.render_sections,
-        "Plan of the screen",
-        "A screen compares, for every user, the same groups with and without that user.",
-        "Screen",
-    ),
-    "certify": Kind(
-        "report of certificates",
-        "Ceilings of any adversary on published counts",
-        "Certificates of all users",
-        certificates.render_sections,
-        "Plan of the certificates",
-        "A certificate bounds what any adversary can learn about one user.",
-        "Certificates",
-    ),
-    "traits": Kind(
-        "report of traits",
-        "What exposes people in published counts",
-        "Traits of exposed users",
-        traits.render_sections,
-        "Plan of the trait analysis",
-        "The most exposed users are compared with the least exposed "
-        "to find what they have in common.",
-        "Traits",
-    ),
-    "recovery": Kind(
-        "recovery report",
-        "Locations recovered from published counts",
-        "Recovered locations",
-        recovery.render_sections,
-        "Plan of the recovery",
-        "A recovery infers each user’s locations from the counts of "
-        "all users, and measures the error.",
-        "Recovery",
-    ),
-    "advise": Kind(
-        "advice",
-        "What to publish",
-        "Advice",
-        advice.render_sections,
-        "Plan of the search",
-        "Many mechanisms were compared for a goal, within limits on what they expose.",
-        "Advice",
-    ),
-}
 _COORDINATES = ("mechanism", "prior")
 _VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
 
@@ -124,7 +60,7 @@ def render(results: Results, *, title: str | None = None) -> str:
     entries = [_entry(run) for run in runs]
     if len(entries) > 1:
         entries = [entry.within(f"run-{i + 1}-") for i, entry in enumerate(entries)]
-    first, _ = _parts(runs[0])[0]
+    first = _parts(runs[0])[0].page
     settings = {title: label for run in runs for label, title in run.titles.items()}
     return page(entries, kind=first.word, title=title or first.title, settings=settings)
 
@@ -156,25 +92,30 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     return write(render(results, title=title), uri)
 
 
-def _parts(run: Run) -> Parts:
+def _parts(run: Run) -> list[Part]:
     """Return how to present each dataset of a run, with the dataset."""
-    kinds = {
-        **_KINDS,
-        "screen": replace(_KINDS["screen"], build=partial(screening.render_sections, run=run)),
-    }
-    return [(kinds.get(name) or plain_kind(name), dataset) for name, dataset in run.parts()]
+    parts = []
+    for name, dataset in run.parts():
+        kind = find_kind(name)
+        found = kind.page if kind and kind.page else plain_page(name)
+        sections = found.sections or partial(plain_sections, name)
+        build: Any = resolve_name(sections) if isinstance(sections, str) else sections
+        if "run" in signature(build).parameters:  # it shows other datasets of the run, too
+            build = partial(build, run=run)
+        parts.append(Part(found, dataset, build))
+    return parts
 
 
 def _entry(run: Run) -> PageEntry:
     """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
     parts = _parts(run)
-    built = [(kind, kind.build(dataset)) for kind, dataset in parts]
+    built = [(part.page, part.build(part.dataset)) for part in parts]
     findings = join([overview for _, (overview, _) in built])
     compared = brackets.bracket_section(run)
     closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
     groups: list[tuple[str, list[Section]]] = [
         ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),
-        *((kind.heading, sections) for kind, (_, sections) in built),
+        *((shown.heading, sections) for shown, (_, sections) in built),
         ("About this report", [section for section in closing if section is not None]),
     ]
     if len(parts) == 1:

@@ -11,26 +11,22 @@ from typing import Any
 import xarray as xr
 
 from clusterscale import schema, storage
-from clusterscale.analyses.audit import open_results
-from clusterscale.analyses.certify import CERTIFICATES, CERTIFICATES_FORMAT, open_certificates
-from clusterscale.analyses.recovery import RECOVERY, open_recovery
-from clusterscale.analyses.screening import SCREEN, open_screen
-from clusterscale.analyses.traits import TRAITS, open_traits
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.storage.manifest import from_sealed
 from clusterscale.storage.result_table import attributes_of, is_table, open_sealed
+from clusterscale.study import Analysis, built_in
 
-_KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], xr.Dataset]]] = {
-    schema.RESULTS_FORMAT: ("audit", schema.RESULTS, open_results),
-    schema.SCREEN_FORMAT: ("screen", SCREEN, open_screen),
-    CERTIFICATES_FORMAT: ("certify", CERTIFICATES, open_certificates),
-    schema.TRAITS_FORMAT: ("traits", TRAITS, open_traits),
-    schema.RECOVERY_FORMAT: ("recovery", RECOVERY, open_recovery),
-}
 _IDENTITY = {"cube_fingerprint", "plan_digest", "plan", "version"}  # keys that a page shows
 
-FORMATS = tuple(_KINDS)
-"""Values of the attribute ``format`` of datasets that a page knows."""
+
+def _kinds() -> dict[str, type[Analysis]]:
+    """Return the classes of the analyses that a run has as attributes, by kind."""
+    return {kind: cls for kind, cls in built_in().items() if kind in Run.__annotations__}
+
+
+def forms() -> dict[str, type[Analysis]]:
+    """Return the classes of the analyses that a page knows, by the ``format`` of a dataset."""
+    return {cls.form: cls for cls in _kinds().values()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,12 +73,13 @@ class Run:
         parts: dict[str, Any] = {}
         for dataset in found:
             form = dataset.attrs.get("format", schema.RESULTS_FORMAT)
-            if form not in _KINDS:
-                raise FormatError(f"a report is made from {' or '.join(FORMATS)}, not from {form}")
-            kind, variables, _ = _KINDS[form]
+            known = forms()
+            if form not in known:
+                raise FormatError(f"a report is made from {' or '.join(known)}, not from {form}")
+            kind = known[form].kind
             if kind in parts:
                 raise FormatError(f"a run has two datasets of the same kind: {kind}")
-            parts[kind] = schema.with_labels(schema.validate(dataset, variables))
+            parts[kind] = schema.with_labels(schema.validate(dataset, known[form].schema))
         others = others or {}
         if not parts and not others:
             raise FormatError("a report needs at least one dataset of results")
@@ -91,7 +88,7 @@ class Run:
 
     def parts(self) -> Iterator[tuple[str, xr.Dataset]]:
         """Yield kinds and datasets, in the order of a page."""
-        for kind, _, _ in _KINDS.values():
+        for kind in _kinds():
             dataset = getattr(self, kind)
             if dataset is not None:
                 yield kind, dataset
@@ -140,7 +137,7 @@ def open_run(folder: str) -> tuple[Run, list[str]]:
             opened[kind] = dataset
     if not opened:
         raise MissingError(f"{folder}: there are no results; has a run finished there?")
-    known = {kind for kind, _, _ in _KINDS.values()}
+    known = _kinds()
     others = {kind: data for kind, data in opened.items() if kind not in known}
     found = [data for kind, data in opened.items() if kind in known]
     return Run.of(found, name=folder, others=others), notes
@@ -148,12 +145,12 @@ def open_run(folder: str) -> tuple[Run, list[str]]:
 
 def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
     """Yield the kind of each analysis in a folder, and a function that opens it."""
-    for form, (kind, _, opener) in _KINDS.items():
+    known = _kinds()
+    for kind, cls in known.items():
         for uri in (folder, f"{folder}/{kind}"):
-            if is_table(f"{uri}/results.zarr", form):
-                yield kind, partial(opener, uri)
+            if is_table(f"{uri}/results.zarr", cls.form):
+                yield kind, partial(cls.read, uri)
                 break
-    known = {kind for kind, _, _ in _KINDS.values()}
     for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):
         kind = uri.rpartition("/")[2]
         if kind in known or not storage.exists(f"{uri}/results.zarr"):
@@ -193,8 +190,8 @@ Results = xr.Dataset | Run | Sequence[Run]
 
 def variables_of(kind: str, dataset: xr.Dataset) -> list[str]:
     """Return the names of the variables of results of a kind; all of those of another analysis."""
-    variables = {name: list(known) for name, known, _ in _KINDS.values()}
-    return variables.get(kind) or list(map(str, dataset.variables))
+    known = _kinds().get(kind)
+    return list(known.schema) if known else list(map(str, dataset.variables))
 
 
 def runs_of(results: Results) -> list[Run]:

@@ -15,6 +15,7 @@ from clusterscale.errors import InputError
 from clusterscale.release.metadata import FORMULA
 from clusterscale.reporting.run import Run, variables_of
 from clusterscale.storage import put
+from clusterscale.study import find_kind
 from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
@@ -26,34 +27,6 @@ FORMATS: tuple[str, ...] = ("csv", "parquet", "netcdf")
 """Formats of tables."""
 
 _ROWS = 1 << 20  # rows of a table in memory at once
-
-# The tables of each kind of results: a name, and a variable with the table's dimensions.
-_TABLES: Mapping[str, Mapping[str, str]] = {
-    "audit": {
-        "cases": "auc",
-        "pooled": "pooled_tpr",
-        "promises": "guarantee_unit",
-        "verdicts": "verdict",
-        "utility": "utility",
-        "guesses": "random_guess",
-    },
-    "screen": {"users": "auc", "groups": "n_groups"},
-    "certify": {"users": "auc", "rates": "tpr", "reasons": "reason"},
-    "traits": {
-        "characteristics": "value",
-        "comparisons": "top_mean",
-        "sides": "forest_accuracy",
-        "times": "frequency",
-        "loadings": "loading",
-    },
-    "recovery": {
-        "profiling": "profiling_error",
-        "localization": "localization_error",
-        "profiling-epochs": "profiling_error_of_epoch",
-        "localization-epochs": "localization_error_of_epoch",
-        "prices": "relative_error",
-    },
-}
 
 
 def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
@@ -92,7 +65,7 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
             written.append(_save(f"{folder}/{kind}.nc", dataset, _write_netcdf))
             continue
         write = _write_csv if form == "csv" else _write_parquet
-        for name, variable in (_TABLES.get(kind) or _one_of_each_shape(dataset)).items():
+        for name, variable in _tables_of(kind, dataset).items():
             pieces = frames(dataset, variable, variables_of(kind, dataset))
             written.append(_save(f"{folder}/{kind}-{name}.{form}", pieces, write))
     return written
@@ -108,12 +81,18 @@ def to_frame(kind: str, dataset: xr.Dataset, table: str | None = None) -> pd.Dat
     """
     import pandas as pd
 
-    known = _TABLES.get(kind) or _one_of_each_shape(dataset)
+    known = _tables_of(kind, dataset)
     name = next(iter(known)) if table is None else table
     if name not in known:
         raise InputError(f"there is no table {name!r} of this {kind}; {choices(name, list(known))}")
     pieces = frames(dataset, known[name], variables_of(kind, dataset))
     return pd.concat(list(pieces), ignore_index=True)
+
+
+def _tables_of(kind: str, dataset: xr.Dataset) -> Mapping[str, str]:
+    """Return the tables of a kind of results: a variable with the dimensions of each, by name."""
+    known = find_kind(kind)
+    return known.tables if known and known.tables else _one_of_each_shape(dataset)
 
 
 def _one_of_each_shape(dataset: xr.Dataset) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The spine: how every analysis is identified, run, resumed, kept and watched."""
 
-from clusterscale.study.analysis import Analysis, Study, run
+from clusterscale.study.analysis import Analysis, Page, Study, run
 from clusterscale.study.identity import Identity
 from clusterscale.study.journal import JournalFolder
-from clusterscale.study.registered import ANALYSES, AnalysisPlan
+from clusterscale.study.kinds import ANALYSES, AnalysisPlan, built_in, find_kind
 from clusterscale.study.resources import (
     PROCESS_BYTES,
     StudyCost,
@@ -15,6 +15,7 @@ from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
 __all__ = ["ANALYSES", "PROCESS_BYTES", "Analysis", "AnalysisPlan", "Identity", "JournalFolder"]
 __all__ += [
+    "Page",
     "Progress",
     "Stage",
     "Study",
@@ -25,4 +26,4 @@ __all__ += [
     "each",
     "prefixed",
 ]
-__all__ += ["require_memory", "run"]
+__all__ += ["built_in", "find_kind", "require_memory", "run"]

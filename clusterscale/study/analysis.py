@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
+from clusterscale.cube.describe import describe_origin
 from clusterscale.foreign import call_foreign
+from clusterscale.schema import STATUS, Variable
 from clusterscale.storage import absolute
+from clusterscale.storage.result_table import TableStore, create_table, open_table
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.foreign_code import code_of
-from clusterscale.study.identity import Identity
+from clusterscale.study.identity import Identity, kinds_in
 from clusterscale.study.preflight import Probe, packages_of
 from clusterscale.study.stage import Stage, Tell
 from clusterscale.validation_messages import check_kinds
@@ -59,8 +64,38 @@ class Plan(Protocol):
         """Return the settings as plain values that may be shown to anyone."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """How a page presents the results of a kind of analysis.
+
+    Attributes
+    ----------
+    word, title
+        Type and title of a page of which this is the first kind.
+    heading
+        Heading of the sections on a page with several kinds.
+    plan
+        Label of the plan.
+    gist
+        The method in a sentence.
+    reading
+        Heading of the part of the guide's page on reports that explains the terms.
+    sections
+        Returns the part of the first screen and the sections of a dataset: a function, or its
+        ``module:name``.
+    """
+
+    word: str
+    title: str
+    heading: str
+    plan: str
+    gist: str
+    reading: str = "Other analyses"
+    sections: Callable[[xr.Dataset], Any] | str = ""
+
+
 class Analysis(ABC):
-    """A kind of study: a plan, stages of tasks, and a dataset.
+    """A kind of study: a plan, stages of tasks, and a dataset, declared once.
 
     It has no driver, no journal and no claim of a folder of its own: :func:`run` has them.
     """
@@ -68,12 +103,36 @@ class Analysis(ABC):
     kind: ClassVar[str]
     """Name of the kind; also of its folder below that of the run, unless ``folder`` says else."""
 
+    verb: ClassVar[str] = ""
+    """Name of its command and of its function in Python; that of the kind where empty."""
+
+    opener: ClassVar[str] = ""
+    """Name of the function in Python that opens its finished results."""
+
+    noun: ClassVar[str] = ""
+    """Its results in a word, such as ``certificates``; the name of the kind where empty."""
+
+    form: ClassVar[str] = ""
+    """Attribute ``format`` of its dataset; ``clusterscale-`` and the kind where empty."""
+
+    schema: ClassVar[Mapping[str, Variable]] = MappingProxyType({})
+    """Variables and coordinates of its dataset."""
+
+    page: ClassVar[Page | None] = None
+    """How a page presents its dataset; None: a summary of each variable."""
+
+    shown: ClassVar[Callable[[xr.Dataset], None] | str] = "clusterscale.cli.analyses:show_variables"
+    """Prints a dataset in a terminal: a function, or its ``module:name``."""
+
+    tables: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Tables of a dataset as files: for each name a variable with the dimensions of its rows."""
+
     folder: ClassVar[str | None] = None
     own: ClassVar[Collection[str] | None] = None
     """Names in the folder that belong to this analysis; all of them where None."""
 
     shared: ClassVar[Collection[str]] = ()
-    """Names in the folder that belong to other studies."""
+    """Names in the folder that belong to other studies; in that of the run, all kinds are."""
 
     once: ClassVar[bool] = False
     """Whether it must not be done again in its folder, even if code of others changed."""
@@ -113,7 +172,10 @@ class Analysis(ABC):
         code = code_of(self.settings(), type(self))
         identity = Identity(self.kind, self.digest, cube.fingerprint, digest, code=code)
         about, keep = self.describe(), keep or self.once
-        identity.claim(uri, about, force=force, own=self.own, shared=self.shared, keep=keep)
+        shared = self.shared
+        if self.folder == "":
+            shared = {*shared, *kinds_in(uri), "tables", "report.html", STATUS}
+        identity.claim(uri, about, force=force, own=self.own, shared=shared, keep=keep)
 
     @abstractmethod
     def check(self, cube: TraceCube, memory: int) -> None:
@@ -123,9 +185,67 @@ class Analysis(ABC):
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages in order; each is run before the next is asked for."""
 
-    @abstractmethod
+    @classmethod
+    def read(cls, uri: str | Path) -> xr.Dataset:
+        """Open a finished dataset lazily, given the folder of its run, its own, or the store.
+
+        Raises
+        ------
+        MissingError
+            If there is none, or it has not finished.
+        FormatError, DamagedError
+            If the store has something else, or a file is not the one that was written.
+        """
+        return open_table(uri, cls.kind, cls.format(), cls.schema)
+
     def open(self, uri: str) -> xr.Dataset:
         """Open the finished dataset below the folder of a run, lazily."""
+        return self.read(self.uri(uri))
+
+    @classmethod
+    def failures(cls, results: xr.Dataset) -> int:
+        """Return the number of failed tasks in a dataset, which the same run repeats."""
+        return 0
+
+    @classmethod
+    def format(cls) -> str:
+        """Return the attribute ``format`` of its dataset."""
+        return cls.form or f"clusterscale-{cls.kind}"
+
+    def table(
+        self,
+        job: Study,
+        columns: Mapping[str, Sequence[Any]],
+        chunks: Mapping[str, int],
+        **about: Any,
+    ) -> TableStore:
+        """Return the table of the results, created empty if the study has none yet.
+
+        Parameters
+        ----------
+        job
+            The study.
+        columns
+            Known values: those of every dimension of :attr:`schema`, and optionally others.
+        chunks
+            Chunk size of dimensions, default 1.
+        about
+            Attributes of the dataset besides its format, plan, seed and cube.
+        """
+        attributes = {
+            "format": self.format(),
+            "complete": False,
+            "plan": json.dumps(dict(self.describe())),
+            "plan_digest": self.digest,
+            "seed": self.seed,
+            **about,
+            **describe_origin(job.cube, null_roi=self.null_roi),
+        }
+
+        def create(uri: str) -> None:
+            create_table(uri, self.schema, columns, chunks, attributes)
+
+        return TableStore(job.uri, self.format(), create)
 
     def requires(self) -> Sequence[Analysis]:
         """Return the analyses whose results this one needs, in the folder of the same run."""

@@ -21,7 +21,6 @@ _WORDS = {
     "input_digest": "audit or screen",
     "results_revision": "revision of results",
 }
-_LATER = ("screen", "certify")  # in folders below that of the audit
 _OLD = "plan.json"  # of an audit before results revision 2
 _UNFINISHED = re.compile(r"\..+\.partial")  # of this or another process that claims the folder
 
@@ -155,6 +154,12 @@ def has_code(uri: str, kind: str, *settings: Any) -> bool:
     return code_in(uri, kind) == code_of(*settings)
 
 
+def kinds_in(run_uri: str) -> list[str]:
+    """Return the kinds of the studies in folders of their own below that of a run."""
+    names = list_names(run_uri)
+    return [name for name in names if exists(f"{run_uri}/{name}/{name}.json")]
+
+
 def require_same_code(run_uri: str) -> None:
     """Check that the studies of a run used the code of other packages that is here now.
 
@@ -163,8 +168,9 @@ def require_same_code(run_uri: str) -> None:
     InputError
         If a study used other code, or code that is not here.
     """
-    for kind, uri in (("audit", run_uri), *((one, f"{run_uri}/{one}") for one in _LATER)):
-        if exists(f"{uri}/{kind}.json") and (changed := changed_code(code_in(uri, kind))):
+    below = ((kind, f"{run_uri}/{kind}") for kind in kinds_in(run_uri))
+    for kind, uri in (("audit", run_uri), *below):
+        if changed := changed_code(code_in(uri, kind)):
             raise InputError(
                 f"{uri}: the {kind} used other code of {', '.join(changed)} than is here: run it "
                 "again with this code, or evaluate it where its code is installed"

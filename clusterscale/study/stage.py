@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from clusterscale.errors import PluginError
+from clusterscale.storage.result_table import TableStore
 from clusterscale.study.execution import Executor, Finished, Reduction
 
 T = TypeVar("T")
@@ -52,6 +54,10 @@ def prefixed(tell: Tell, name: str) -> Tell:
     return lambda now: tell(replace(now, stage=f"{name}: {now.stage}"))
 
 
+def _of_part(function: Callable[[T], R], part: tuple[str, T]) -> R:
+    return function(part[1])
+
+
 def _one(task: object) -> int:
     return 1
 
@@ -91,6 +97,37 @@ class Stage(Generic[T, R]):
     weigh: Callable[[T], int] = _one
     by_parts: bool = False
     keeps_errors: bool = False
+
+    @classmethod
+    def fill(
+        cls,
+        name: str,
+        function: Callable[[T], R],
+        tasks: Mapping[str, T],
+        store: TableStore,
+        write: Callable[[T, R], None],
+    ) -> Stage[tuple[str, T], R]:
+        """Return a stage that fills a table part by part.
+
+        Parameters
+        ----------
+        name, function
+            As the attributes.
+        tasks
+            The task of each part, by the name of the part.
+        store
+            The table; parts that it has are not computed again.
+        write
+            Writes the result of a task to the table.
+        """
+        left = [part for part in tasks.items() if part[0] not in store.done()]
+
+        def keep(part: tuple[str, T], value: R) -> None:
+            write(part[1], value)
+            store.mark_done(part[0])
+
+        n_tasks, of_part = len(tasks), partial(_of_part, function)
+        return Stage(name, of_part, left, each(keep), n_tasks, n_tasks - len(left))
 
     def run(self, executor: Executor, tell: Tell) -> None:
         """Run the tasks that are left and keep each result.

@@ -7,10 +7,12 @@ import pytest
 import xarray as xr
 import yaml
 from conftest import write_cube
+from runs import advise as run
 from typer.testing import CliRunner
 
 import clusterscale as cs
-from clusterscale.analyses.advise import Advice, AdvicePlan, choosing, open_advice, run
+from clusterscale import open_advice
+from clusterscale.analyses.advise import Advice, AdvicePlan, choosing
 from clusterscale.analyses.advise.exposure import Attacked
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cli import app

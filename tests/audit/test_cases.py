@@ -5,8 +5,9 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import xarray as xr
+from runs import run
 
-from clusterscale.analyses.audit import AuditPlan, open_results, run
+from clusterscale.analyses.audit import AuditPlan, open_results
 from clusterscale.analyses.audit.cases import pool
 from clusterscale.analyses.audit.journal import Journal
 from clusterscale.game import Outcome

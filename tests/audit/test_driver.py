@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from oracles.entries import build
+from runs import run as run_lazily
 
 from clusterscale import attacks
 from clusterscale.analyses.audit import AuditPlan, open_results
-from clusterscale.analyses.audit import run as run_lazily
 from clusterscale.analyses.audit import task as audit_task
 from clusterscale.analyses.audit.journal import Journal
 from clusterscale.analyses.dp_audit import EvaluationJournal
@@ -326,7 +326,8 @@ def resume(plan, cube, folder, reference, n_least):
 
 DRIVER = """
 import json, sys, threading
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale import study
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
 from clusterscale.analyses.audit.journal import Journal
 from clusterscale.cube import TraceCube
 from clusterscale.runtime import Local, SerialExecutor, scheduling
@@ -345,10 +346,10 @@ if __name__ == "__main__":
     Journal.add = stop
     fields, uri, folder, kind = json.loads(sys.argv[1]), *sys.argv[2:5]
     if kind == "serial":
-        run(AuditPlan(**fields), TraceCube(uri), folder, SerialExecutor())
+        study.run(AuditAnalysis(AuditPlan(**fields)), TraceCube(uri), folder, SerialExecutor())
     else:
         with Local(workers=1).open() as executor:
-            run(AuditPlan(**fields), TraceCube(uri), folder, executor)
+            study.run(AuditAnalysis(AuditPlan(**fields)), TraceCube(uri), folder, executor)
 """
 
 

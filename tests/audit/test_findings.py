@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracles.entries import build
+from runs import run
 
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.findings import (
     EXPOSURES,
     find_emptiness,

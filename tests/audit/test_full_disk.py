@@ -7,10 +7,10 @@ from itertools import chain
 import pytest
 import xarray as xr
 from oracles.disks import small_disk
+from runs import run, screen
 
-from clusterscale import storage
-from clusterscale.analyses.audit import AuditPlan, open_results, run, screen
-from clusterscale.analyses.screening import open_screen
+from clusterscale import open_screen, storage
+from clusterscale.analyses.audit import AuditPlan, open_results
 from clusterscale.errors import StoreError
 from clusterscale.runtime import SerialExecutor
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from runs import run
 from scipy.stats import chi2
 
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.groups import check_lists

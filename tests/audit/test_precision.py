@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from runs import run
 
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.settings import Precision, interim_looks
 from clusterscale.analyses.audit.task import run_task
 from clusterscale.contracts import GroupRequest

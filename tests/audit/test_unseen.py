@@ -9,8 +9,9 @@ import pytest
 from conftest import draw_dense, write_cube
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from runs import run, screen
 
-from clusterscale.analyses.audit import AuditPlan, Targets, predict, run, screen
+from clusterscale.analyses.audit import AuditPlan, Targets, predict
 from clusterscale.analyses.audit.exposure import rank
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import TERTILES, Presence

@@ -33,9 +33,10 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
+from runs import run
 
 import clusterscale as cs
-from clusterscale.analyses.audit import AuditPlan, predict, run
+from clusterscale.analyses.audit import AuditPlan, predict
 from clusterscale.analyses.audit.task import run_task
 from clusterscale.cube.synthetic.presets import PRESETS, write_like
 from clusterscale.runtime import Local

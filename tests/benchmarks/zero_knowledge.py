@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from runs import run
 from threadpoolctl import threadpool_limits
 
 import clusterscale as cs
 from clusterscale import attacks, mechanisms
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.contracts import GroupRequest, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import synthesise

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from clusterscale.analyses import certify
-from clusterscale.analyses.certify.ceiling import against
+from clusterscale.analyses.certify.ceilings import against
 from clusterscale.analyses.certify.composition import Changes, best_test
 from clusterscale.analyses.certify.laws import loss_of_noise, losses_of_counts
 from clusterscale.analyses.certify.loss import (

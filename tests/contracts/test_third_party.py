@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from runs import run, screen
 
-from clusterscale.analyses.audit import AuditPlan, run, screen
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.screening import ScreenPlan
 from clusterscale.contracts import Attack, Bounds, Guarantee, Mechanism, Noise, Positive
 from clusterscale.errors import ConfigError

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from cube import crowd
 from oracles.entries import build
+from runs import run
 
-from clusterscale.analyses.audit import run
 from clusterscale.analyses.dp_audit import dp_test as verdict
 from clusterscale.analyses.dp_audit.dp_test import VerdictPlan, try_guarantee
 from clusterscale.analyses.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
+from runs import run
 
 from clusterscale import mechanisms, utility
-from clusterscale.analyses.audit import AuditPlan, count_failed, open_results, run
+from clusterscale.analyses.audit import AuditPlan, count_failed, open_results
 from clusterscale.analyses.dp_audit import EvaluationJournal
 from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task
 from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from clusterscale import open_recovery
 from clusterscale.analyses.audit import open_results
-from clusterscale.analyses.recovery import open_recovery
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.papers import Cubes, PaperStudy, report_without_results, reproduce
 from clusterscale.runtime import SerialExecutor

@@ -66,5 +66,21 @@ def test_a_config_without_any_says_what_to_add(cube, config):
 def test_what_is_no_plan_is_refused(cube, tmp_path):
     with pytest.raises(InputError, match="AnalysisPlan"):
         cs.analyse("alone", cube, tmp_path)
-    with pytest.raises(TypeError, match="abstract"):
-        AnalysisPlan()
+    with pytest.raises(InputError, match="has no `runs`"):
+        AnalysisPlan().analysis()
+
+
+def test_it_has_a_verb_a_function_a_page_tables_and_an_explanation(cube, config, tmp_path):
+    with registered(Alone):
+        shown = run("--help")
+        explained = run("alone", config, "--explain")
+        done = run("alone", config)
+        tables = run("report", tmp_path / "run", "--format", "csv", "--output", tmp_path / "tables")
+        in_python = cs.alone(Alone(block=7), cube, tmp_path / "run", progress=False)
+    assert "alone" in shown.output
+    assert "Share of each user's visits" in " ".join(shown.output.split())
+    assert (explained.exit_code, done.exit_code, tables.exit_code) == (0, 0, 0), done.output
+    assert in_python.sizes["user"] == cube.n_users
+    assert (tmp_path / "tables" / "alone-user.csv").exists()
+    with pytest.raises(AttributeError, match="no attribute 'alone'"):
+        cs.alone  # noqa: B018

@@ -22,7 +22,6 @@ from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNa
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.registry import Registry
 from clusterscale.release.checks import CHECKS, Check, CheckResult
-from clusterscale.runtime import SerialExecutor
 from clusterscale.study.preflight import Package, packages_of
 from clusterscale.testing import registered
 
@@ -46,7 +45,7 @@ def fields(plan_fields):
 def test_they_are_named_in_a_plan_and_its_results(plugins, fields, cube, tmp_path):
     plan = AuditPlan(**fields)
     assert plan == pickle.loads(pickle.dumps(plan))
-    results = cs.run(plan, cube, tmp_path / "run", SerialExecutor()).load()
+    results = cs.audit(plan, cube, tmp_path / "run", progress=False).load()
     assert results.mechanism_label.values.tolist() == ["exact", "uniform_noise(width=3.0)"]
     assert results.attack.values.tolist() == ["matching_cells"]
     assert results.measure_name.values.tolist() == ["largest_error"]

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from runs import run
 
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.runtime import Local
 

@@ -3,8 +3,9 @@
 import pytest
 from oracles.recovered import AGAIN, PAPER
 from real.cabs import ingest_cabs
+from runs import recover as run
 
-from clusterscale.analyses.recovery import RecoveryPlan, run
+from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.runtime import Local
 

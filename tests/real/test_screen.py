@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from real.cabs import ingest_cabs
+from runs import run, screen
 from scipy.stats import spearmanr
 
-from clusterscale.analyses.audit import AuditPlan, run, screen
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.runtime import Local, SerialExecutor
 
 pytest.importorskip("distributed")

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from oracles.pomacs20 import UNIQUE_HOURS
 from real.cabs import ingest_cabs
+from runs import run, traits
 from scipy.stats import spearmanr
 
-from clusterscale.analyses.audit import AuditPlan, run, traits
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from runs import run
 
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cube import TraceCube
 from clusterscale.runtime import Local
 from clusterscale.seeds import stream

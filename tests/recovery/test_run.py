@@ -4,6 +4,7 @@ from math import e
 
 import numpy as np
 import pytest
+import runs
 from conftest import write_cube
 
 from clusterscale import storage
@@ -41,7 +42,7 @@ def plan(**fields):
 @pytest.fixture(scope="module")
 def found(cube, tmp_path_factory):
     with Serial().open() as executor:
-        return recovery.run(plan(), cube, tmp_path_factory.mktemp("run"), executor).load()
+        return runs.recover(plan(), cube, tmp_path_factory.mktemp("run"), executor).load()
 
 
 def by_arrays(name, there):
@@ -102,7 +103,7 @@ def test_every_release_is_measured(found):
 def test_distances_have_the_base_that_was_asked_for(cube, found, tmp_path):
     with Serial().open() as executor:
         asked = plan(base="e", mechanisms=(), priors=[{"name": "roi_day"}])
-        nats = recovery.run(asked, cube, tmp_path, executor).load()
+        nats = runs.recover(asked, cube, tmp_path, executor).load()
     bits = found.sel(prior=["roi_day"], mechanism=["exact"])
     ratio = nats.profiling_error.sel(strategy="max_user") / bits.profiling_error.sel(
         strategy="max_user"
@@ -133,12 +134,12 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
                     yield [Finished(item, error=Fails("cut off"))]
 
     with pytest.raises(Fails) as raised:
-        recovery.run(plan(), cube, tmp_path, CutOff(11))
+        runs.recover(plan(), cube, tmp_path, CutOff(11))
     assert any("resumes with those that are left" in note for note in raised.value.__notes__)
     with pytest.raises(MissingError, match="not finished"):
         recovery.open_recovery(tmp_path)
     told = []
-    again = recovery.run(plan(), cube, tmp_path, CutOff(1000), on_progress=told.append)
+    again = runs.recover(plan(), cube, tmp_path, CutOff(1000), on_progress=told.append)
     recovering = [now for now in told if now.stage == "recover"]
     assert recovering[0].n_done == 10  # of two blocks each, five cases were whole
     assert told[-1].n_done == told[-1].n_tasks
@@ -149,13 +150,13 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
 @pytest.mark.slow
 @pytest.mark.dask
 def test_workers_give_the_same_bits(cube, found, tmp_path, local_cluster):
-    again = recovery.run(plan(), cube, tmp_path, local_cluster)
+    again = runs.recover(plan(), cube, tmp_path, local_cluster)
     assert again.load().identical(found)
 
 
 def test_results_may_be_kept_at_a_url(cube, found):
     with Serial().open() as executor:
-        again = recovery.run(plan(), cube, "memory://recovered", executor)
+        again = runs.recover(plan(), cube, "memory://recovered", executor)
     assert again.load().identical(found)
     storage.remove("memory://recovered")
 
@@ -163,10 +164,10 @@ def test_results_may_be_kept_at_a_url(cube, found):
 def test_another_plan_needs_force(cube, tmp_path):
     with Serial().open() as executor:
         few = {"mechanisms": (), "priors": [{"name": "freq_roi"}]}
-        recovery.run(plan(**few), cube, tmp_path, executor)
+        runs.recover(plan(**few), cube, tmp_path, executor)
         with pytest.raises(ExistsError, match="a recovery of another plan"):
-            recovery.run(plan(**few, seed=5), cube, tmp_path, executor)
-        recovery.run(plan(**few, seed=5), cube, tmp_path, executor, force=True)
+            runs.recover(plan(**few, seed=5), cube, tmp_path, executor)
+        runs.recover(plan(**few, seed=5), cube, tmp_path, executor, force=True)
 
 
 def test_what_a_cube_cannot_answer_is_said(cube):
@@ -207,6 +208,6 @@ def test_users_may_have_reported_nothing(tmp_path):
     silent = write_cube(str(tmp_path / "cube.zarr"), there)
     with Serial().open() as executor:
         asked = plan(observed=30, mechanisms=(), priors=[{"name": "roi_day"}, {"name": "last_day"}])
-        found = recovery.run(asked, silent, tmp_path / "run", executor)
+        found = runs.recover(asked, silent, tmp_path / "run", executor)
     assert np.isfinite(found.profiling_error).all()
     assert (found.profiling_error.sel(strategy="prior")[..., 2:] == 0).all()

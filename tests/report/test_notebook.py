@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from report.made import make_traits
+from runs import recover
 from tables import TAGS, Reader
 
 from clusterscale import open_screen, screen
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.recovery import RecoveryPlan
-from clusterscale.analyses.recovery import run as recover
 from clusterscale.config import Config
 from clusterscale.cube import TraceCube, arrays
 from clusterscale.errors import FormatError

@@ -13,8 +13,9 @@ import pytest
 import xarray as xr
 from oracles import poison
 from oracles.processes import LIMIT, end, joined, reserved_port, scheduler, worker
+from runs import run
 
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.errors import ClusterError, StalledError
 from clusterscale.runtime import Local, SerialExecutor
 

@@ -19,12 +19,11 @@ import yaml
 import zarr
 from conftest import draw_dense, write_cube
 from object_store import UNCLOSED, Hold, serve
+from runs import run as run_audit
+from runs import screen as run_screen
 
-from clusterscale import storage
+from clusterscale import open_screen, storage
 from clusterscale.analyses.audit import AuditPlan, open_results
-from clusterscale.analyses.audit import run as run_audit
-from clusterscale.analyses.audit import screen as run_screen
-from clusterscale.analyses.screening import open_screen
 from clusterscale.runtime import SerialExecutor
 
 pytest.importorskip("distributed")

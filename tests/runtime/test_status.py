@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import inproc
 from oracles.clock import Clock
+from runs import run
 
 from clusterscale import storage
-from clusterscale.analyses.audit import AuditPlan, run
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import SerialExecutor, StatusWriter, read_status, status_writer
 from clusterscale.runtime.status import Stage, Status, status_uri

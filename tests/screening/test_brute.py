@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
 from oracles.entries import NEEDED
+from runs import run_screen as run
 from screening.brute import Brute, auc_of_pairs
 
-from clusterscale.analyses.screening import Screen, ScreenPlan, run
+from clusterscale.analyses.screening import Screen, ScreenPlan
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.cube.blocks import Source
 from clusterscale.mechanisms import MECHANISMS, create

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
+from runs import run_screen as run
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from clusterscale.analyses.screening import Screen, ScreenPlan, run
+from clusterscale.analyses.screening import Screen, ScreenPlan
 from clusterscale.analyses.screening.kernels import compare, gap, interval, rank_targets
 from clusterscale.attacks import create as attack
 from clusterscale.cube import measure_bounds

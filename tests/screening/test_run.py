@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from conftest import write_cube
+from runs import run, screen
 
 from clusterscale import open_screen
-from clusterscale.analyses.audit import AuditPlan, rank, run, screen
+from clusterscale.analyses.audit import AuditPlan, rank
 from clusterscale.analyses.screening import SCREEN, ScreenPlan, analysis, predict, resources
 from clusterscale.analyses.screening.plan import ScreenSetting
 from clusterscale.attacks import create as attack
@@ -210,7 +211,7 @@ def check_that_it_goes_on(plan, cube, folder, expected, n_done):
 
 SCRIPT = """
 import json, sys, threading
-from clusterscale.analyses.audit import AuditPlan, screen
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.runtime import SerialExecutor
 

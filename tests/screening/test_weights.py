@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
+from runs import run_screen as run
 from screening.brute import Brute, auc_of_pairs
 
-from clusterscale.analyses.screening import Screen, ScreenPlan, check, run
+from clusterscale.analyses.screening import Screen, ScreenPlan, check
 from clusterscale.analyses.screening.weight_classes import users_by_weight
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks

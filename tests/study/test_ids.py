@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import run, screen
 
-from clusterscale.analyses.audit import AuditPlan, Period, open_results, run, screen
-from clusterscale.analyses.screening import open_screen
+from clusterscale import open_screen
+from clusterscale.analyses.audit import AuditPlan, Period, open_results
 from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import ConfigModel, NamedModel
 from clusterscale.errors import ConfigError

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
-from clusterscale import study
 from clusterscale.analyses.advise.choosing import Search, can_screen, unfit
 from clusterscale.analyses.advise.plan import Advice
-from clusterscale.analyses.advise.results import open_advice, write_advice
+from clusterscale.analyses.advise.results import ADVICE, ADVICE_FORMAT, write_advice
 from clusterscale.analyses.audit import predict as predict_audit
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.study import Analysis, Stage, Study
-from clusterscale.study.execution import Executor
-
-if TYPE_CHECKING:
-    import xarray as xr
+from clusterscale.schema import Variable
+from clusterscale.study import Analysis, Page, Stage, Study
 
 
 class AdviseAnalysis(Analysis):
@@ -35,6 +30,20 @@ class AdviseAnalysis(Analysis):
     """
 
     kind: ClassVar[str] = "advise"
+    opener: ClassVar[str] = "open_advice"
+    noun: ClassVar[str] = "advice"
+    form: ClassVar[str] = ADVICE_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = ADVICE
+    shown: ClassVar[str] = "clusterscale.cli.advice:show_advice"
+    page: ClassVar[Page] = Page(
+        word="advice",
+        title="What to publish",
+        heading="Advice",
+        plan="Plan of the search",
+        gist="Many mechanisms were compared for a goal, within limits on what they expose.",
+        reading="Advice",
+        sections="clusterscale.reporting.advice:render_sections",
+    )
 
     def __init__(self, advice: Advice, confirm: TraceCube | None = None) -> None:
         self.advice, self.confirm = advice, confirm
@@ -84,10 +93,6 @@ class AdviseAnalysis(Analysis):
         """Return the fingerprint of the cube of the confirmation."""
         return "" if self.confirm is None else self.confirm.fingerprint
 
-    def open(self, uri: str) -> xr.Dataset:
-        """Open the advice below the folder of a run."""
-        return open_advice(self.uri(uri))
-
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages of the search and of the confirmation, then write the advice."""
         search = Search(self.advice, job, job.cube if self.confirm is None else self.confirm)
@@ -97,36 +102,3 @@ class AdviseAnalysis(Analysis):
         yield from search.attack()
         advised, verdict = yield from search.confirm()
         write_advice(self.advice, job, search, advised, verdict)
-
-
-def run(
-    advice: Advice,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor,
-    *,
-    confirm: TraceCube | None = None,
-    **options: Any,
-) -> xr.Dataset:
-    """Search for advice and confirm it, or resume that.
-
-    Parameters
-    ----------
-    advice, cube
-        Goal and candidates, and the traces on which they are searched.
-    output, executor, options
-        As for :func:`clusterscale.study.run`; kept in ``advise/`` below ``output``.
-    confirm
-        As for :class:`AdviseAnalysis`.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`clusterscale.analyses.advise.ADVICE`; read lazily.
-
-    Raises
-    ------
-    Exception
-        As :func:`clusterscale.study.run`.
-    """
-    return study.run(AdviseAnalysis(advice, confirm), cube, output, executor, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
 from clusterscale.cube.describe import describe_origin
 from clusterscale.schema import Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.storage.result_table import TableStore, create_table
 from clusterscale.study import Study
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 ADVICE_FORMAT = "clusterscale-advice"
@@ -76,32 +75,6 @@ ADVICE: Mapping[str, Variable] = {
     },
 }
 """Variables and coordinates of the dataset of advice."""
-
-
-def open_advice(uri: str | Path) -> xr.Dataset:
-    """Open finished advice lazily.
-
-    Parameters
-    ----------
-    uri
-        Folder of the run, of its advice, or the store itself.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`ADVICE`. Its attributes have the ``verdict``: ``advised``,
-        ``inconclusive`` if no candidate was confirmed, or ``none`` if none kept the limits in the
-        search; the id of the ``advised`` mechanism and its settings as ``yaml``, both empty
-        without one; and the ``price`` of the selection in words.
-
-    Raises
-    ------
-    MissingError
-        If there is none, or it has not finished.
-    FormatError
-        If the store does not contain advice.
-    """
-    return open_table(uri, "advise", ADVICE_FORMAT, ADVICE)
 
 
 def to_yaml(mechanism: Mechanism) -> str:

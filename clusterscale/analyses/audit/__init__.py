@@ -1,7 +1,7 @@
 """Membership audits of targets: plans, tasks, journals and results."""
 
-from clusterscale.analyses.audit.analysis import AuditAnalysis, run
-from clusterscale.analyses.audit.exposure import find_exposures, rank, screen
+from clusterscale.analyses.audit.analysis import AuditAnalysis
+from clusterscale.analyses.audit.exposure import find_exposures, rank
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import Cost, ResourcePlan, plan_resources, predict
 from clusterscale.analyses.audit.results import count_failed, open_results
@@ -9,7 +9,7 @@ from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import Targets
 from clusterscale.analyses.audit.task import AuditTask, run_task
 from clusterscale.analyses.audit.template import AuditTemplate
-from clusterscale.analyses.audit.traits import TraitsAnalysis, traits
+from clusterscale.analyses.audit.traits import TraitsAnalysis
 from clusterscale.analyses.dp_audit.evaluation_task import UtilityPlan
 
 __all__ = [
@@ -29,8 +29,5 @@ __all__ = [
     "plan_resources",
     "predict",
     "rank",
-    "run",
     "run_task",
-    "screen",
-    "traits",
 ]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clusterscale import study
 from clusterscale.analyses.audit.blockwise import fold_task
 from clusterscale.analyses.audit.completion_index import CompletionIndex
 from clusterscale.analyses.audit.exposure import rank
 from clusterscale.analyses.audit.journal import Entry, Journal
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import plan_resources, predict
-from clusterscale.analyses.audit.results import open_results, write_failures, write_results
+from clusterscale.analyses.audit.results import (
+    count_failed,
+    open_results,
+    write_failures,
+    write_results,
+)
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, run_task
 from clusterscale.analyses.audit.workload import measure_slowness
@@ -25,14 +29,14 @@ from clusterscale.analyses.dp_audit import (
     evaluate_mechanism_task,
     fold_evaluation,
 )
-from clusterscale.analyses.screening import ScreenAnalysis, open_screen
+from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
-from clusterscale.schema import STATUS
-from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost
-from clusterscale.study.execution import Executor, Finished, Reduction
+from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
+from clusterscale.study import Analysis, Page, Stage, Study, describe_bytes, describe_cost
+from clusterscale.study.execution import Finished, Reduction
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -56,13 +60,31 @@ class AuditAnalysis(Analysis):
 
     plan: AuditPlan
     kind: ClassVar[str] = "audit"
+    opener: ClassVar[str] = "open_results"
+    form: ClassVar[str] = RESULTS_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = RESULTS
+    shown: ClassVar[str] = "clusterscale.cli.results:show_results"
+    tables: ClassVar[Mapping[str, str]] = {
+        "cases": "auc",
+        "pooled": "pooled_tpr",
+        "promises": "guarantee_unit",
+        "verdicts": "verdict",
+        "utility": "utility",
+        "guesses": "random_guess",
+    }
+    page: ClassVar[Page] = Page(
+        word="audit report",
+        title="Membership audit of published counts",
+        heading="Targets under attack",
+        plan="Plan of the audit",
+        gist="An audit plays a guessing game many times and measures how often the adversary is "
+        "right.",
+        reading="Audit",
+        sections="clusterscale.reporting.audit:render_sections",
+    )
     folder: ClassVar[str | None] = ""
     own: ClassVar[Collection[str] | None] = (
         "journal", "evaluations", "results.zarr", "audit.json", "failures.txt", "report.html",
-    )  # fmt: skip
-    shared: ClassVar[Collection[str]] = (
-        "screen", "certify", "traits", "recovery", "release", "tables", "advise", "report.html",
-        STATUS,
     )  # fmt: skip
 
     def __init__(self, plan: AuditPlan) -> None:
@@ -99,15 +121,21 @@ class AuditAnalysis(Analysis):
             return ()
         return (ScreenAnalysis(self.plan.whole_screen),)
 
-    def open(self, uri: str) -> xr.Dataset:
-        """Open the results below the folder of a run."""
+    @classmethod
+    def read(cls, uri: str | Path) -> xr.Dataset:
+        """Open the results in the folder of a run, or a store, lazily."""
         return open_results(uri)
+
+    @classmethod
+    def failures(cls, results: xr.Dataset) -> int:
+        """Return the number of failed cases and evaluations."""
+        return count_failed(results)
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the one stage of all tasks, then write the results."""
         plan, cube, uri = self.plan, job.cube, job.uri
         screened = self.plan.targets.most_exposed is not None
-        chosen = plan.choose(cube, rank(open_screen(f"{uri}/screen")) if screened else None)
+        chosen = plan.choose(cube, rank(ScreenAnalysis.read(f"{uri}/screen")) if screened else None)
         way = plan_resources(plan, cube, job.memory, job.n_workers, n_targets=len(chosen.users))
         records = _Records(plan, cube, chosen, uri)
         yield Stage(
@@ -122,34 +150,6 @@ class AuditAnalysis(Analysis):
         )
         write_failures(plan, records.done, records.evaluations, f"{uri}/failures.txt")
         write_results(plan, cube, chosen, records.done, records.evaluations, f"{uri}/results.zarr")
-
-
-def run(
-    plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
-) -> xr.Dataset:
-    """Run or resume an audit.
-
-    If the traces of all users and a task need more memory than a worker may use, counts are summed
-    over parts of the users.
-
-    Parameters
-    ----------
-    plan, cube
-        The audit, and the traces.
-    output, executor, **options
-        As for :func:`clusterscale.study.run`.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`clusterscale.schema.RESULTS`; only ``seconds`` differs between runs.
-
-    Raises
-    ------
-    InputError, ConfigError, ExistsError
-        As :func:`clusterscale.study.run`; errors of tasks are kept in the results instead.
-    """
-    return study.run(AuditAnalysis(plan), cube, output, executor, **options)
 
 
 def _run(task: Task) -> Result:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.analyses import screening
+from clusterscale import study
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.results import open_results
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.screening import is_counted, open_screen
+from clusterscale.analyses.screening import ScreenAnalysis, is_counted
 from clusterscale.analyses.traits import TargetAUCs, list_exposures
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ExistsError, MissingError
 from clusterscale.storage import exists
 from clusterscale.study.execution import Executor
 from clusterscale.study.identity import has_code
-from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,52 +27,14 @@ if TYPE_CHECKING:
 _USERS = 1 << 18  # read at once
 
 
-def screen(
-    plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
-) -> xr.Dataset:
-    """Screen every user of ``cube`` under the plan's mechanisms, by attacks in closed form.
-
-    For each user, each of ``plan.screen.groups`` groups is published in two worlds: with the user,
-    and with another instead. No adversary is trained, and targets, priors and attacks of the plan
-    are not used; the cost of a user depends only on their own events. Users without an event in a
-    period are scored, but statistics leave them out unless ``targets.unseen`` is ``include``.
-
-    Parameters
-    ----------
-    plan, cube
-        The settings, and the traces.
-    output, executor, options
-        As for :func:`clusterscale.study.run`; the screen is kept in ``screen/`` below ``output``.
-
-    Returns
-    -------
-    xr.Dataset
-        One row per user; conforms to :data:`clusterscale.analyses.screening.SCREEN`; read lazily.
-
-    Raises
-    ------
-    InputError
-        If the plan or the cube has another type.
-    ConfigError, PoolError
-        If the plan does not fit the cube, a mechanism cannot be screened, or memory is too small.
-    ExistsError
-        If there is another screen and ``force`` is not set.
-    """
-    check_kinds(plan=(plan, AuditPlan))
-    return screening.run(plan.whole_screen, cube, output, executor, **options)
-
-
 def choose_targets(
     plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> Chosen:
-    """Choose the targets of a plan; a screen finds the most exposed users first.
-
-    Parameters and errors are those of :func:`screen`.
-    """
-    exposed = plan.targets.most_exposed is not None
-    return plan.choose(
-        cube, rank(screen(plan, cube, output, executor, **options)) if exposed else None
-    )
+    """Choose the targets of a plan; a screen finds the most exposed users first."""
+    if plan.targets.most_exposed is None:
+        return plan.choose(cube)
+    screened = study.run(ScreenAnalysis(plan.whole_screen), cube, output, executor, **options)
+    return plan.choose(cube, rank(screened))
 
 
 def rank(screened: xr.Dataset) -> NDArray[np.int64]:
@@ -157,7 +118,7 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
 
 def _open_screen(uri: str) -> xr.Dataset | None:
     try:
-        return open_screen(uri)
+        return ScreenAnalysis.read(uri)
     except MissingError:
         return None
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from clusterscale import study
 from clusterscale.analyses.audit.exposure import find_exposures
 from clusterscale.analyses.audit.loadings import (
     LoadTask,
@@ -24,6 +22,7 @@ from clusterscale.analyses.audit.loadings import (
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import plan_resources
 from clusterscale.analyses.traits import (
+    TRAITS,
     AnalysisSpec,
     TargetAUCs,
     TraitsPlan,
@@ -31,16 +30,12 @@ from clusterscale.analyses.traits import (
     comparison_stage,
     hash_exposures,
     mobility_stages,
-    open_traits,
 )
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError
-from clusterscale.study import Analysis, Stage, Study, each
-from clusterscale.study.execution import Executor
-
-if TYPE_CHECKING:
-    import xarray as xr
+from clusterscale.schema import TRAITS_FORMAT, Variable
+from clusterscale.study import Analysis, Page, Stage, Study, each
 
 
 class TraitsAnalysis(Analysis):
@@ -56,6 +51,27 @@ class TraitsAnalysis(Analysis):
 
     plan: AuditPlan
     kind: ClassVar[str] = "traits"
+    opener: ClassVar[str] = "open_traits"
+    form: ClassVar[str] = TRAITS_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = TRAITS
+    shown: ClassVar[str] = "clusterscale.cli.analyses:show_traits"
+    tables: ClassVar[Mapping[str, str]] = {
+        "characteristics": "value",
+        "comparisons": "top_mean",
+        "sides": "forest_accuracy",
+        "times": "frequency",
+        "loadings": "loading",
+    }
+    page: ClassVar[Page] = Page(
+        word="report of traits",
+        title="What exposes people in published counts",
+        heading="Traits of exposed users",
+        plan="Plan of the trait analysis",
+        gist="The most exposed users are compared with the least exposed "
+        "to find what they have in common.",
+        reading="Traits",
+        sections="clusterscale.reporting.traits:render_sections",
+    )
 
     def __init__(self, plan: AuditPlan, how: TraitsPlan | None = None) -> None:
         self.plan, self.how = plan, how or TraitsPlan()
@@ -84,10 +100,6 @@ class TraitsAnalysis(Analysis):
             If these are of another plan or cube.
         """
         return hash_exposures(self._exposures(cube, run_uri))
-
-    def open(self, uri: str) -> xr.Dataset:
-        """Open the traits below the folder of a run."""
-        return open_traits(self.uri(uri))
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages of mobility, comparison and, for each view, components."""
@@ -145,42 +157,3 @@ class TraitsAnalysis(Analysis):
 
 def _add(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) -> None:
     sums.add(int(np.searchsorted(view.users, task.audit.target)), values)
-
-
-def traits(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor,
-    *,
-    how: TraitsPlan | None = None,
-    **options: Any,
-) -> xr.Dataset:
-    """Compare the most with the least exposed users of ``cube`` (POMACS20 §3).
-
-    Exposure is that of the audit or the screen in ``output``, or of both.
-
-    Parameters
-    ----------
-    plan, cube
-        Plan of the audit or the screen, and the traces.
-    output, executor, options
-        As for :func:`clusterscale.study.run`; traits are kept in ``traits/`` below ``output``.
-    how
-        How users are compared; the defaults where None.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`clusterscale.analyses.traits.TRAITS`; read lazily.
-
-    Raises
-    ------
-    MissingError
-        If neither an audit nor a screen has finished there.
-    ExistsError
-        If these, or existing traits, are of another plan or cube.
-    ConfigError
-        If the plan does not fit the cube, or memory is too small.
-    """
-    return study.run(TraitsAnalysis(plan, how), cube, output, executor, **options)

@@ -6,12 +6,11 @@ everything but whether the person is inside.
 
 from clusterscale.analyses.certify.analysis import CertifyAnalysis
 from clusterscale.analyses.certify.basis import Visits
-from clusterscale.analyses.certify.ceiling import Ceiling, against, ceiling, compose
+from clusterscale.analyses.certify.ceilings import Ceiling, against, ceiling, compose
 from clusterscale.analyses.certify.plan import ALL_PERIODS, Certification, CertifyPlan
 from clusterscale.analyses.certify.results import (
     CERTIFICATES,
     CERTIFICATES_FORMAT,
-    open_certificates,
 )
 
 __all__ = [
@@ -22,4 +21,4 @@ __all__ = [
     "Certification",
     "CertifyAnalysis",
 ]
-__all__ += ["CertifyPlan", "Visits", "against", "ceiling", "compose", "open_certificates"]
+__all__ += ["CertifyPlan", "Visits", "against", "ceiling", "compose"]

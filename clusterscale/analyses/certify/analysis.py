@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import storage
@@ -10,10 +10,11 @@ from clusterscale.analyses.certify.basis import without_sampling
 from clusterscale.analyses.certify.lookup import CeilingJournal, LookupTask, VisitsJournal, look_up
 from clusterscale.analyses.certify.plan import Certification, Setting
 from clusterscale.analyses.certify.results import (
+    CERTIFICATES,
+    CERTIFICATES_FORMAT,
     ROWS_OF_RECORDS,
     CertificateStore,
     has_public_rows,
-    open_certificates,
 )
 from clusterscale.analyses.certify.tasks import (
     Ceilings,
@@ -28,9 +29,11 @@ from clusterscale.analyses.certify.visits import substitutes_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.cube.describe import raw_bytes
+from clusterscale.schema import Variable
 from clusterscale.study import (
     PROCESS_BYTES,
     Analysis,
+    Page,
     Stage,
     Study,
     StudyCost,
@@ -39,7 +42,7 @@ from clusterscale.study import (
 )
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 _KEYS = 32  # ceilings of a task
@@ -60,6 +63,21 @@ class CertifyAnalysis(Analysis):
     """
 
     kind: ClassVar[str] = "certify"
+    opener: ClassVar[str] = "open_certificates"
+    noun: ClassVar[str] = "certificates"
+    form: ClassVar[str] = CERTIFICATES_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = CERTIFICATES
+    shown: ClassVar[str] = "clusterscale.cli.analyses:show_certificates"
+    tables: ClassVar[Mapping[str, str]] = {"users": "auc", "rates": "tpr", "reasons": "reason"}
+    page: ClassVar[Page] = Page(
+        word="report of certificates",
+        title="Ceilings of any adversary on published counts",
+        heading="Certificates of all users",
+        plan="Plan of the certificates",
+        gist="A certificate bounds what any adversary can learn about one user.",
+        reading="Certificates",
+        sections="clusterscale.reporting.certificates:render_sections",
+    )
 
     def __init__(self, certification: Certification) -> None:
         self.plan = self.certification = certification
@@ -89,10 +107,6 @@ class CertifyAnalysis(Analysis):
         )
         rows = {"users": f"{cube.n_users:,}", "certificates": f"{cube.n_users * n_cases:,}"}
         return rows | cost.describe("once")
-
-    def open(self, uri: str) -> xr.Dataset:
-        """Open the certificates below the folder of a run."""
-        return open_certificates(self.uri(uri))
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages: visits, ceilings, and users."""

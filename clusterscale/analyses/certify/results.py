@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import describe_origin
 from clusterscale.schema import Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.storage.result_table import TableStore, create_table
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 CERTIFICATES_FORMAT = "clusterscale-certificates"
@@ -83,29 +82,6 @@ class CertificateStore(TableStore):
         """Write why the certificates of one case hold."""
         self.array("tight")[period, size, mechanism] = "yes" if tight else "no"
         self.array("reason")[period, size, mechanism] = reason
-
-
-def open_certificates(uri: str | Path) -> xr.Dataset:
-    """Open finished certificates lazily.
-
-    Parameters
-    ----------
-    uri
-        Folder of the run, of its certificates, or the store itself.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`CERTIFICATES`.
-
-    Raises
-    ------
-    MissingError
-        If there are none, or they have not finished.
-    FormatError
-        If the store does not contain certificates.
-    """
-    return open_table(uri, "certify", CERTIFICATES_FORMAT, CERTIFICATES)
 
 
 def has_public_rows(cube: TraceCube) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.certify.basis import Substitutes, Visits
-from clusterscale.analyses.certify.ceiling import Ceiling, against, ceiling
+from clusterscale.analyses.certify.ceilings import Ceiling, against, ceiling
 from clusterscale.analyses.certify.plan import Setting
 from clusterscale.analyses.certify.visits import (
     draws,

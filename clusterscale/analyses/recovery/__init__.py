@@ -6,8 +6,8 @@ published counts of some epochs, and infers each user's locations in them
 the *location*, the set of visited ROIs. The difference between the errors without and with the
 counts is the privacy loss of each user.
 
-:func:`run` does this for all users of a cube on a cluster. For arrays in memory there are functions
-with the names of the paper.
+``clusterscale.recover`` does this for all users of a cube on a cluster. For arrays in memory there
+are functions with the names of the paper.
 
 >>> import numpy as np
 >>> from clusterscale.analyses import recovery
@@ -20,7 +20,7 @@ with the names of the paper.
 True
 """
 
-from clusterscale.analyses.recovery.analysis import RecoveryAnalysis, run
+from clusterscale.analyses.recovery.analysis import RecoveryAnalysis
 from clusterscale.analyses.recovery.errors import (
     localization_error,
     privacy_gain,
@@ -51,7 +51,7 @@ from clusterscale.analyses.recovery.functional_priors import (
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.priors import BELIEFS
 from clusterscale.analyses.recovery.resources import RecoveryCost, check, predict
-from clusterscale.analyses.recovery.results import RECOVERY, open_recovery
+from clusterscale.analyses.recovery.results import RECOVERY
 from clusterscale.analyses.recovery.strategies import STRATEGIES
 
 __all__ = [
@@ -73,7 +73,6 @@ __all__ = [
     "localization_error",
     "max_roi",
     "max_user",
-    "open_recovery",
     "popular",
     "predict",
     "privacy_gain",
@@ -82,7 +81,6 @@ __all__ = [
     "remember",
     "roi_day",
     "roi_day_week",
-    "run",
     "time_day",
     "time_day_week",
     "with_null",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clusterscale import study
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.resources import check, predict
-from clusterscale.analyses.recovery.results import RecoveryStore, open_recovery
+from clusterscale.analyses.recovery.results import RECOVERY, RecoveryStore
 from clusterscale.analyses.recovery.task import (
     BLOCK,
     Recovered,
@@ -22,12 +20,12 @@ from clusterscale.analyses.recovery.task import (
 )
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import ranges
-from clusterscale.study import Analysis, Stage, Study, each
-from clusterscale.study.execution import Executor
+from clusterscale.schema import RECOVERY_FORMAT, Variable
+from clusterscale.study import Analysis, Page, Stage, Study, each
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 class RecoveryAnalysis(Analysis):
@@ -41,6 +39,28 @@ class RecoveryAnalysis(Analysis):
 
     plan: RecoveryPlan
     kind: ClassVar[str] = "recovery"
+    opener: ClassVar[str] = "open_recovery"
+    verb: ClassVar[str] = "recover"
+    form: ClassVar[str] = RECOVERY_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = RECOVERY
+    shown: ClassVar[str] = "clusterscale.cli.analyses:show_recovery"
+    tables: ClassVar[Mapping[str, str]] = {
+        "profiling": "profiling_error",
+        "localization": "localization_error",
+        "profiling-epochs": "profiling_error_of_epoch",
+        "localization-epochs": "localization_error_of_epoch",
+        "prices": "relative_error",
+    }
+    page: ClassVar[Page] = Page(
+        word="recovery report",
+        title="Locations recovered from published counts",
+        heading="Recovered locations",
+        plan="Plan of the recovery",
+        gist="A recovery infers each user’s locations from the counts of "
+        "all users, and measures the error.",
+        reading="Recovery",
+        sections="clusterscale.reporting.recovery:render_sections",
+    )
     null_roi: bool = True
 
     def __init__(self, plan: RecoveryPlan) -> None:
@@ -59,10 +79,6 @@ class RecoveryAnalysis(Analysis):
             "tasks": f"{cost.n_tasks:,}",
             **cost.describe("by each worker"),
         }
-
-    def open(self, uri: str) -> xr.Dataset:
-        """Open the recovery below the folder of a run."""
-        return open_recovery(self.uri(uri))
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the errors of each release, then the recovery of each mechanism and prior."""
@@ -102,28 +118,3 @@ class RecoveryAnalysis(Analysis):
         left = [task for task in tasks if name(task.case) not in done]
         yield Stage("recover", recover, left, each(keep), len(tasks), len(tasks) - len(left))
         store.finish()
-
-
-def run(
-    plan: RecoveryPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
-) -> xr.Dataset:
-    """Run or resume a recovery.
-
-    Parameters
-    ----------
-    plan, cube
-        The recovery, and the traces of its users.
-    output, executor, **options
-        As for :func:`clusterscale.study.run`.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`clusterscale.analyses.recovery.RECOVERY`; read lazily.
-
-    Raises
-    ------
-    Exception
-        As :func:`clusterscale.study.run`.
-    """
-    return study.run(RecoveryAnalysis(plan), cube, output, executor, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +17,10 @@ from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin
 from clusterscale.schema import RECOVERY_FORMAT, Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.storage.result_table import TableStore, create_table
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 _USERS = 1 << 16  # users per chunk
@@ -110,29 +109,6 @@ class RecoveryStore(TableStore):
                         np.asarray(errors[_RAW, prior]), np.asarray(errors[mechanism, prior])
                     )
         super().finish()
-
-
-def open_recovery(uri: str | Path) -> xr.Dataset:
-    """Open the results of a finished recovery, lazily.
-
-    Parameters
-    ----------
-    uri
-        Folder of the run, of its recovery, or the store itself.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`RECOVERY`.
-
-    Raises
-    ------
-    MissingError
-        If there is none, or it has not finished.
-    FormatError
-        If the store does not contain the results of a recovery.
-    """
-    return open_table(uri, "recovery", RECOVERY_FORMAT, RECOVERY)
 
 
 def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:

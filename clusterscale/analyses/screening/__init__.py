@@ -7,10 +7,10 @@ and a mechanism treats cells independently, only the user's own events matter, s
 can be audited; learned attacks are then run only on the most exposed users.
 """
 
-from clusterscale.analyses.screening.analysis import ScreenAnalysis, run
+from clusterscale.analyses.screening.analysis import ScreenAnalysis
 from clusterscale.analyses.screening.plan import Screen, ScreenPlan
 from clusterscale.analyses.screening.resources import ScreenCost, check, predict
-from clusterscale.analyses.screening.results import SCREEN, is_counted, open_screen
+from clusterscale.analyses.screening.results import SCREEN, is_counted
 
 __all__ = [
     "SCREEN",
@@ -20,7 +20,5 @@ __all__ = [
     "ScreenPlan",
     "check",
     "is_counted",
-    "open_screen",
     "predict",
-    "run",
 ]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clusterscale import study
 from clusterscale.analyses.screening.base_groups import new_groups, open_groups
 from clusterscale.analyses.screening.counting import CountTask, GroupContributions, combine, count
 from clusterscale.analyses.screening.plan import Screen, ScreenSetting
@@ -20,17 +18,18 @@ from clusterscale.analyses.screening.resources import (
     predict,
     slice_size,
 )
-from clusterscale.analyses.screening.results import ScreenStore, open_screen
+from clusterscale.analyses.screening.results import SCREEN, ScreenStore
 from clusterscale.analyses.screening.scoring import Scored, ScreenTask, score
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
+from clusterscale.schema import SCREEN_FORMAT, Variable
 from clusterscale.storage import exists
-from clusterscale.study import Analysis, Stage, Study, each
-from clusterscale.study.execution import Executor, Finished, Reduction
+from clusterscale.study import Analysis, Page, Stage, Study, each
+from clusterscale.study.execution import Finished, Reduction
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 class ScreenAnalysis(Analysis):
@@ -46,6 +45,20 @@ class ScreenAnalysis(Analysis):
     """
 
     kind: ClassVar[str] = "screen"
+    opener: ClassVar[str] = "open_screen"
+    form: ClassVar[str] = SCREEN_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = SCREEN
+    shown: ClassVar[str] = "clusterscale.cli.analyses:show_screen"
+    tables: ClassVar[Mapping[str, str]] = {"users": "auc", "groups": "n_groups"}
+    page: ClassVar[Page] = Page(
+        word="screen report",
+        title="Exposure of all users by published counts",
+        heading="Screen of all users",
+        plan="Plan of the screen",
+        gist="A screen compares, for every user, the same groups with and without that user.",
+        reading="Screen",
+        sections="clusterscale.reporting.screening:render_sections",
+    )
 
     def __init__(self, screen: Screen) -> None:
         self.plan = self.screen = screen
@@ -65,10 +78,6 @@ class ScreenAnalysis(Analysis):
             **cost.describe(f"{cost.n_readings} times"),
         }
 
-    def open(self, uri: str) -> xr.Dataset:
-        """Open the screen below the folder of a run."""
-        return open_screen(self.uri(uri))
-
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the counting and the scoring stage of each unfinished setting."""
         store = ScreenStore(job.uri, self.screen, job.cube)
@@ -78,31 +87,6 @@ class ScreenAnalysis(Analysis):
                 yield from work.count(index, setting, mechanisms)
                 yield work.score(index, setting, mechanisms, left)
         store.finish()
-
-
-def run(
-    screen: Screen, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
-) -> xr.Dataset:
-    """Run or resume a screen.
-
-    Parameters
-    ----------
-    screen, cube
-        The screen, and the traces of its users.
-    output, executor, **options
-        As for :func:`clusterscale.study.run`.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`clusterscale.analyses.screening.SCREEN`; read lazily.
-
-    Raises
-    ------
-    Exception
-        As :func:`clusterscale.study.run`.
-    """
-    return study.run(ScreenAnalysis(screen), cube, output, executor, **options)
 
 
 @dataclass(frozen=True, slots=True)

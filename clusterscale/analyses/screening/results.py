@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin
 from clusterscale.cube.summary import count_events
 from clusterscale.schema import SCREEN_FORMAT, Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.storage.result_table import TableStore, create_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -90,29 +89,6 @@ class ScreenStore(TableStore):
         for name in storage.list_names(self.uri):
             if name.startswith("groups-"):
                 storage.remove(f"{self.uri}/{name}")
-
-
-def open_screen(uri: str | Path) -> xr.Dataset:
-    """Open the results of a finished screen lazily.
-
-    Parameters
-    ----------
-    uri
-        Folder of the run, of its screen, or the store itself.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`SCREEN`.
-
-    Raises
-    ------
-    MissingError
-        If there is none, or it has not finished.
-    FormatError
-        If the store does not contain the results of a screen.
-    """
-    return open_table(uri, "screen", SCREEN_FORMAT, SCREEN)
 
 
 def is_counted(screened: xr.Dataset) -> xr.DataArray:

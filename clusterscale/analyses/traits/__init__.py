@@ -48,7 +48,7 @@ from clusterscale.analyses.traits.importance import (
     importance,
 )
 from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
-from clusterscale.analyses.traits.results import TRAITS, TraitsStore, open_traits
+from clusterscale.analyses.traits.results import TRAITS, TraitsStore
 from clusterscale.analyses.traits.stages import comparison_stage, mobility_stages
 from clusterscale.analyses.traits.unicity import unicity
 
@@ -76,6 +76,5 @@ __all__ = [
     "loading",
     "mobility_stages",
     "movement",
-    "open_traits",
     "unicity",
 ]

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +21,10 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
 from clusterscale.schema import TRAITS_FORMAT, Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.storage.result_table import TableStore, create_table
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 _COMPARISONS = 256  # comparisons per chunk
@@ -164,29 +163,6 @@ class TraitsStore(TableStore):
         self.array("n_viewed")[number] = np.asarray(n_viewed)
         self.array("loading")[number, :, :, self._spec.slice_of(period)] = loading
         self.mark_done(f"view-{number}")
-
-
-def open_traits(uri: str | Path) -> xr.Dataset:
-    """Open finished traits lazily.
-
-    Parameters
-    ----------
-    uri
-        Folder of the run, of its traits, or the store itself.
-
-    Returns
-    -------
-    xr.Dataset
-        Conforms to :data:`TRAITS`.
-
-    Raises
-    ------
-    MissingError
-        If there are none, or they have not finished.
-    FormatError
-        If the store does not contain traits.
-    """
-    return open_table(uri, "traits", TRAITS_FORMAT, TRAITS)
 
 
 def _create(uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
