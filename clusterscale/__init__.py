@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     __version__: str
     from clusterscale.analyses.advise import AdvicePlan
     from clusterscale.analyses.audit import AuditPlan
-    from clusterscale.analyses.certify import CertifyPlan, Visits, against, ceiling, compose
+    from clusterscale.analyses.certify import CertifyPlan, Visits, ceiling
     from clusterscale.analyses.publish import PublishPlan
     from clusterscale.analyses.recovery import RecoveryPlan
     from clusterscale.analyses.traits import TraitsPlan
@@ -91,7 +91,6 @@ __all__ = [
     "TraitsPlan",
     "Visits",
     "advise",
-    "against",
     "analyse",
     "attack",
     "audit",
@@ -99,7 +98,6 @@ __all__ = [
     "certify",
     "check",
     "check_tables",
-    "compose",
     "figures",
     "gate",
     "ingest",
@@ -137,9 +135,7 @@ _PACKAGES = {
     "TraceCube": "cube",
     "TraitsPlan": "analyses.traits",
     "Visits": "analyses.certify",
-    "against": "analyses.certify",
     "ceiling": "analyses.certify",
-    "compose": "analyses.certify",
     "register": "registry",
     "synthesise": "cube.synthetic",
     "write_report": "reporting",
