@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     __version__: str
     from clusterscale.analyses.advise import AdvicePlan
     from clusterscale.analyses.audit import AuditPlan
-    from clusterscale.analyses.certify import CertifyPlan, Visits, ceiling
+    from clusterscale.analyses.certify import CertifyPlan, Visits, ceiling, compose
     from clusterscale.analyses.publish import PublishPlan
     from clusterscale.analyses.recovery import RecoveryPlan
     from clusterscale.analyses.traits import TraitsPlan
@@ -98,6 +98,7 @@ __all__ = [
     "certify",
     "check",
     "check_tables",
+    "compose",
     "figures",
     "gate",
     "ingest",
@@ -136,6 +137,7 @@ _PACKAGES = {
     "TraitsPlan": "analyses.traits",
     "Visits": "analyses.certify",
     "ceiling": "analyses.certify",
+    "compose": "analyses.certify",
     "register": "registry",
     "synthesise": "cube.synthetic",
     "write_report": "reporting",
