@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,14 +207,14 @@ def check_tables(
         table that is not given.
     """
     from clusterscale.release import read_table
-    from clusterscale.release.checks import NamedRelease, check_together, create_checks
+    from clusterscale.release.checks import check_together, create_checks
 
     read = [
-        NamedRelease(_name_of(uri), read_table(uri, _format_of(form))) for uri in (*uris, *beside)
+        replace(read_table(uri, _format_of(form)), name=_name_of(uri)) for uri in (*uris, *beside)
     ]
     names = [one.name for one in read]
     read = [
-        one if names.count(one.name) == 1 else NamedRelease(uri, one.release)
+        one if names.count(one.name) == 1 else replace(one, name=uri)
         for one, uri in zip(read, (*uris, *beside), strict=True)
     ]
     return check_together(

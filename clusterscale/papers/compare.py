@@ -429,18 +429,18 @@ def _steps(claim: Claim, at: Labels, results: Results) -> Iterator[_Margin]:
 
 
 def _relation(claim: Claim, at: Labels, results: Results) -> _Margin:
-    number, other = results.find(claim.where(at)), claim.than
-    numbers = [number]
-    if isinstance(other, Mapping):
-        numbers.append(results.find(claim.where({**at, **other})))
-        bound = numbers[-1].value
+    """Return by how far a number is on the claimed side of another number or of a constant."""
+    number = results.find(claim.where(at))
+    if isinstance(claim.than, Mapping):
+        other = results.find(claim.where({**at, **claim.than}))
+        bound, half = other.value, _half(number, other)
     else:
-        assert other is not None
-        bound = other
+        assert claim.than is not None, "a claim that is no trend has it"
+        bound, half = claim.than, _half(number)
     difference = number.value - bound
     margin = {"above": difference, "below": -difference, "near": -abs(difference)}[claim.relation]
     text = f"{number.value:.3g}, {claim.relation} {bound:.3g}"
-    return _Margin(margin + claim.tolerance, _half(*numbers), text)
+    return _Margin(margin + claim.tolerance, half, text)
 
 
 def _half(*numbers: Number) -> float:

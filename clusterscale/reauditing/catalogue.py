@@ -16,8 +16,8 @@ from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, DamagedError, InputError, MissingError
 from clusterscale.reauditing.population import write_without_people
-from clusterscale.reauditing.resolved_release import Content, ResolvedRelease, resolve_release
-from clusterscale.release import ENDINGS, URI_FIELDS, read_table
+from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_release
+from clusterscale.release import ENDINGS, URI_FIELDS, RawRelease, read_table
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.metadata import beside
 
@@ -167,7 +167,7 @@ class Catalogue:
             self._cache = cache
         return releases
 
-    def read(self, release: ResolvedRelease) -> Content:
+    def read(self, release: ResolvedRelease) -> RawRelease:
         """Return the values of a release.
 
         Raises
@@ -216,7 +216,7 @@ class Catalogue:
         members = [*_file_marks(release.members)] if release.members else []
         return hash_of([self.cube_of(release).fingerprint, members])
 
-    def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
+    def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, RawRelease]:
         raw = read_table(entry.counts, entry.table_format)
         members = storage.read_file(entry.members) if entry.members else b""
         if entry.cube is None and self._cube is None:

@@ -17,11 +17,10 @@ from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
-from clusterscale.reauditing.resolved_release import Content, ResolvedRelease
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import PublishedTotals, RawRelease
 from clusterscale.release.checks import (
     CheckResult,
-    NamedRelease,
     PublishedTable,
     check_table,
     check_together,
@@ -132,11 +131,11 @@ def _check(task: TableTask, known: KnownCounts) -> Checked:
     return tuple(check_table(table, [], checks, seed=task.source.seed)), bounds
 
 
-def find_faults(release: ResolvedRelease, content: Content, seed: int) -> str:
+def find_faults(release: ResolvedRelease, content: RawRelease, seed: int) -> str:
     """Return what the checks that need no traces find in a release; empty if that is nothing."""
-    raw = RawRelease(content.values, None, None, content.totals)
+    raw = RawRelease(content.values, None, None, content.totals, name=release.name)
     (found,) = check_together(
-        [NamedRelease(release.name, raw)],
+        [raw],
         [],
         create_checks(compares=False),
         mechanism=release.mechanism,
@@ -170,18 +169,18 @@ def _inside(uri: str) -> Ints:
     return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))
 
 
-def read_content(uri: str) -> Content:
+def read_content(uri: str) -> RawRelease:
     """Return the published values and totals of a Zarr group."""
     manifest.check(uri)
     group = open_group(uri)
     arrays = {name: np.asarray(group[name][:]) for name in group.array_keys()}
     totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))
-    return Content(arrays[VALUES], totals)
+    return RawRelease(arrays[VALUES], None, None, totals)
 
 
 def make_table(
     release: ResolvedRelease,
-    content: Content,
+    content: RawRelease,
     bounds: Bounds | None,
     counts: Counts | None = None,
     limits: Limits | None = None,

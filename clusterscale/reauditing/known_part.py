@@ -85,20 +85,17 @@ def fit_plan(
     ConfigError
         If the remaining settings are not compatible.
     """
-    left_out: list[str] = []
     needed = (n_people,) if knows_all_counted(release, cube) else (cube.n_users, n_people)
-    priors = _fit_priors(template.priors, release, needed, left_out)
-    targets = _known_targets(template, cube, release, left_out)
+    priors, refused = _fit_priors(template.priors, release, needed)
+    targets, omitted = _known_targets(template, cube, release)
     fitted = template.model_copy(update={"priors": priors, "targets": targets})
-    return release.plan(fitted), tuple(left_out)
+    return release.plan(fitted), (*refused, *omitted)
 
 
 def _fit_priors(
-    priors: tuple[Prior, ...],
-    release: ResolvedRelease,
-    numbers: tuple[int, ...],
-    left_out: list[str],
-) -> tuple[Prior, ...]:
+    priors: tuple[Prior, ...], release: ResolvedRelease, numbers: tuple[int, ...]
+) -> tuple[tuple[Prior, ...], list[str]]:
+    """Return the priors that are possible with these numbers of people, and why others are not."""
     kept, refused = list[Prior](), list[str]()
     for prior in priors:
         if isinstance(prior, ZeroKnowledge):
@@ -115,8 +112,7 @@ def _fit_priors(
     if not kept:
         kept.append(_without_limit(ZeroKnowledge(refit="shared", correction="matched"), release))
         refused[-1] += f"; {kept[0].name} is used instead"
-    left_out += refused
-    return tuple(kept)
+    return tuple(kept), refused
 
 
 def _is_too_few(prior: Prior, release: ResolvedRelease, numbers: tuple[int, ...]) -> bool:
@@ -142,16 +138,19 @@ def _without_limit(prior: ZeroKnowledge, release: ResolvedRelease) -> ZeroKnowle
 
 
 def _known_targets(
-    template: AuditTemplate, cube: TraceCube, release: ResolvedRelease, left_out: list[str]
-) -> Targets:
-    """Return targets whose traces are known; those of the template if there are none."""
-    targets = template.targets
+    template: AuditTemplate, cube: TraceCube, release: ResolvedRelease
+) -> tuple[Targets, list[str]]:
+    """Return targets whose traces are known, and what is left out of those of the template.
+
+    If no known person has an event in the release, the targets of the template stay.
+    """
+    targets, left_out = template.targets, list[str]()
     period = (Period(name="release", first=release.first, epochs=release.epochs),)
     n_known = int((Presence.of(cube, period).total > 0).sum()) if cube.n_users else 0
     if not n_known:
         if cube.n_users:
             left_out.append("no known person has an event in it: simulated people are attacked")
-        return targets
+        return targets, left_out
     wanted, most = targets, targets.most_exposed
     if most is not None:
         number = min(most if isinstance(most, int) else ceil(most * n_known), n_known)
@@ -167,4 +166,5 @@ def _known_targets(
             raise
         users = Targets(all=True, unseen=targets.unseen).choose(cube, 0, periods=period).users
         left_out.append(f"{error}; all {n_known:,} are attacked")
-    return Targets(listed=tuple(f"row {user}" for user in users), unseen=targets.unseen)
+    listed = tuple(f"row {user}" for user in users)
+    return Targets(listed=listed, unseen=targets.unseen), left_out

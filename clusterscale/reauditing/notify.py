@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from urllib.parse import unquote
 from urllib.request import getproxies, proxy_bypass
@@ -30,16 +30,11 @@ from clusterscale.release.checks import TableFindings
 # Characters that XML 1.0 does not allow, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ATTEMPTS, _TIMEOUT, _MAX_WAIT = 5, 10.0, 20.0
-_NUMBERS = (
-    "mean_privacy_loss",
-    "mean_privacy_loss_low",
-    "mean_privacy_loss_high",
-    "worst_privacy_loss",
-    "share_above",
-    "epsilon_lower",
-    "epsilon_declared",
-    "published_auc",
-    "change",
+_TOLD = (  # fields of a verdict, in this order
+    *("series", "release", "period", "mechanism", "group_size", "verdict", "reasons"),
+    *("mean_privacy_loss", "mean_privacy_loss_low", "mean_privacy_loss_high"),
+    *("worst_privacy_loss", "share_above", "epsilon_lower", "epsilon_declared", "published_auc"),
+    *("change", "utility", "number", "run"),
 )
 
 
@@ -67,20 +62,9 @@ def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> di
 
 
 def _release(row: Verdict) -> dict[str, Any]:
-    numbers = {name: getattr(row, name) for name in _NUMBERS}
-    return {
-        "series": row.series,
-        "release": row.release,
-        "period": row.period,
-        "mechanism": row.mechanism,
-        "group_size": row.group_size,
-        "verdict": row.verdict,
-        "reasons": row.why,
-        **json_safe(numbers),
-        "utility": json.loads(row.utility),
-        "number": row.number,
-        "run": row.run,
-    }
+    fields = json_safe(asdict(row))
+    told = {name: fields[name] for name in _TOLD}
+    return told | {"reasons": row.why, "utility": json.loads(row.utility)}
 
 
 def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:

@@ -36,7 +36,7 @@ from clusterscale.reauditing.known_part import (
     fit_plan,
     knows_all_counted,
 )
-from clusterscale.reauditing.resolved_release import Content, ResolvedRelease
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import RawRelease, ReleaseMetadata
 from clusterscale.seeds import stream
 
@@ -214,7 +214,7 @@ class Population:
 def complete_population(
     uri: str,
     release: ResolvedRelease,
-    content: Content,
+    content: RawRelease,
     cube: TraceCube,
     template: AuditTemplate,
 ) -> Population | None:
@@ -297,15 +297,17 @@ def write_without_people(folder: str, raw: RawRelease, stated: ReleaseMetadata) 
 
 
 def _calendar(raw: RawRelease, fields: dict[str, Any], n_epochs: int) -> Calendar:
-    """Return the epochs from the first one that is numbered up to the last of the table."""
-    times, step, start = raw.epochs, _HOUR, 0
-    first = fields.get("first") or 0
-    if times is not None and times.dtype.kind == "M":
-        seconds = times.astype("datetime64[s]").astype(np.int64)
-        step = int(np.diff(seconds[:2]).sum()) or _HOUR
-        start = int(seconds[0])
-    elif times is not None and not first:
-        first = int(times[0])
+    """Return the epochs from the first one that is numbered up to the last of the table.
+
+    What is stated in ``fields`` precedes what the table has: ``start`` its first time, a ``first``
+    above 0 its first number.
+    """
+    step, start, first = _HOUR, 0, fields.get("first") or 0
+    if raw.epochs is not None and raw.epochs.dtype.kind == "M":
+        seconds = raw.epochs.astype("datetime64[s]").astype(np.int64)
+        step, start = int(np.diff(seconds[:2]).sum()) or _HOUR, int(seconds[0])
+    elif raw.epochs is not None:
+        first = first or int(raw.epochs[0])
     if fields.get("start") is not None:
         start = Calendar.parse(fields["start"], "1s", 1, "UTC").start
     return Calendar(start - first * step, step, first + (fields.get("epochs") or n_epochs), "UTC")
@@ -325,7 +327,7 @@ def _is_written(uri: str, release: ResolvedRelease, n_people: int) -> bool:
 def _write(
     uri: str,
     release: ResolvedRelease,
-    content: Content,
+    content: RawRelease,
     cube: TraceCube,
     n_people: int,
     seed: int,
@@ -348,7 +350,7 @@ def _write(
     )  # fmt: skip
 
 
-def _published(release: ResolvedRelease, content: Content, cube: TraceCube) -> Floats:
+def _published(release: ResolvedRelease, content: RawRelease, cube: TraceCube) -> Floats:
     """Return the published values, 0 where they are hidden, float64, shape (roi, epoch)."""
     n_rows = len(content.values) - release.null_roi
     if (n_rows, content.values.shape[1]) != (cube.n_rois, release.epochs):

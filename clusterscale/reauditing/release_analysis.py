@@ -30,8 +30,9 @@ from clusterscale.reauditing.ledger import json_safe
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.population import Population
 from clusterscale.reauditing.release_metrics import IntervalEstimate
-from clusterscale.reauditing.resolved_release import Content, ResolvedRelease
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.scoring import Membership, PublishedScores, pool
+from clusterscale.release import RawRelease
 from clusterscale.release.checks import CheckResult
 from clusterscale.reporting.run import Run
 from clusterscale.schema import RESULTS_REVISION, with_labels
@@ -116,11 +117,11 @@ class ReleaseStore:
         del plain["release"]
         storage.put(f"{self.uri}/{_RECORD}", to_sealed(json_safe(plain)))
 
-    def content(self) -> Content:
+    def content(self) -> RawRelease:
         """Return the published values and totals."""
         return read_content(self.tables)
 
-    def write_tables(self, content: Content, inside: Ints) -> None:
+    def write_tables(self, content: RawRelease, inside: Ints) -> None:
         """Write the content for workers and for later comparisons, unless it is there, intact."""
         if manifest.is_intact(self.tables):
             return
@@ -189,7 +190,7 @@ class ReleaseAnalysis(Analysis):
     def __init__(
         self,
         release: ResolvedRelease,
-        content: Content,
+        content: RawRelease,
         members: Membership,
         cube: TraceCube,
         plan: ReauditPlan,

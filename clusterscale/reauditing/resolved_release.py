@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from clusterscale.analyses.audit import AuditPlan, AuditTemplate, Period
-from clusterscale.contracts import Address, Bounds, ConfigModel, Count, Values
+from clusterscale.contracts import Address, Bounds, ConfigModel, Count
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
@@ -127,17 +127,9 @@ class ResolvedRelease(ConfigModel):
             raise ConfigError(explain(error, AuditPlan, prefix=(self.name,))) from None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Content:
-    """Published data on the cells of the cube; ``values`` are float64, shape (roi, epoch)."""
-
-    values: Values
-    totals: PublishedTotals
-
-
 def resolve_release(
     entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, members: bytes
-) -> tuple[ResolvedRelease, Content]:
+) -> tuple[ResolvedRelease, RawRelease]:
     """Resolve a release from its catalogue entry, its store and its cube.
 
     Parameters
@@ -212,15 +204,15 @@ def _refuse_uris(entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, where: s
         )
 
 
-def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> Content:
+def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> RawRelease:
     """Return rows in the order of the cube, by their names; by position only if they have none."""
     names = cube.regions.names
     if raw.rois is None:
-        return Content(raw.values, raw.totals)
+        return raw
     named = set(raw.rois) - {"null"}
     if named != set(names):
         if _are_positions(raw.rois) and not lost_zeros(named, names):
-            return Content(raw.values, raw.totals)
+            return raw
         raise ConfigError(f"{where}: {describe_mismatch(named, names, 'the cube')}")
     if len(set(raw.rois)) < len(raw.rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
@@ -228,9 +220,8 @@ def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> Content:
     ordered = [*names, "null"] if "null" in index and "null" not in names else list(names)
     rows = np.array([index[name] for name in ordered])
     totals, roi = raw.totals, raw.totals.roi
-    return Content(
-        raw.values[rows], PublishedTotals(None if roi is None else roi[rows], totals.epoch)
-    )
+    totals = PublishedTotals(None if roi is None else roi[rows], totals.epoch)
+    return replace(raw, values=raw.values[rows], rois=tuple(ordered), totals=totals)
 
 
 def _are_positions(names: Sequence[str]) -> bool:
@@ -269,7 +260,7 @@ def _find_epoch(seconds: int, calendar: Calendar, where: str) -> int:
     return int(number)
 
 
-def _hash(content: Content, members: bytes) -> str:
+def _hash(content: RawRelease, members: bytes) -> str:
     digest = blake2b(digest_size=16)
     for values in (content.values, content.totals.roi, content.totals.epoch):
         array = np.zeros(0) if values is None else np.where(np.isnan(values), np.nan, values) + 0.0

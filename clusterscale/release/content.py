@@ -35,7 +35,7 @@ class PublishedTotals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawRelease:
-    """Content of the store of a release.
+    """A published table, as it was read.
 
     Attributes
     ----------
@@ -55,6 +55,8 @@ class RawRelease:
         What reading has added up or merged, a clause for each: the table is not as published.
     row_values
         Distinct values of the rows that were added up, float64, shape (value,); else empty.
+    name
+        Name in results of checks.
     """
 
     values: Values
@@ -65,6 +67,7 @@ class RawRelease:
     uris: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     row_values: Values = field(default_factory=lambda: np.empty(0))
+    name: str = ""
 
     @property
     def digest(self) -> str:

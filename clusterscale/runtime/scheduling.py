@@ -131,7 +131,10 @@ class InFlight(Generic[T]):
             yield batch
 
     def _take_one(self) -> Completed[T] | None:
-        """Return a future that completes within one tick, or None."""
+        """Return a batch that completes within one tick; None if none does.
+
+        A future whose value is not here yet is watched again.
+        """
         try:
             future = self._finished.get(timeout=min(_TICK, self._patience))
         except Empty:
@@ -139,20 +142,28 @@ class InFlight(Generic[T]):
         if future.key not in self._pending:
             return None
         _, batch, seconds = self._pending.pop(future.key)
-        try:
-            completed = Completed(batch, future.result(timeout=seconds))
-        except Exception as error:
-            if future.status == "cancelled":
-                completed = Completed(batch, lost=True)
-            elif future.status != "error" and isinstance(error, TimeoutError):
-                # It takes long to fetch, or was lost with its worker and is being recomputed.
-                slow = future.status == "finished"
-                self.submit(future, batch, seconds=2 * seconds if slow else seconds)
-                return None
-            else:
-                completed = Completed(batch, error=error)
+        completed = _fetch(future, batch, seconds)
+        if completed is None:
+            slow = future.status == "finished"
+            self.submit(future, batch, seconds=2 * seconds if slow else seconds)
+            return None
         future.release()
         return completed
+
+
+def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | None:
+    """Return the outcome of a future; None if its value is not here after some seconds.
+
+    It then takes long to fetch, or was lost with its worker and is being recomputed.
+    """
+    try:
+        return Completed(batch, future.result(timeout=seconds))
+    except Exception as error:
+        if future.status == "cancelled":
+            return Completed(batch, lost=True)
+        if future.status != "error" and isinstance(error, TimeoutError):
+            return None
+        return Completed(batch, error=error)
 
 
 def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:

@@ -6,7 +6,7 @@ import pytest
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
-from clusterscale.release.checks import CHECKS, NamedRelease, check_together, create, worst_level
+from clusterscale.release.checks import CHECKS, check_together, create, worst_level
 
 EXACT, HIDDEN = mechanism("exact"), mechanism("threshold", k=5, shown="hidden")
 EVERY = [create(name) for name in CHECKS]
@@ -18,7 +18,7 @@ def table(name, values, *, places=None, epochs=HOURS, totals=None, **metadata):
     places = tuple(f"zone {i}" for i in range(len(values))) if places is None else places
     said = ReleaseMetadata(**metadata)
     axis = epochs[: values.shape[1]] if epochs is not None else None
-    return NamedRelease(name, RawRelease(values, places, axis, totals or PublishedTotals(), said))
+    return RawRelease(values, places, axis, totals or PublishedTotals(), said, name=name)
 
 
 def found(findings, check):

@@ -6,7 +6,7 @@ import pytest
 from clusterscale.contracts import release_counts
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
-from clusterscale.release.checks import CHECKS, NamedRelease, PublishedTable, check_together, create
+from clusterscale.release.checks import CHECKS, PublishedTable, check_together, create
 
 EVERY = [create(name) for name in CHECKS]
 EXPAND, HIDE = {"name": "expand", "factor": "weights"}, {"name": "threshold", "k": 5}
@@ -42,9 +42,7 @@ def test_honest_tables_are_not_accused(method, even):
         for values, _, sums in tables(declared, seed, even):
             totals = PublishedTotals(sums.sum(axis=1), sums.sum(axis=0))
             said = ReleaseMetadata(group_size=SIZE - len(pair))
-            pair.append(
-                NamedRelease(f"{len(pair)}", RawRelease(values, zones, hours, totals, said))
-            )
+            pair.append(RawRelease(values, zones, hours, totals, said, name=f"{len(pair)}"))
         for result in check_together(pair, [], EVERY, mechanism=declared):
             assert result.verdict != "fail", (seed, result)
 
@@ -62,7 +60,7 @@ def test_what_counts_do_not_decide_is_unknown(check):
 
 def test_negative_sums_are_impossible():
     zones, hours = tuple("abcde"), np.datetime64("2026-03-02", "s") + np.arange(20) * 3600
-    release = NamedRelease("a", RawRelease(np.full((5, 20), -1.5), zones, hours))
+    release = RawRelease(np.full((5, 20), -1.5), zones, hours, name="a")
     declared = mechanism(**EXPAND)
     (result,) = check_together([release], [], EVERY, mechanism=declared, group_size=SIZE)
     assert result.verdict == "fail"

@@ -9,7 +9,7 @@ from typing import Protocol
 from clusterscale.cube import TraceCube
 from clusterscale.errors import RefusedError
 from clusterscale.release import RawRelease, read_table
-from clusterscale.release.checks import NamedRelease, check_together, create_checks
+from clusterscale.release.checks import check_together, create_checks
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.study import Tell
 from clusterscale.study.execution import Executor
@@ -72,10 +72,10 @@ def compare_series(release: RawRelease, size: int, earlier: Sequence[str], *, st
         If the difference of two releases describes few people, or noise was reused.
     """
     about = release.metadata.model_copy(update={"group_size": size})
-    new = NamedRelease("the new release", replace(release, metadata=about))
-    old = [NamedRelease(uri.rpartition("/")[2], read_table(uri)) for uri in earlier]
+    new = replace(release, metadata=about, name="the new release")
+    old = [replace(read_table(uri), name=uri.rpartition("/")[2]) for uri in earlier]
     start, stop = _span(release)
-    old = [one for one in old if (span := _span(one.release))[0] < stop and start < span[1]]
+    old = [one for one in old if (span := _span(one))[0] < stop and start < span[1]]
     if not old:
         return ""
     (found,) = check_together([new], old, create_checks(compares=True))

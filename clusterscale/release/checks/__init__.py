@@ -58,10 +58,10 @@ from clusterscale.release.checks.table import (
     open_comparison,
     worst_level,
 )
-from clusterscale.release.checks.together import NamedRelease, TableFindings, check_together
+from clusterscale.release.checks.together import TableFindings, check_together
 from clusterscale.release.checks.totals import Totals
 
-__all__ = ["CHECKS", "Check", "CheckResult", "NamedRelease", "PublishedTable", "TableFindings"]
+__all__ = ["CHECKS", "Check", "CheckResult", "PublishedTable", "TableFindings"]
 __all__ += ["check_table", "check_together", "create", "create_checks", "open_comparison"]
 __all__ += ["worst_level"]
 

@@ -29,22 +29,6 @@ _ALL = slice(None)  # a view, where rows would be a copy
 _MOST = 1 << 20  # largest group that is assumed if its size is not stated
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NamedRelease:
-    """A table that was read.
-
-    Attributes
-    ----------
-    name
-        Name used in results.
-    release
-        The table.
-    """
-
-    name: str
-    release: RawRelease
-
-
 @dataclass(frozen=True, slots=True)
 class TableFindings:
     """Results of all checks of one table.
@@ -77,8 +61,8 @@ class TableFindings:
 
 
 def check_together(
-    releases: Sequence[NamedRelease],
-    beside: Sequence[NamedRelease],
+    releases: Sequence[RawRelease],
+    beside: Sequence[RawRelease],
     checks: Sequence[Check],
     *,
     mechanism: Mechanism | None = None,
@@ -143,8 +127,8 @@ def check_together(
                 omitted = f"{check.name} cannot run: {error}"
                 results.append(CheckResult.unknown(check.name, 0, omitted))
         omitted = omitted or open_comparison(checks, results)
-        omitted = "; ".join(item.release.changes) or omitted
-        results += _check_rows(item.release, table, checks, seed)
+        omitted = "; ".join(item.changes) or omitted
+        results += _check_rows(item, table, checks, seed)
         label = table.mechanism.label
         findings.append(TableFindings(item.name, label, tuple(results), omitted))
     return findings
@@ -171,14 +155,14 @@ def _check_rows(
 
 
 def _declared_wholes(
-    items: Sequence[NamedRelease], subset_of: Mapping[str, Sequence[str]]
+    items: Sequence[RawRelease], subset_of: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     """Return the names of the tables of which each table is declared a subset."""
 
     def find(stated: str) -> list[str]:
         return [item.name for item in items if stated in _short_names(item.name)]
 
-    wholes = {item.name: list(item.release.metadata.subset_of) for item in items}
+    wholes = {item.name: list(item.metadata.subset_of) for item in items}
     for part, stated in subset_of.items():
         for name in (part, *stated):
             if not find(name):
@@ -197,15 +181,12 @@ def _short_names(name: str) -> tuple[str, str, str]:
     return name, base, base.partition(".")[0]
 
 
-def _size(item: NamedRelease, group_size: int | None) -> int | None:
-    return item.release.metadata.group_size if group_size is None else group_size
+def _size(item: RawRelease, group_size: int | None) -> int | None:
+    return item.metadata.group_size if group_size is None else group_size
 
 
-def _table(
-    item: NamedRelease, mechanism: Mechanism | None, group_size: int | None
-) -> PublishedTable:
-    release = item.release
-    declared = release.metadata.mechanism if mechanism is None else mechanism
+def _table(item: RawRelease, mechanism: Mechanism | None, group_size: int | None) -> PublishedTable:
+    declared = item.metadata.mechanism if mechanism is None else mechanism
     if declared is None:
         raise ConfigError(
             f"{item.name}: how this table was published is not known: state its mechanism, "
@@ -213,27 +194,27 @@ def _table(
         )
     size = _size(item, group_size)
     if size is None:  # no count can be above it, so nothing is called impossible for its size
-        largest = np.nanmax(np.append(release.values, 2.0))
+        largest = np.nanmax(np.append(item.values, 2.0))
         size = int(min(2 * largest + 1000, _MOST))
     return PublishedTable(
         name=item.name,
-        values=release.values,
+        values=item.values,
         group_size=size,
         mechanism=declared,
         first_epoch=0,
-        counts=_unknown(release.values.shape),
-        roi_totals=release.totals.roi,
-        epoch_totals=release.totals.epoch,
+        counts=_unknown(item.values.shape),
+        roi_totals=item.totals.roi,
+        epoch_totals=item.totals.epoch,
     )
 
 
 def _align(
-    items: Sequence[NamedRelease], tables: Sequence[PublishedTable]
+    items: Sequence[RawRelease], tables: Sequence[PublishedTable]
 ) -> tuple[str, list[PublishedTable]]:
     """Return why the tables cannot be compared, or the tables on shared places and epochs."""
     try:
-        firsts = _first_epochs([item.release.epochs for item in items])
-        rows = _shared_places([item.release for item in items])
+        firsts = _first_epochs([item.epochs for item in items])
+        rows = _shared_places(items)
     except ConfigError as error:
         return str(error), list(tables)
     return "", [
