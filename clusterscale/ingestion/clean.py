@@ -28,14 +28,8 @@ Mask = NDArray[np.bool_]
 class Cleaner:
     """Converts a pack of pieces into visits.
 
-    Attributes
-    ----------
-    locator
-        Finds the ROI of a position; not used if the reader gives ROIs.
-    names
-        Names of the ROIs, in the order of their index.
-    key
-        Replaces user ids by keyed hashes; None keeps them.
+    ``locator`` finds the ROI of a position, unless the reader gives ROIs, of which ``names`` are
+    all; ``key`` replaces user ids by keyed hashes.
     """
 
     reader: Reader

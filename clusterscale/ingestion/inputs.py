@@ -35,25 +35,9 @@ _ACCEPTS = (
 def read_key(path: str) -> bytes:
     """Return the key in a file: its raw bytes, 16 to 64 of them.
 
-    Create one with ``head -c 32 /dev/urandom > KEYFILE``.
-
-    Parameters
-    ----------
-    path
-        Local path or fsspec URL.
-
-    Returns
-    -------
-    bytes
-        16 to 64 of them.
-
-    Raises
-    ------
-    MissingError
-        If there is no such file.
-    InputError
-        If the file is too short or too long for a key, repeats few bytes, or belongs to or can be
-        read by another user of this machine.
+    Create one with ``head -c 32 /dev/urandom > KEYFILE``. Raises MissingError if there is no such
+    file, and InputError if its length is wrong, it repeats few bytes, or another user of this
+    machine owns it or can read it.
     """
     if not storage.exists(path):
         raise MissingError(f"{path}: there is no such key file")
@@ -168,16 +152,10 @@ _PIECE = 1 << 24  # bytes of text decoded at a time
 
 @dataclass(frozen=True, slots=True)
 class UserWeights:
-    """Weights by user.
+    """Weights by user: the number of people for whom each counts.
 
-    Attributes
-    ----------
-    where
-        The table, for messages.
-    users
-        Ids or pseudonyms, Arrow strings, shape (user,), all different.
-    weights
-        float64, shape (user,): people for whom each user counts, positive.
+    ``where`` names the table; ``users`` are different ids or pseudonyms, Arrow strings, shape
+    (user,); ``weights`` are float64, positive, shape (user,).
     """
 
     where: str
@@ -185,18 +163,7 @@ class UserWeights:
     weights: Weights
 
     def of(self, users: Any) -> Weights:
-        """Return the weights of some users, float64, shape (user,).
-
-        Parameters
-        ----------
-        users
-            Ids or pseudonyms, Arrow strings, shape (user,).
-
-        Raises
-        ------
-        InputError
-            If some have no weight.
-        """
+        """Return float64 weights, (user,), of Arrow ids; raises InputError if one is absent."""
         rows = pc.index_in(users.cast(pa.large_string()), value_set=self.users)
         if rows.null_count:
             n_users = plural(len(users), "user")
@@ -212,30 +179,10 @@ def read_weights(
 ) -> UserWeights:
     """Read a table with a row for each user, and the columns ``user`` and ``weight``.
 
-    Parameters
-    ----------
-    path
-        Parquet or CSV file, or a folder of one kind, a local path or fsspec URL.
-    user
-        Name of the column with the ids of users, as in the records; other columns but ``weight``
-        are not read.
-    delimiter
-        Field separator of a CSV file.
-    key
-        Key of the pseudonyms; None if ids are kept.
-
-    Returns
-    -------
-    UserWeights
-        By id, or by pseudonym.
-
-    Raises
-    ------
-    MissingError
-        If there is no such file.
-    SourceError
-        If a column is missing, a row cannot be read or has no user, a weight is not a positive
-        number, or a user has two different weights. It says how many, but not which users.
+    It is a Parquet or CSV file or a folder of one kind; ``user`` is named as in the records, and
+    its ids are replaced by pseudonyms if there is a ``key``. Raises MissingError without such a
+    file, and SourceError, without naming users, if a column is missing, a row cannot be read, a
+    weight is not a positive number, or a user has two different ones.
     """
     names, weights = [], []
     with reading(path):

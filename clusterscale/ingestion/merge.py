@@ -23,16 +23,10 @@ _USER, _CELLS = pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_binary())
 
 @dataclass(frozen=True, slots=True)
 class UserCells:
-    """Cells by user.
+    """Flat cells by user, concatenated over users.
 
-    Attributes
-    ----------
-    users
-        Arrow strings, shape (user,).
-    sizes
-        int64, shape (user,): cells of each user.
-    cells
-        int64, shape (visit,): flat cells, concatenated over users.
+    ``users`` are Arrow strings, shape (user,); ``sizes`` their numbers of cells, int64, shape
+    (user,); ``cells`` int64, shape (visit,).
     """
 
     users: Any

@@ -96,13 +96,9 @@ class ReadingReport:
 
 
 def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
-    """Check that every file has readable records and that events remain.
+    """Raise SourceError unless every file has readable records and events remain.
 
-    Raises
-    ------
-    SourceError
-        If there is no record, no record of some file can be read, or no event remains; the message
-        gives the first fault, or the span of the data.
+    The message gives the first fault, or the span of the data.
     """
     if tally.n_records == 0:
         raise SourceError(f"{source} contains no records")

@@ -36,17 +36,9 @@ _CELLS_PER_BYTE = 0.25  # cells of a shuffled block per byte of text that a task
 class DaskRun:
     """What a dask graph reads, where it runs, and who is informed.
 
-    Attributes
-    ----------
-    packs
-        One task reads each.
-    block_bytes
-        Approximate bytes of text in a pack; bounds the memory of a task.
-    scheduler
-        Name of a dask scheduler, or the client of a cluster.
-    on_progress
-        Called after each pack if a local dask scheduler runs the tasks; on a cluster only at the
-        end.
+    One task reads each of the ``packs``, of about ``block_bytes`` of text, which bounds its memory.
+    ``scheduler`` is the name of a dask scheduler, or the client of a cluster; ``on_progress`` is
+    called after each pack by a local one, and only at the end on a cluster.
     """
 
     packs: Sequence[Pack]

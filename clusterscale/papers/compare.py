@@ -59,16 +59,10 @@ class NotComputed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number from our results.
+    """A number from our results, as a reduction of ``n`` values.
 
-    Attributes
-    ----------
-    value
-        The number.
-    spread, error
-        Standard deviation of the reduced values, and standard error of the number; NaN for n = 1.
-    n
-        How many values were reduced.
+    ``spread`` is the standard deviation of these values, ``error`` the standard error of the
+    number; both are NaN for n = 1.
     """
 
     value: float
@@ -92,14 +86,10 @@ class Number:
 
 
 class Results:
-    """Results of a study by kind: audit, recovery, traits.
+    """Datasets of a study by kind: audit, recovery, traits.
 
-    Parameters
-    ----------
-    datasets
-        Datasets that were computed.
-    best
-        Labels of the attacks among which ``attack: best`` selects the strongest; all if empty.
+    ``best`` are labels of the attacks among which ``attack: best`` selects the strongest; all if
+    empty.
     """
 
     def __init__(self, datasets: Mapping[str, xr.Dataset], best: Sequence[str] = ()) -> None:
@@ -109,12 +99,8 @@ class Results:
     def find(self, selection: ResultSelection) -> Number:
         """Return the selected number.
 
-        Raises
-        ------
-        NotComputed
-            If a label was not computed, no value is finite, or the divisor is 0.
-        ConfigError
-            If no dataset has the variable, or the selection lacks a label for a dimension.
+        Raises NotComputed if a label was not computed, no value is finite, or the divisor is 0; and
+        ConfigError if no dataset has the variable, or a dimension has no label.
         """
         if selection.over:
             return _divide(*(self.find(end) for end in selection.ends()))
@@ -257,22 +243,7 @@ def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
     standard errors, half the last digit that the paper prints, and the stated tolerance. A number
     that does not agree is explained if our result agrees when computed as in the paper. Numbers
     from presets, and numbers that depend on something the paper does not state, are reported but
-    not compared.
-
-    Parameters
-    ----------
-    study, results
-        The study, and our results.
-
-    Yields
-    ------
-    ComparedNumber
-        One for each published number.
-
-    Raises
-    ------
-    ConfigError
-        If the results have no such variable or dimension.
+    not compared. Raises ConfigError if the results have no such variable or dimension.
     """
     for published in study.published:
         for figure in published.figures():
@@ -372,26 +343,12 @@ class _Margin:
 
 
 def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
-    """Check every claim of a study.
+    """Check every claim of a study, and yield its smallest margin over all labels.
 
     A claim holds if the margin is positive everywhere. It fails if a margin's 95 % interval is
     below 0. Otherwise it is undecided, for example if there is only one person, or if two numbers
-    that should differ are equal. Labels that a quick run omits are skipped.
-
-    Parameters
-    ----------
-    study, results
-        The study, and our results.
-
-    Yields
-    ------
-    ClaimRow
-        A claim with its smallest margin over all labels.
-
-    Raises
-    ------
-    ConfigError
-        If the results have no such variable or dimension.
+    that should differ are equal. Labels that a quick run omits are skipped. Raises ConfigError if
+    the results have no such variable or dimension.
     """
     for claim in study.claims:
         margins = list(_margins(claim, results))

@@ -26,15 +26,10 @@ _SEED = 1
 
 
 class Cubes:
-    """Cubes below a folder, each created when first opened.
+    """Cubes below a folder that all workers can reach, each created when first opened.
 
-    Parameters
-    ----------
-    folder
-        Where the cubes are stored: a local path or fsspec URL that all workers can reach.
-    cabs
-        The San Francisco cabs: a cube, a Parquet file of fixes (user, timestamp, lat, lon), or the
-        folder of the original text files; None if not available.
+    ``cabs`` are the San Francisco cabs: a cube, a Parquet file of fixes (user, timestamp, lat,
+    lon), or the folder of the original text files; None if not available.
     """
 
     def __init__(self, folder: str, cabs: str | None) -> None:
@@ -47,14 +42,8 @@ class Cubes:
     def open(self, study: PaperStudy) -> TraceCube:
         """Return the cube of a study.
 
-        Raises
-        ------
-        ConfigError
-            If the study needs the cabs and none are given.
-        InputError
-            If the cabs are not those of the papers.
-        ExistsError
-            If another cube is stored at the preset's path.
+        Raises ConfigError if it needs the cabs and none are given, InputError if they are not those
+        of the papers, and ExistsError if another cube is at the preset's path.
         """
         if study.cube == CABS:
             return self._open_cabs()
@@ -108,30 +97,11 @@ def reproduce(
     memory: int = MEMORY,
     tell: Tell = lambda now: None,
 ) -> StudyReport:
-    """Run or resume a study; completed work in its folder is not repeated.
+    """Run or resume a study in a folder that all workers can reach, and compare its results.
 
-    Parameters
-    ----------
-    name, study
-        Name and definition of the study.
-    cubes
-        Source of its cube.
-    folder
-        Where results are stored: a local path or fsspec URL that all workers can reach.
-    executor, memory
-        Where tasks run, and bytes available per worker; neither changes a result.
-    tell
-        Callback for progress.
-
-    Returns
-    -------
-    StudyReport
-        The paper's numbers and claims beside ours.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube does not fit the study, tasks fail, or the cluster or a store fails.
+    Completed work is not repeated; neither ``executor`` nor ``memory`` (bytes per worker) changes a
+    result. Raises ClusterscaleError if the cube does not fit the study, tasks fail, or the cluster
+    or a store fails.
     """
     folder = folder.rstrip("/")
     with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
@@ -162,17 +132,8 @@ def _analyses(study: PaperStudy) -> Iterator[Analysis]:
 def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:
     """Return the report of a study that was not run.
 
-    Parameters
-    ----------
-    name, study
-        Name and definition of the study.
-    why
-        Why its items are missing; empty to list only those that cannot be compared.
-
-    Returns
-    -------
-    StudyReport
-        Without numbers of ours.
+    ``why`` is the reason that its items are missing; empty to list only those that cannot be
+    compared.
     """
     absent = {item.item for item in study.absent}
     missing = [Missing(item, why) for item in study.items() if why and item not in absent]

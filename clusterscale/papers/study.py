@@ -157,10 +157,7 @@ class PublishedNumbers(ResultSelection):
     def figures(self) -> Iterator[Figure]:
         """Yield every published number.
 
-        Raises
-        ------
-        ValueError
-            If ``values`` are not nested in the order of ``by``, or are not numbers.
+        Raises ValueError if ``values`` are not nested in the order of ``by``, or are not numbers.
         """
         for numbers in product(*(range(len(labels)) for labels in self.by.values())):
             labels = {dim: self.by[dim][i] for dim, i in zip(self.by, numbers, strict=True)}

@@ -25,19 +25,9 @@ Known = Mapping[str, list[Label]]
 
 
 def find_faults(study: PaperStudy) -> Iterator[str]:
-    """Find what a study selects but its results will not have.
+    """Yield a line for each variable, dimension or label that a study selects in vain.
 
     A study shortened for a quick run has such faults; they are not errors there.
-
-    Parameters
-    ----------
-    study
-        The study.
-
-    Yields
-    ------
-    str
-        A line for each variable, dimension or label.
     """
     known = list(_variables(study))
     labels = _labels(study)

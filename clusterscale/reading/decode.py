@@ -70,15 +70,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Names as codes into an array of distinct names; −1 for no name.
-
-    Attributes
-    ----------
-    codes
-        int64, shape (row,).
-    names
-        Arrow strings, shape (name,).
-    """
+    """Names as int64 codes, shape (row,), into an Arrow array of distinct names; −1 for no name."""
 
     name: str
     codes: NDArray[np.int64]

@@ -37,13 +37,7 @@ def pairs(first: Ids, second: Ids) -> Ids:
 
 
 class GrowingArray:
-    """int64 values to which more are appended.
-
-    Attributes
-    ----------
-    n
-        Number of values.
-    """
+    """``n`` int64 values to which more are appended."""
 
     def __init__(self) -> None:
         self._buffer = np.empty(_FIRST, np.int64)
@@ -69,13 +63,7 @@ class GrowingArray:
 
 
 class IntegerCodes:
-    """Codes of distinct integers, by a hash table.
-
-    Attributes
-    ----------
-    keys
-        The integer of each code.
-    """
+    """Codes of distinct integers, by a hash table; ``keys`` are the integers by code."""
 
     def __init__(self) -> None:
         self.keys = GrowingArray()
@@ -94,13 +82,7 @@ class IntegerCodes:
 
 
 class PlaceCodes:
-    """Codes of places by their names, without white space around them.
-
-    Attributes
-    ----------
-    names
-        Name of each code.
-    """
+    """Codes of places by their ``names``, without white space around them."""
 
     def __init__(self, total: str | None = None, strip: Callable[[str], str] = str.strip) -> None:
         self.names: list[str] = []
@@ -120,13 +102,7 @@ class PlaceCodes:
 
 
 class PairCodes:
-    """Codes of pairs of places by their names, ``FIRST → SECOND``, each of which is made once.
-
-    Attributes
-    ----------
-    names
-        Name of each code.
-    """
+    """Codes of pairs of places by their ``names``, ``FIRST → SECOND``, each made once."""
 
     def __init__(self, total: str | None = None) -> None:
         self.names: list[str] = []

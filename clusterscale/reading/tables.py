@@ -101,13 +101,7 @@ def is_parquet(name: str) -> bool:
 
 @contextmanager
 def open_parquet(file: File, **options: Any) -> Iterator[Any]:
-    """Open a Parquet file, with bounds on its metadata and checks of its pages.
-
-    Raises
-    ------
-    SourceError
-        If it is damaged.
-    """
+    """Open a Parquet file with bounds on its metadata; raises SourceError if it is damaged."""
     try:
         with storage.open_file(file.url) as stream:
             yield pq.ParquetFile(

@@ -24,16 +24,9 @@ from clusterscale.release.metadata import beside
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A release that cannot be listed or audited.
+    """A release that cannot be listed or audited, and the reason.
 
-    Attributes
-    ----------
-    name
-        Name of the release.
-    error
-        The reason.
-    passing
-        Whether the next run may succeed without a change, because tasks failed.
+    ``passing``: the next run may succeed without a change, because tasks failed.
     """
 
     name: str
@@ -44,23 +37,9 @@ class Problem:
 def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
     """Return the releases in a folder, or those whose name matches a pattern, sorted by name.
 
-    Parameters
-    ----------
-    pattern
-        A folder, a local path or fsspec URL, with all names that end like a Zarr group or a NetCDF
-        file; or a folder with a pattern for names, as in ``s3://bucket/releases/week-*.zarr``.
-
-    Returns
-    -------
-    tuple[ReleaseEntry, ...]
-        Entries that set only ``counts``.
-
-    Raises
-    ------
-    MissingError
-        If there are none.
-    InputError
-        If two names differ only in the ending.
+    ``pattern`` is a folder with all names that end like a Zarr group or a NetCDF file, or one with
+    a pattern, as in ``s3://bucket/releases/week-*.zarr``; entries set only ``counts``. Raises
+    MissingError if there are none, and InputError if two names differ only in the ending.
     """
     folder, _, last = pattern.rstrip("/").rpartition("/")
     glob = last if any(sign in last for sign in "*?[") else None
@@ -87,20 +66,7 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
 def expand(entry: ReleaseEntry) -> tuple[ReleaseEntry, ...]:
     """Return a copy of an entry for each release that its pattern matches.
 
-    Parameters
-    ----------
-    entry
-        An entry, with or without a pattern.
-
-    Returns
-    -------
-    tuple[ReleaseEntry, ...]
-        The entry itself if it has no pattern; empty if nothing matches.
-
-    Raises
-    ------
-    InputError
-        As :func:`find_releases`.
+    It is the entry itself without a pattern. Raises InputError as :func:`find_releases`.
     """
     if not entry.is_pattern:
         return (entry,)
@@ -115,17 +81,10 @@ class Catalogue:
     """Releases, with a cache of what was read of them.
 
     A release is not opened again if its files did not change: their sizes and modification times,
-    or the ETags of an object store.
-
-    Parameters
-    ----------
-    entries
-        The releases, in order.
-    cube
-        URI of the cube of releases whose entry does not name another; None: there are no traces.
-    cache
-        File of the cache; it may be removed, and is then written again. Beside it are cubes without
-        people, with the ROIs and epochs of releases that have no other.
+    or the ETags of an object store. ``cube`` is the URI of the cube of releases whose entry does
+    not name another; None: there are no traces. The file ``cache`` may be removed, and is then
+    written again. Beside it are cubes without people, with the ROIs and epochs of releases that
+    have no other.
     """
 
     def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str | None, cache: str) -> None:
@@ -168,12 +127,9 @@ class Catalogue:
         return releases
 
     def read(self, release: ResolvedRelease) -> RawRelease:
-        """Return the values of a release.
+        """Return the values of a release, in the order of its cube.
 
-        Raises
-        ------
-        ClusterscaleError
-            If they cannot be read, or changed since they were listed.
+        Raises ClusterscaleError if they cannot be read, or changed since they were listed.
         """
         for entry in self._entries:
             if (entry.label, entry.counts) == (release.name, release.counts):

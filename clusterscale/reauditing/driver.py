@@ -46,15 +46,7 @@ _RUNS, _NO_DRIFT = "runs", Drift(0, nan, nan, nan, nan, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A release without a verdict.
-
-    Attributes
-    ----------
-    release
-        Its metadata.
-    audit
-        Key of its audit, which may be finished.
-    """
+    """A release without a verdict, and the key of its audit, which may be finished."""
 
     release: ResolvedRelease
     audit: str
@@ -63,20 +55,8 @@ class Pending:
 class Reaudit:
     """The re-audit of a catalogue, whose releases are read at once.
 
-    Parameters
-    ----------
-    plan, catalogue
-        The settings, and the releases.
-    output
-        Folder, a local path or fsspec URL that all workers reach: ``verdicts.parquet/`` with one
-        file per verdict, ``runs/`` with a folder for each audit.
-
-    Attributes
-    ----------
-    releases, problems
-        The releases, and those that cannot be listed.
-    ledger
-        All verdicts.
+    ``output`` is a folder that all workers reach: ``verdicts.parquet/`` with one file per verdict,
+    ``runs/`` with a folder for each audit. ``problems`` are the releases that cannot be listed.
     """
 
     def __init__(self, plan: ReauditPlan, catalogue: Catalogue, output: str) -> None:
@@ -90,8 +70,8 @@ class Reaudit:
     def pending(self) -> list[Pending]:
         """Return the releases without a verdict, in the order of the catalogue.
 
-        A release needs a new verdict if its content, its metadata, the plan, the policy, the cube
-        or the results revision changed.
+        A release needs a new one if its content, its metadata, the plan, the policy, the cube or
+        the results revision changed.
         """
         evaluated, pending = self.ledger.keys(), []
         for release in self.releases:
@@ -130,27 +110,11 @@ class Reaudit:
     ) -> Verdict | Problem:
         """Audit one release, unless that has finished, and append its verdict to the ledger.
 
-        Parameters
-        ----------
-        pending
-            The release.
-        executor, memory
-            Runs the tasks, and the bytes that a worker may use.
-        check
-            Called before a verdict is appended; raises if that is no longer allowed.
-        tell
-            Called with the progress.
-
-        Returns
-        -------
-        Verdict or Problem
-            A problem if the release cannot be audited, or tasks failed; the same call runs failed
-            tasks again.
-
-        Raises
-        ------
-        ClusterError, StoreError
-            If the cluster or a store fails; finished work is kept, and the same call resumes it.
+        ``memory`` is the number of bytes that a worker may use. ``check`` is called before a
+        verdict is appended, and raises if that is no longer allowed. Returns a problem if the
+        release cannot be audited, or tasks failed, which the same call runs again. Raises
+        ClusterError or StoreError if the cluster or a store fails; finished work is kept, and the
+        same call resumes it.
         """
         name = pending.release.name
         try:

@@ -53,18 +53,10 @@ class KnownTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownCounts:
-    """Counts of some users for a release.
+    """Counts of ``n_users`` users for a release, shape (roi, epoch).
 
-    Attributes
-    ----------
-    inside
-        Visits of known members, int32, shape (roi, epoch).
-    everyone
-        Visits of all users, int64, the same shape.
-    bounds
-        Largest change of the counts by one unit of data of these users.
-    n_users
-        Number of these users.
+    ``inside`` are visits of known members, int32; ``everyone`` those of all these users, int64;
+    ``bounds`` the largest change of the counts by one unit of their data.
     """
 
     inside: Counts

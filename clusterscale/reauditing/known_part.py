@@ -18,18 +18,10 @@ from clusterscale.reauditing.resolved_release import ResolvedRelease
 class KnownPart:
     """What is known of the people that a release may count.
 
-    Attributes
-    ----------
-    n_known
-        Number of people whose traces are known: the first rows of the population.
-    n_people
-        Number of people of whom the group is drawn, known and simulated.
-    left_out
-        What could not be done, a sentence each.
-    basis
-        What people are simulated from.
-    doubt
-        Why members may be easier to recognise among real people; empty if they are not.
+    The traces of ``n_known`` people, the first rows of the population, are known, and the group is
+    drawn of ``n_people``. ``left_out`` says what could not be done, a sentence each; ``basis`` what
+    people are simulated from; ``doubt`` why members may be easier to recognise among real people,
+    empty if they are not.
     """
 
     n_known: int
@@ -75,15 +67,10 @@ def fit_plan(
 ) -> tuple[AuditPlan, tuple[str, ...]]:
     """Return the part of an audit that is possible, and what is left out, a sentence each.
 
-    Targets are known people; without any, simulated ones. A prior is left out if it learns from
-    the past, which is not simulated, or needs more traces than are known: of those counted, if the
+    Targets are known people; without any, simulated ones. A prior is left out if it learns from the
+    past, which is not simulated, or needs more traces than are known: of those counted, if the
     traces of all of them are, and else in the population of ``n_people``. If none remains, the
-    adversary has no traces at all.
-
-    Raises
-    ------
-    ConfigError
-        If the remaining settings are not compatible.
+    adversary has no traces at all. Raises ConfigError if the remaining settings are not compatible.
     """
     needed = (n_people,) if knows_all_counted(release, cube) else (cube.n_users, n_people)
     priors, refused = _fit_priors(template.priors, release, needed)

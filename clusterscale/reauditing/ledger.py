@@ -126,18 +126,7 @@ class Verdict:
 
 
 def json_safe(value: Any) -> Any:
-    """Return a value as JSON can store it.
-
-    Parameters
-    ----------
-    value
-        Numbers, also NumPy's, text, and lists and dicts of them.
-
-    Returns
-    -------
-    Any
-        The same value, in which numbers that are not finite are None.
-    """
+    """Return nested values as JSON can store them: Python numbers, None if not finite."""
     if isinstance(value, dict):
         return {key: json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -153,17 +142,9 @@ def key_of(series: str, release: str, audit: str, policy: str) -> str:
 
 
 class Ledger:
-    """Verdicts: a Parquet table with one file per row, which is written once.
+    """Verdicts in the folder ``uri``: a Parquet table with one file per row, which is written once.
 
-    Parameters
-    ----------
-    uri
-        Folder of the table, a local path or fsspec URL.
-
-    Raises
-    ------
-    DamagedError
-        If a row is missing or cannot be read.
+    Raises DamagedError if a row is missing or cannot be read.
     """
 
     def __init__(self, uri: str) -> None:
@@ -185,10 +166,7 @@ class Ledger:
     def append(self, row: Verdict) -> Verdict:
         """Append a row, permanently; return it with its seal.
 
-        Raises
-        ------
-        ExistsError
-            If another process has appended one meanwhile.
+        Raises ExistsError if another process has appended one meanwhile.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

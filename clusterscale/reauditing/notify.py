@@ -39,20 +39,9 @@ _TOLD = (  # fields of a verdict, in this order
 
 
 def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return verdicts as JSON values.
+    """Return verdicts, with their reasons, and problems as JSON values.
 
-    Parameters
-    ----------
-    verdicts
-        Rows of the ledger.
-    problems
-        Releases that could not be audited.
-
-    Returns
-    -------
-    dict[str, Any]
-        ``verdict``, the worst of them, or ``error`` if there is a problem; ``releases``, each with
-        its reasons; and ``problems``.
+    ``verdict`` is the worst of them, or ``error`` if there is a problem.
     """
     return {
         "verdict": "error" if problems else worst_of(row.verdict for row in verdicts),
@@ -68,18 +57,7 @@ def _release(row: Verdict) -> dict[str, Any]:
 
 
 def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
-    """Return verdicts as JUnit XML.
-
-    Parameters
-    ----------
-    verdicts, problems
-        As for :func:`summary`.
-
-    Returns
-    -------
-    str
-        A suite per release, with a case per reason and its text; warnings are skipped cases.
-    """
+    """Return JUnit XML: a suite per release, a case per reason; warnings are skipped cases."""
     report = JUnitXml("clusterscale")
     for row in verdicts:
         report.add_testsuite(_suite(row.release, row.series or "releases", row.why))
@@ -92,17 +70,9 @@ def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
 
 
 def junit_of_tables(findings: Sequence[TableFindings]) -> str:
-    """Return checks of published tables as JUnit XML.
+    """Return checks of published tables as JUnit XML: a suite per table, a case per check.
 
-    Parameters
-    ----------
-    findings
-        Result of :func:`clusterscale.release.checks.check_together`.
-
-    Returns
-    -------
-    str
-        A suite per table, with a case per check; what could not be decided is a skipped case.
+    What could not be decided is a skipped case.
     """
     report = JUnitXml("clusterscale")
     levels = {"consistent": "pass", "inconsistent": "fail", "unknown": "unknown"}
@@ -151,12 +121,7 @@ class Webhook(ConfigModel):
 class Announcement:
     """Where verdicts go besides the ledger; None for nowhere.
 
-    Attributes
-    ----------
-    json, junit
-        Files for JSON and for JUnit XML, local paths or URLs.
-    webhook
-        Where new verdicts are posted.
+    ``json`` and ``junit`` are files, local paths or URLs; new verdicts are posted to ``webhook``.
     """
 
     json: str | None = None
@@ -172,13 +137,10 @@ class Announcement:
 
 
 def post_new(webhook: Webhook, ledger: Ledger) -> ClusterscaleError | None:
-    """Post the verdicts of a ledger that were not posted yet.
+    """Post the verdicts that were not posted yet; return why they were not, None if they were.
 
-    Returns
-    -------
-    ClusterscaleError or None
-        Why they were not posted: an :class:`InputError` if the environment has no URL, else a
-        :class:`StoreError` or a :class:`DamagedError`; the next call tries again.
+    It is an :class:`InputError` if the environment has no URL, else a :class:`StoreError` or a
+    :class:`DamagedError`; the next call tries again.
     """
     url = os.environ.get(webhook.variable, "")
     if not url:
@@ -213,12 +175,9 @@ class _RefusedError(Exception):
 def post(url: str, content: dict[str, Any]) -> None:
     """Post ``content`` as JSON; retry while the server is busy or unreachable.
 
-    Redirects are not followed: they would turn the POST into a GET without content.
-
-    Raises
-    ------
-    StoreError
-        If the server did not accept it; the message omits the URL, which may contain a secret.
+    Redirects are not followed: they would turn the POST into a GET without content. Raises
+    StoreError if the server did not accept it; the message omits the URL, which may contain a
+    secret.
     """
     if not url.startswith(("https://", "http://")):
         raise StoreError("the webhook's URL does not begin with https:// or http://")

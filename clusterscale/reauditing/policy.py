@@ -29,18 +29,7 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 def worst_of(levels: Any) -> Level:
-    """Return the worst of some levels.
-
-    Parameters
-    ----------
-    levels
-        Iterable of ``pass``, ``warn`` and ``fail``.
-
-    Returns
-    -------
-    str
-        ``pass`` if there are none.
-    """
+    """Return the worst of some levels, ``pass`` if there are none."""
     return max(levels, key=VERDICT_LEVELS.index, default="pass")
 
 
@@ -268,14 +257,9 @@ class ReauditPlan(ConfigModel):
     def key(self, identity: dict[str, Any], mechanism: Mechanism, cube: str, revision: int) -> str:
         """Return the key of the audit of a release, independent of the policy.
 
-        ``identity`` is that of the release, published by ``mechanism``; ``cube`` the fingerprint of
-        its cube. Code of other packages is part of the key.
-
-        Raises
-        ------
-        PluginError
-            If code of another package cannot be read, so that its verdicts could not be told from
-            those of other code.
+        ``identity`` is that of the release, ``cube`` the fingerprint of its cube. Code of other
+        packages is part of the key. Raises PluginError if such code cannot be read, so that its
+        verdicts could not be told from those of other code.
         """
         code = code_of(self, mechanism, CHECKS.classes)
         if unread := [path for path, one in code.items() if not one["digest"]]:

@@ -38,19 +38,9 @@ if TYPE_CHECKING:
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
-    """Return the verdict that follows from reasons.
+    """Return the worst level of reasons, or ``error`` if a limit could not be applied.
 
     A check that could not be made does not count against a release.
-
-    Parameters
-    ----------
-    reasons
-        Of all checks of a release.
-
-    Returns
-    -------
-    str
-        The worst level, or ``error`` if a limit could not be applied.
     """
     if any(reason.level == "error" for reason in reasons):
         return "error"
@@ -63,23 +53,10 @@ def evaluate_policy(
     published: IntervalEstimate,
     part: KnownPart | None = None,
 ) -> Iterator[Reason]:
-    """Apply a policy to the results of an audit.
+    """Yield a reason for each limit of a policy on the results of an audit.
 
-    Parameters
-    ----------
-    policy
-        The limits.
-    metrics
-        Results of the audit for the mechanism of the release.
-    published
-        AUC of the attack on the published values.
-    part
-        What is known of the people; None: the traces of all are.
-
-    Yields
-    ------
-    Reason
-        One for each limit.
+    ``published`` is the AUC of the attack on the published values; ``part`` what is known of the
+    people, None if the traces of all are.
     """
     who = f"the {metrics.n_targets} targets" if metrics.n_targets > 1 else "the one target"
     yield _exposure_reason(policy, metrics)
@@ -137,19 +114,11 @@ def change_since(
     *,
     limit: float,
 ) -> Change:
-    """Compare a release with the last ones of its series.
+    """Compare a release with the last ones of its series, the newest last.
 
     Exposure is compared user by user with the mean of those last releases with the same kind of
-    users, all or targets only; utility is compared with the last release.
-
-    Parameters
-    ----------
-    last
-        Verdicts and exposures of the last releases, the newest last.
-    exposures, metrics
-        Exposures and metrics of this release.
-    limit
-        The privacy loss above which a user is exposed.
+    users, all or targets only; a user is exposed above the privacy loss ``limit``. Utility is
+    compared with the last release.
     """
     if not last:
         return Change()
@@ -196,18 +165,10 @@ def apply_limit(
     ideal: float = 0.0,
     one_sided: bool = False,
 ) -> Reason:
-    """Return the reason that follows from a limit.
+    """Return the reason that follows from a limit; an unknown estimate is an error.
 
-    Parameters
-    ----------
-    check, limit, estimate
-        Name of the limit in the policy, the limit, and what it limits; unknown is an error.
-    text
-        What was found, as a clause.
-    ideal
-        The best value.
-    one_sided
-        Whether values below the ideal are as good.
+    ``text`` says what was found, as a clause; with ``one_sided``, values below the ``ideal`` are as
+    good.
     """
     if not estimate.known:
         text = f"the policy limits {check}, but its value is missing"
@@ -306,25 +267,12 @@ _HELD = "if the number of people counted is fixed"
 def evaluate_ceilings(
     policy: Policy, run: Run, mechanism: str, part: KnownPart | None = None
 ) -> Iterator[Reason]:
-    """Yield the reasons that follow from the certificates of a run.
+    """Yield the reasons that follow from the certificates of a run for a mechanism.
 
-    Parameters
-    ----------
-    policy
-        The limits.
-    run
-        Audit, screen and certificates of one cube.
-    mechanism
-        Label of the mechanism.
-    part
-        What is known of the people, if some are simulated: certificates about these never pass.
-
-    Yields
-    ------
-    Reason
-        ``ceiling``: whether every measured AUC may be below the ceiling of the person. It fails
-        otherwise: the mechanism adds less noise than it states, or this software is wrong.
-        ``certified_auc``: that limit of the policy, if there is one.
+    ``ceiling``: whether every measured AUC may be below the ceiling of the person. It fails
+    otherwise: the mechanism adds less noise than it states, or this software is wrong.
+    ``certified_auc``: that limit of the policy, if there is one. Certificates about simulated
+    people never pass.
     """
     cases = [case.bracket for case in read_brackets(run) if case.mechanism == mechanism]
     if not cases:
@@ -376,18 +324,7 @@ def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
 
 
 def known_part(run: Run) -> KnownPart | None:
-    """Return what is known of the people of an audit.
-
-    Parameters
-    ----------
-    run
-        The audit, and what was computed beside it.
-
-    Returns
-    -------
-    KnownPart or None
-        None if nobody is simulated among them.
-    """
+    """Return what is known of the people of an audit; None if nobody is simulated among them."""
     about = {} if run.audit is None else json.loads(run.audit.attrs.get("cube", "{}"))
     if "n_known" not in about:
         return None
@@ -395,20 +332,7 @@ def known_part(run: Run) -> KnownPart | None:
 
 
 def of_size(run: Run, group_size: int | None) -> Run:
-    """Return the results for groups of one size.
-
-    Parameters
-    ----------
-    run
-        Results for groups of one or several sizes.
-    group_size
-        Number of people of each group; None: any.
-
-    Returns
-    -------
-    Run
-        ``run`` itself if its audit has no groups of that size.
-    """
+    """Return the results for groups of one size; all of them if the audit has none of that size."""
     if run.audit is None or group_size not in run.audit["group_size"].values:
         return run
     found = (data for data in (run.audit, run.screen, run.certify) if data is not None)
@@ -422,27 +346,13 @@ def evaluate_scope(
     stated: Mapping[str, int | None],
     changes: Sequence[str] = (),
 ) -> Iterator[Reason]:
-    """Yield whether the audit is of a release of that size, and what was audited.
+    """Yield whether an audit is of a release of that size, and what was audited.
 
-    Parameters
-    ----------
-    policy
-        The limits, and the size of the release if it states one.
-    audit
-        Results, conforming to :data:`clusterscale.schema.RESULTS`.
-    mechanism
-        Label of the mechanism.
-    stated
-        How many people the release counts, by who says so; None: not said.
-    changes
-        What reading the release has added up or merged, a clause for each.
-
-    Yields
-    ------
-    Reason
-        ``group_size``: exposure at one size says nothing about another, because it is not monotone
-        in the size. ``reading``: the audited table is not the published one. ``scope``: sizes of
-        groups, periods, targets, priors and attacks, and whether the release is nearly empty.
+    ``stated`` is how many people the release counts, by who says so; None: not said. ``changes``
+    are clauses on what reading it has added up or merged. Reasons: ``group_size``, since exposure
+    at one size says nothing about another, because it is not monotone in the size; ``reading``, if
+    the audited table is not the published one; ``scope``, with sizes of groups, periods, targets,
+    priors and attacks, and whether the release is nearly empty.
     """
     said = {who: size for who, size in {**stated, "the policy": policy.group_size}.items() if size}
     audited = [int(size) for size in audit["group_size"].values]

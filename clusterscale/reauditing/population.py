@@ -50,28 +50,8 @@ _MOST_SPREAD = 5.0  # standard deviation of the logarithm of the number of visit
 def complete_cube(cube: TraceCube, uri: str, n_people: int, *, seed: int = 0) -> TraceCube:
     """Write the users of a cube and others, simulated from their counts, unless this is there.
 
-    Parameters
-    ----------
-    cube
-        The known people, who are the first rows.
-    uri
-        Where the new cube is written.
-    n_people
-        Number of people in it.
-    seed
-        Root seed of the simulated people.
-
-    Returns
-    -------
-    TraceCube
-        The cube at ``uri``; its ``n_known`` is the number of known people.
-
-    Raises
-    ------
-    ConfigError
-        If there are not more people than users of ``cube``.
-    ExistsError
-        If another cube is at ``uri``.
+    The known people are the first of the ``n_people`` rows. Raises ConfigError if there are not
+    more people than users of ``cube``, and ExistsError if another cube is at ``uri``.
     """
     if n_people <= cube.n_users:
         raise ConfigError(f"users: {n_people:,}, but the known cube has {cube.n_users:,}")
@@ -105,18 +85,9 @@ def write_people(
 ) -> None:
     """Write the users of a cube, and then simulated people, with the events of some epochs.
 
-    Parameters
-    ----------
-    uri, cube, n_people
-        As for :func:`complete_cube`.
-    law
-        Occupancy and spread of :func:`simulate_people`.
-    span
-        First epoch and the one after the last.
-    about
-        Provenance besides its source.
-    key, seed
-        Name and root seed of the random streams.
+    ``law`` is the occupancy and spread of :func:`simulate_people`; ``span`` the first epoch and the
+    one after the last; ``about`` provenance besides the source; ``key`` and ``seed`` name the
+    random streams.
     """
     n_others = n_people - cube.n_users
     source = f"{cube.n_users:,} known and {n_others:,} simulated people"
@@ -169,24 +140,12 @@ def spread_of(n_visits: Ints) -> float:
 def simulate_people(
     n: int, occupancy: Floats, spread: float, *, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Draw the traces of people who visit cells independently.
+    """Draw the traces of ``n`` people who visit cells independently.
 
-    Parameters
-    ----------
-    n
-        Number of people.
-    occupancy
-        Probability of a person being in each cell, float64, shape (roi, epoch), below 1.
-    spread
-        Standard deviation of the logarithm of how active a person is.
-    rng
-        Random generator.
-
-    Returns
-    -------
-    tuple[Ints, Ints]
-        Cells of each person, int64, shape (person,); and these flat cells, increasing within a
-        person, int64, shape (cell,).
+    ``occupancy`` is the probability of a person being in each cell, float64, shape (roi, epoch),
+    below 1; ``spread`` the standard deviation of the logarithm of how active a person is. Returns
+    the number of cells of each person, int64, shape (person,), and these flat cells, increasing
+    within a person, int64, shape (cell,).
     """
     rates = -np.log1p(-occupancy.ravel())  # a Poisson number of visits to a cell is merged into one
     total = np.cumsum(rates)
@@ -218,25 +177,11 @@ def complete_population(
     cube: TraceCube,
     template: AuditTemplate,
 ) -> Population | None:
-    """Write a cube of all people of a release at ``uri``, unless it is there; and fit the plan.
+    """Write a cube of all people of a release, unless it is there, and fit the plan to it.
 
-    None if the traces of all are known.
-
-    Parameters
-    ----------
-    uri
-        Where the cube is written.
-    release, content
-        The release, whose group is larger than the cube, or drawn from more people.
-    cube
-        Traces of some of these people, or of none.
-    template
-        Settings of the audit.
-
-    Raises
-    ------
-    ConfigError, InputError
-        If people cannot be simulated from such a release, or no audit remains.
+    None if ``cube`` has the traces of all: else its group is larger than the cube, or drawn from
+    more people. Raises ConfigError or InputError if people cannot be simulated from such a release,
+    or no audit remains.
     """
     n_people = count_people(release, cube, template.priors)
     if n_people <= cube.n_users:
@@ -275,14 +220,8 @@ def _describe(
 def write_without_people(folder: str, raw: RawRelease, stated: ReleaseMetadata) -> str:
     """Write a cube with the ROIs and epochs of a table and nobody in it, and return its address.
 
-    Positions are not known. The time zone is UTC, and epochs without times are hours.
-
-    Parameters
-    ----------
-    folder
-        Where it is written, under a name that follows from its content.
-    raw, stated
-        The table, and what else is stated of it.
+    Its name in the folder follows from its content. Positions are not known. The time zone is UTC,
+    and epochs without times are hours. ``stated`` is what else is known of the table.
     """
     n_rows, n_epochs = raw.values.shape
     names = raw.rois or tuple(str(i) for i in range(n_rows))

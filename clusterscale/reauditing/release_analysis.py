@@ -236,10 +236,7 @@ class ReleaseAnalysis(Analysis):
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the scores of the published values and their checks, then write the record.
 
-        Raises
-        ------
-        TasksFailedError
-            If tasks of the audit or of the scores failed.
+        Raises TasksFailedError if tasks of the audit or of the scores failed.
         """
         plan, cube, release = self.plan, job.cube, self._release
         store = ReleaseStore(job.run_uri)

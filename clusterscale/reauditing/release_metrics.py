@@ -28,13 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """A number and its interval.
-
-    Attributes
-    ----------
-    value, low, high
-        NaN if not known.
-    """
+    """A number and its interval, NaN if not known."""
 
     value: float = np.nan
     low: float = np.nan
@@ -53,18 +47,11 @@ class IntervalEstimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposures:
-    """Privacy loss of users, by the attack that is strongest on average.
+    """Privacy loss of users and its 95 % interval, by the attack that is strongest on average.
 
-    Attributes
-    ----------
-    users
-        Rows in the cube, increasing, int64, shape (user,).
-    loss, low, high
-        Privacy loss and its 95 % interval, float64, shape (user,).
-    attack
-        Label of the attack.
-    everyone
-        True for all users that a screen counts, False for targets, or known people among others.
+    ``users`` are rows in the cube, increasing, int64; ``loss``, ``low`` and ``high`` float64; all
+    of shape (user,). ``everyone``: these are all users that a screen counts, not targets, or known
+    people among others.
     """
 
     users: Ints
@@ -145,28 +132,9 @@ def measure(
 ) -> ReleaseMetrics:
     """Return the metrics of one mechanism, at its worst over periods, priors and group sizes.
 
-    Parameters
-    ----------
-    audit
-        Results, conforming to :data:`clusterscale.schema.RESULTS`.
-    exposures
-        Result of :func:`exposures_of` for the same mechanism.
-    mechanism
-        Label of the mechanism.
-    exposed_above
-        The privacy loss above which a user counts as exposed.
-
-    Returns
-    -------
-    ReleaseMetrics
-        Unknown numbers are NaN.
-
-    Raises
-    ------
-    InputError
-        If the results have no such mechanism, if no case of it has finished, or if tasks failed.
-    DamagedError
-        If a part of the results is missing.
+    ``audit`` conforms to :data:`clusterscale.schema.RESULTS`, ``exposures`` are those of the same
+    mechanism, and unknown numbers are NaN. Raises InputError if the results have no such mechanism,
+    no case of it has finished, or tasks failed; and DamagedError if a part of them is missing.
     """
     results = _select(audit, mechanism)
     _check_whole(audit, mechanism)
@@ -194,24 +162,8 @@ def measure(
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
     """Return the exposure of all users, or of the targets if no screen has the mechanism.
 
-    All users are those that the screen counts: by default those with an event in the period.
-
-    Parameters
-    ----------
-    audit, screen
-        Results, conforming to :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
-    mechanism
-        Label of the mechanism.
-
-    Returns
-    -------
-    Exposures
-        By the attack that is strongest on average.
-
-    Raises
-    ------
-    InputError
-        As :func:`measure`.
+    All users are those that the screen counts: by default those with an event in the period. Raises
+    InputError as :func:`measure`.
     """
     everyone = screen is not None and mechanism in screen.mechanism.values
     table, who = _attacked(audit, mechanism), "target"

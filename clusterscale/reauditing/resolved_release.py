@@ -102,10 +102,7 @@ class ResolvedRelease(ConfigModel):
     def plan(self, template: AuditTemplate) -> AuditPlan:
         """Return the audit of this release: of raw counts, and of its mechanism.
 
-        Raises
-        ------
-        ConfigError
-            If the template and the release are not compatible.
+        Raises ConfigError if the template and the release are not compatible.
         """
         raw = MECHANISMS.create("exact")
         mechanisms = (raw,) if self.mechanism == raw else (raw, self.mechanism)
@@ -130,21 +127,10 @@ class ResolvedRelease(ConfigModel):
 def resolve_release(
     entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, members: bytes
 ) -> tuple[ResolvedRelease, RawRelease]:
-    """Resolve a release from its catalogue entry, its store and its cube.
+    """Resolve a release from its catalogue entry, its table and the cube of its traces.
 
-    Parameters
-    ----------
-    entry, raw
-        The entry of the catalogue, and the content of the store.
-    cube
-        The traces that it counts.
-    members
-        Bytes of the table of known members; empty without one.
-
-    Raises
-    ------
-    ConfigError
-        If metadata is missing, or does not fit the cube; the message names a remedy.
+    ``members`` are bytes of the table of known members, empty without one. Raises ConfigError if
+    metadata is missing, or does not fit the cube; the message names a remedy.
     """
     fields, where = entry.or_else(raw.metadata), f"{entry.label} ({entry.counts})"
     if not raw.values.size:

@@ -29,18 +29,11 @@ OpenExecutor = Callable[[bool], AbstractContextManager[tuple[Executor, Tell]]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run has added.
+    """New verdicts of a run, and the releases that have none.
 
-    Attributes
-    ----------
-    verdicts, problems
-        New verdicts, and the releases that have none.
-    n_releases
-        Number of releases of the catalogue without a problem of listing.
-    page
-        URI of the trend page, empty if nothing was new.
-    not_posted
-        Why the verdicts were not posted to the webhook; None if they were, or there is none.
+    ``n_releases`` are those of the catalogue without a problem of listing; ``page`` is the URI of
+    the trend page, empty if nothing was new; ``not_posted`` why the verdicts were not posted to the
+    webhook, None if they were, or there is none.
     """
 
     verdicts: list[Verdict]
@@ -62,34 +55,13 @@ def audit_new(
 ) -> Outcome:
     """Evaluate the releases of a catalogue that have no verdict, as the only process that does.
 
-    Parameters
-    ----------
-    scan
-        Returns the re-audit; called when no other process works on ``output``.
-    output
-        Folder of the ledger, a local path or fsspec URL.
-    open_executor
-        Called if a release has no verdict.
-    memory
-        Bytes that a worker may use.
-    announcement
-        Where the verdicts go, besides the ledger and ``summary.json`` and ``trend.html`` beside it.
-    write_page
-        Writes the report of a run that has none, to which the trend page links.
-    on_verdict
-        Called with each new verdict and the name and number of its release.
-
-    Returns
-    -------
-    Outcome
-        New verdicts and problems, and the location of the trend page.
-
-    Raises
-    ------
-    LeaseHeldError
-        If another process is at work.
-    ClusterscaleError
-        If the cluster or a store fails, or the process loses its lease; finished work is kept.
+    ``scan`` returns the re-audit, and is called when no other process works on ``output``, the
+    folder of the ledger; ``open_executor`` is called if a release has no verdict. Verdicts go to
+    the ledger, to ``summary.json`` and ``trend.html`` beside it, and to the ``announcement``;
+    ``write_page`` writes the report of a run that has none, to which the trend page links;
+    ``on_verdict`` is called with the name and number of a release and its new verdict. Raises
+    LeaseHeldError if another process is at work, and ClusterscaleError if the cluster or a store
+    fails, or the process loses its lease; finished work is kept.
     """
     with Lease(f"{output.rstrip('/')}/lease") as lease:
         work = scan()
@@ -160,25 +132,9 @@ class Gate(ConfigModel):
     ) -> Verdict:
         """Audit a release that is not published yet, and return its verdict.
 
-        Parameters
-        ----------
-        entry
-            The release, whose address only this process needs to read.
-        cube
-            The traces.
-        output
-            Folder of the audit, which is removed at the end.
-        executor, memory
-            Runs the tasks, and the bytes that a worker may use.
-        tell
-            Called with the progress.
-
-        Raises
-        ------
-        RefusedError
-            If the policy does not pass it; says why.
-        ClusterscaleError
-            If it cannot be audited.
+        Only this process needs to read the address of ``entry``; the folder ``output`` is removed
+        at the end. Raises RefusedError, with reasons, if the policy does not pass it, and
+        ClusterscaleError if it cannot be audited.
         """
         try:
             work = Reaudit(self.plan, Catalogue((entry,), cube.uri, f"{output}/list.json"), output)

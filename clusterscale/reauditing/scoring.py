@@ -63,22 +63,10 @@ NO_MEMBERS = Membership(np.zeros(0, np.int64), np.zeros(0, np.int64))
 def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> Membership:
     """Read a table with columns ``user``, as the cube names them, and ``inside``.
 
-    Parameters
-    ----------
-    content, uri
-        Bytes of a Parquet or CSV file, and its URI, for messages.
-    cube
-        The cube of the users.
-    group_size
-        Number of users that the release counts.
-
-    Raises
-    ------
-    FormatError
-        If it is not such a table, or has other columns.
-    InputError
-        If a user is listed twice or is not in the cube, if ``inside`` is neither true nor
-        false, or if more users are inside than the release counts. Messages name no users.
+    ``uri`` is for messages, which name no users. Raises FormatError if it is not such a table, or
+    has other columns; and InputError if a user is listed twice or is not in the cube, if ``inside``
+    is neither true nor false, or if more users are inside than the ``group_size`` that the release
+    counts.
     """
     table = read_frame(content, uri)
     if sorted(map(str, table.columns)) != ["inside", "user"]:

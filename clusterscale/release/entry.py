@@ -44,30 +44,12 @@ def choose_format(uri: str) -> TableFormat:
 
 
 def read_table(uri: str, form: TableFormat | None = None) -> RawRelease:
-    """Read a published table.
+    """Read a published table in a format, by default the one that the ending of its URI suggests.
 
-    Parameters
-    ----------
-    uri
-        A file, a folder of files or a Zarr group, a local path or fsspec URL.
-    form
-        Its format; by default the one that its ending suggests.
-
-    Returns
-    -------
-    RawRelease
-        Values over (roi, epoch), NaN where hidden.
-
-    Raises
-    ------
-    MissingError
-        If nothing is stored there.
-    InputError, FormatError, ConfigError
-        If it does not fit the format; names file, row and column.
-    DamagedError
-        If it is a release of a series whose values or metadata are not those that were published.
-    DamagedError, StoreError
-        If it cannot be read.
+    It is a file, a folder of files or a Zarr group. Raises MissingError if nothing is there;
+    InputError, FormatError or ConfigError, naming file, row and column, if it does not fit the
+    format; StoreError or DamagedError if it cannot be read, or is a release of a series whose
+    values or metadata are not those that were published.
     """
     try:
         release = (form or choose_format(uri)).read(uri)

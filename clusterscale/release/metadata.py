@@ -208,13 +208,7 @@ class ReleaseMetadata(ConfigModel):
 def read_metadata(
     attributes: Mapping[str, Any], uri: str
 ) -> tuple[ReleaseMetadata, dict[str, str]]:
-    """Return the metadata, and the URIs by field, among the attributes that are beside values.
-
-    Raises
-    ------
-    ConfigError
-        If an attribute is invalid.
-    """
+    """Return metadata and URIs among attributes; raises ConfigError if one is invalid."""
     fields = {
         name: _plain(attributes[name])
         for name in ReleaseMetadata.model_fields
@@ -260,12 +254,7 @@ def beside(uri: str) -> str:
 def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
     """Return the metadata of a file, and the URIs that these name; both empty if there are none.
 
-    Raises
-    ------
-    FormatError
-        If the description is not JSON.
-    ConfigError
-        If a field is invalid.
+    Raises FormatError if the description is not JSON, and ConfigError if a field is invalid.
     """
     attributes: Any = None
     if is_parquet(uri):
@@ -332,10 +321,7 @@ def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> No
 def to_csv(table: pd.DataFrame) -> str:
     """Return a table as CSV; whole numbers without a decimal point, others in full.
 
-    Raises
-    ------
-    InputError
-        If a text begins like a formula: a spreadsheet would run it.
+    Raises InputError if a text begins like a formula: a spreadsheet would run it.
     """
     refuse_formulas(map(str, table.columns))
     shown = table.copy()

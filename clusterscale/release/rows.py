@@ -36,18 +36,10 @@ class Grid:
     def fill(
         self, row: Ints, column: Ints, value: Values, shape: tuple[int, int], *, add_up: bool
     ) -> Ints:
-        """Fill cells, and return which of ``row`` were filled before.
+        """Fill cells of a grid of ``shape``; return which of ``row`` were filled before.
 
-        Parameters
-        ----------
-        row, column
-            Position of each value, int64, shape (value,).
-        value
-            float64, shape (value,); NaN in a cell makes its sum NaN.
-        shape
-            Number of rows and columns from now on.
-        add_up
-            Whether values of one cell are added, in their order.
+        ``row``, ``column`` (int64) and ``value`` (float64) have shape (value,). With ``add_up``,
+        values of one cell are added in their order, and NaN makes the sum NaN.
         """
         self._reserve(*shape)
         repeated = np.empty(len(row), np.int64)
@@ -63,19 +55,10 @@ class Grid:
         return self._cells[number :: self._n_columns].copy() if self._n_columns else np.empty(0)
 
     def arrange(self, rows: Ints, columns: Ints) -> Values:
-        """Return the cells of other rows and columns, which this grid has no longer.
+        """Return the cells of other rows and columns, float64, which this grid has no longer.
 
-        Parameters
-        ----------
-        rows
-            Number of each row of the result, int64, shape (row,), all different.
-        columns
-            Number of each column of the result, int64, shape (column,); −1 for an empty one.
-
-        Returns
-        -------
-        ndarray
-            float64, shape (row, column).
+        ``rows`` are different numbers, int64, shape (row,); ``columns`` are numbers, or −1 for an
+        empty one, int64, shape (column,).
         """
         self._reserve(self._n_rows, len(columns))
         others = np.ones(self._n_rows, np.bool_)
@@ -187,20 +170,9 @@ class TableLayout:
 class Rows:
     """Decoded rows of a table, which are put into their cells as they come and are not kept.
 
-    Attributes
-    ----------
-    places
-        Names, by code; it may grow between batches.
-    slots
-        Whether times are numbers of epochs.
-    file
-        Name of the file, for messages.
-    add_up
-        Whether several rows of one cell are added.
-    n_added
-        Number of rows that were added to others of one cell.
-    row_values
-        If rows are added, the smallest distinct values of rows, ascending, at most 65,536.
+    ``places`` are names by code, and may grow between batches; ``slots`` says whether times are
+    numbers of epochs. If ``add_up`` is set, ``n_added`` rows were added to others of one cell, and
+    ``row_values`` are the smallest distinct values of rows, ascending, at most 65,536.
     """
 
     places: Sequence[str]
@@ -215,18 +187,10 @@ class Rows:
     _repeated: tuple[_Cell, int] | None = None
 
     def add(self, place: Ints, time: Ints, all_times: _Flags, value: Values) -> None:
-        """Add a batch of rows.
+        """Add a batch of rows, all of shape (row,).
 
-        Parameters
-        ----------
-        place
-            Code of the place of each row, int64, shape (row,); −1: a total over places.
-        time
-            UTC seconds or numbers of epochs, int64, shape (row,).
-        all_times
-            Whether a row is a total over times, bool, shape (row,).
-        value
-            float64, shape (row,); NaN = hidden.
+        ``place`` is a code, int64, −1 for a total over places; ``time`` UTC seconds or a number of
+        an epoch, int64; ``all_times`` marks totals over times; ``value`` is float64, NaN if hidden.
         """
         column = np.zeros(len(time), np.int64)
         column[~all_times] = self._times.encode(time[~all_times]) + 1
@@ -245,22 +209,12 @@ class Rows:
             self._note(place[again], time[again], all_times[again])
 
     def lay_out(self, *, step: int | None, absent: str | None) -> TableLayout:
-        """Lay rows out over places, sorted by name, and all epochs from the first to the last.
+        """Lay rows out, once, over places sorted by name and all epochs from the first to the last.
 
-        This is done once, after all rows.
-
-        Parameters
-        ----------
-        step
-            Seconds of an epoch; None: the shortest time between two epochs.
-        absent
-            What a cell without a row is: ``zero`` or ``hidden``; None: an error.
-
-        Raises
-        ------
-        SourceError
-            If there is no row, a cell has several, times are not a step apart, or cells are
-            absent.
+        ``step`` is the length of an epoch in seconds, by default the shortest time between two;
+        ``absent`` says what a cell without a row is: ``zero``, ``hidden``, or an error. Raises
+        SourceError if there is no row, a cell has several, times are not a step apart, or cells are
+        absent.
         """
         if not self._has_values.any():
             raise SourceError(f"{self.file}: the table has no rows with values")
@@ -342,10 +296,7 @@ class Rows:
     def _columns(self, first: int, n_epochs: int, step: int) -> Ints:
         """Return the column of each epoch, int64, −1 where no row has it.
 
-        Raises
-        ------
-        SourceError
-            If there is a total for another time.
+        Raises SourceError if there is a total for another time.
         """
         times = self._times.keys.values
         epoch, rest = np.divmod(times - first, step)

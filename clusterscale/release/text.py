@@ -69,26 +69,9 @@ def decode_values(
 ) -> Values:
     """Return published values, float64, shape (row,); NaN where they are hidden.
 
-    Parameters
-    ----------
-    name
-        Name of the column.
-    raw
-        Arrow column of numbers or text.
-    status
-        Arrow column with the status of each value; None without one.
-    hidden, hidden_status
-        Values and statuses of hidden cells.
-    comma
-        Whether decimals follow a comma.
-    spot
-        Where the rows are.
-
-    Raises
-    ------
-    SourceError
-        If a value is no number, is infinite, or is given although its status says that it is
-        hidden.
+    ``raw`` is an Arrow column of numbers or text, ``status`` one with the status of each value or
+    None. Raises SourceError if a value is no number, is infinite, or is given although its status
+    says that it is hidden.
     """
 
     def decoded(column: Any) -> Values:
@@ -170,14 +153,9 @@ def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
 class Clock:
     """How a table states times.
 
-    Attributes
-    ----------
-    timezone
-        Zone of times without one; None: such times are refused.
-    format
-        Format of ``datetime.strptime``; None: ISO 8601, dates or epoch seconds.
-    slots
-        Whether times are numbers of epochs.
+    Times without a zone are in ``timezone``, or refused if it is None. ``format`` is that of
+    ``datetime.strptime``, None for ISO 8601, dates or epoch seconds; with ``slots`` times are
+    numbers of epochs.
     """
 
     timezone: str | None = None
@@ -187,12 +165,8 @@ class Clock:
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
         """Return UTC seconds or numbers of epochs, int64, shape (row,).
 
-        ``hours``: Arrow column with the hour of the day, which is added to a date; or None.
-
-        Raises
-        ------
-        SourceError
-            If a time cannot be read.
+        ``hours`` is None, or an Arrow column with the hour of the day, which is added to a date.
+        Raises SourceError if a time cannot be read.
         """
         if hours is not None:
             return self._local(name, raw, hours, spot)
@@ -323,10 +297,7 @@ class TextTable(TableFormat):
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as ISO text in UTC or as numbers of epochs.
 
-        Raises
-        ------
-        InputError
-            If the release has none.
+        Raises InputError if the release has none.
         """
         if release.rois is None or release.epochs is None:
             raise InputError(

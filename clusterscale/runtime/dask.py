@@ -32,14 +32,9 @@ _LONGEST = 30.0  # maximal seconds between attempts
 
 
 class SchedulerConnection:
-    """Connections to one address, one at a time.
+    """Connections to the scheduler at one address, one at a time.
 
-    Parameters
-    ----------
-    address, security
-        Address and TLS settings of the scheduler.
-    patience
-        Seconds that a lost scheduler may take to come back.
+    A lost scheduler may take ``patience`` seconds to come back.
     """
 
     def __init__(self, address: str, security: Security | None, patience: float) -> None:
@@ -49,10 +44,7 @@ class SchedulerConnection:
     def connect(self, patience: float) -> Client:
         """Connect, with retries until the scheduler answers.
 
-        Raises
-        ------
-        OSError
-            If it does not answer within ``patience`` seconds.
+        Raises OSError if it does not answer within ``patience`` seconds.
         """
         attempts = Retrying(
             retry=retry_if_exception_type(OSError),
@@ -71,10 +63,7 @@ class SchedulerConnection:
     def reconnect(self) -> Client:
         """Close the connection, and connect again as soon as the scheduler is back.
 
-        Raises
-        ------
-        OSError
-            If it does not come back within ``patience`` seconds.
+        Raises OSError if it does not come back within the patience of this connection.
         """
         self.close()
         return self.connect(self._patience)
@@ -105,21 +94,11 @@ class DaskExecutor:
     be unpickled there, is split when all others are done, and its items run alone. This isolates an
     item that kills every worker, and no other item loses its result.
 
-    Parameters
-    ----------
-    client
-        Connected to the cluster.
-    window
-        Batches in flight per thread of the cluster. Two keep every thread busy while the driver
-        writes; more would only cost memory.
-    patience
-        Seconds without any result after which the batches in flight are cancelled.
-    replace_lost
-        Called every few seconds to replace lost workers.
-    reconnect
-        Returns a new client after the scheduler was lost; None if it cannot come back.
-    clock
-        Returns the seconds of a monotonic clock, which ``patience`` is compared with.
+    ``window`` batches are in flight per thread of the cluster: two keep every thread busy while the
+    driver writes; more would only cost memory. After ``patience`` seconds without any result, by
+    ``clock``, the batches in flight are cancelled. ``replace_lost`` is called every few seconds to
+    replace lost workers; ``reconnect`` returns a new client after the scheduler was lost, None if
+    it cannot come back.
     """
 
     def __init__(
@@ -157,10 +136,8 @@ class DaskExecutor:
     def preflight(self, probe: Callable[[], object]) -> None:
         """Wait for the first worker; compare all workers and the scheduler with this process.
 
-        Raises
-        ------
-        ClusterError
-            If there is no worker, versions differ, a worker has several threads, or a probe failed.
+        Raises ClusterError if there is no worker, versions differ, a worker has several threads, or
+        a probe failed.
         """
         check_workers(self._client, probe, self._patience, self._replace_lost)
 
@@ -169,14 +146,9 @@ class DaskExecutor:
     ) -> Iterator[Sequence[Finished[T, R]]]:
         """Yield batches as they finish; a lost worker or failed item becomes an error of the item.
 
-        A result is fetched before it is yielded, so it cannot be lost with a worker.
-
-        Raises
-        ------
-        ClusterError
-            If the scheduler was lost and did not come back.
-        StalledError
-            If nothing was finished within ``patience``, repeatedly.
+        A result is fetched before it is yielded, so it cannot be lost with a worker. Raises
+        ClusterError if the scheduler was lost and did not come back, and StalledError if nothing
+        was finished within ``patience``, repeatedly.
         """
         waiting, size = iter(items), BatchSize()
         left: list[T] = []  # items of batches that took longer than expected
@@ -227,12 +199,8 @@ class DaskExecutor:
     ) -> R:
         """Combine the values of all items, in their order.
 
-        Raises
-        ------
-        ValueError
-            If there are no items.
-        Exception
-            The first error of an item, or those of :meth:`map_batches`.
+        Raises ValueError if there are none, the first error of an item, or those of
+        :meth:`map_batches`.
         """
         parts = tuple(items)
         if not parts:

@@ -30,11 +30,8 @@ def check_workers(
 ) -> None:
     """Wait for the first worker; compare the scheduler and all current workers with this process.
 
-    Raises
-    ------
-    ClusterError
-        If no worker connects within ``patience`` seconds; or one error with all versions that
-        differ, and all workers that have several threads or on which the probe failed.
+    Raises ClusterError if no worker connects within ``patience`` seconds; or once for all versions
+    that differ, and all workers that have several threads or on which the probe failed.
     """
     _wait(client, patience, replace_lost)
     workers_by_fault: dict[str, list[str]] = defaultdict(list)

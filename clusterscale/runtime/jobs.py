@@ -24,19 +24,11 @@ _LINES = 5  # last lines of a log that an error message shows
 
 
 class Jobs:
-    """Jobs that are replaced when they end.
+    """``n_jobs`` jobs of a cluster, which has the scheduler, that are replaced when they end.
 
-    Parameters
-    ----------
-    cluster
-        Has the scheduler, and submits jobs.
-    n_jobs
-        Number of jobs to keep.
-    listing
-        Command that prints the ids of all jobs that have not ended; without one, a job that ends
-        before its first worker connects is not noticed.
-    logs
-        Folder of the jobs' output.
+    ``listing`` is a command that prints the ids of all jobs that have not ended; without one, a job
+    that ends before its first worker connects is not noticed. ``logs`` is the folder of their
+    output.
     """
 
     def __init__(
@@ -49,13 +41,7 @@ class Jobs:
         self._asked = monotonic()
 
     def submit(self) -> None:
-        """Submit all jobs.
-
-        Raises
-        ------
-        ClusterError
-            If the batch system accepts none of them, with its message.
-        """
+        """Submit all jobs; raises ClusterError if the batch system accepts none, and why."""
         while len(self._cluster.worker_spec) < self._n_jobs:
             self._cluster.worker_spec.update(self._cluster.new_worker_spec())
         if (refusal := self._cluster.sync(self._open)) and not self._submitted():
@@ -64,10 +50,8 @@ class Jobs:
     def replace_lost(self) -> None:
         """Replace the jobs that have ended.
 
-        Raises
-        ------
-        ClusterError
-            If jobs repeatedly end before their first worker connects, and there is no worker.
+        Raises ClusterError if jobs repeatedly end before their first worker connects, and there is
+        no worker.
         """
         self._cluster.sync(self._replace_ended)
 

@@ -72,24 +72,10 @@ def get(graph: Any, keys: Any, **_: Any) -> Any:
 
 
 def score_releases(distinguisher: Any, releases: Any) -> Any:
-    """Return the scores of releases as a lazy array, computed chunk by chunk.
+    """Return the scores of releases, float64, shape (release,), as a lazy array of dask-ml.
 
-    Parameters
-    ----------
-    distinguisher
-        Trained, with scikit-learn's ``predict``: (release, feature) to float64 scores (release,).
-    releases
-        Dask array, float64, shape (release, feature), in chunks of releases.
-
-    Returns
-    -------
-    dask.array.Array
-        float64, shape (release,), by dask-ml's ``ParallelPostFit``; not computed yet.
-
-    Raises
-    ------
-    PackageError
-        If dask-ml is not installed.
+    ``distinguisher`` is trained and has scikit-learn's ``predict``; ``releases`` are a Dask array,
+    float64, shape (release, feature), in chunks of releases. Raises PackageError without dask-ml.
     """
     with needs_dask_ml("scoring releases chunk by chunk"):
         from dask_ml.wrappers import ParallelPostFit
@@ -302,36 +288,13 @@ def cross_validate(
     seed: int,
     path: Path,
 ) -> Floats:
-    """Return the AUC of each attack on each fold of the training groups.
+    """Return the AUC of each attack on each fold of the training groups, shape (attack, fold).
 
     Uses dask-ml's ``GridSearchCV``: candidates with the same elimination step share its result.
-    Rows of one block are in one fold; folds and the random streams of attacks depend only on
-    ``seed`` and ``path``.
-
-    Parameters
-    ----------
-    form
-        Called on a worker.
-    attacks
-        The candidates.
-    executor
-        Runs the tasks; the result does not depend on it.
-    n_folds
-        Number of folds, at least 2.
-    seed, path
-        Root seed, and the path of this search's random streams.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64, shape (attack, fold); folds in any order, the same for all attacks.
-
-    Raises
-    ------
-    InputError
-        If there are fewer blocks with the target, or without it, than folds.
-    PackageError
-        If dask-ml is not installed.
+    ``form`` is called on a worker. Rows of one block are in one fold; folds, in any order, and the
+    random streams of attacks depend only on ``seed`` and ``path``. Raises InputError if there are
+    fewer blocks with the target, or without it, than folds, of which there are at least 2; and
+    PackageError without dask-ml.
     """
     with needs_dask_ml("tuning"):
         from dask_ml.model_selection import GridSearchCV
@@ -355,25 +318,10 @@ def cross_validate(
 def evaluate_on_fresh_groups(
     form: Form, attacks: tuple[LearnedAttack, ...], executor: Executor, *, seed: int, path: Path
 ) -> Floats:
-    """Return the AUC of each attack on fresh groups after training on all others.
+    """Return the AUC of each attack on fresh groups after training on all others, shape (attack,).
 
     The fresh groups are the adversary's own and were not used in any selection. The AUC is NaN if
-    there are none.
-
-    Parameters
-    ----------
-    form, attacks, executor, seed, path
-        As for :func:`cross_validate`.
-
-    Returns
-    -------
-    numpy.ndarray
-        float64, shape (attack,).
-
-    Raises
-    ------
-    InputError, PackageError
-        As :func:`cross_validate`.
+    there are none. Raises as :func:`cross_validate`.
     """
     with needs_dask_ml("tuning"):
         import dask

@@ -71,14 +71,8 @@ class Completed(Generic[T]):
 class InFlight(Generic[T]):
     """Futures in flight, each with its batch; they are returned as they complete.
 
-    Parameters
-    ----------
-    patience
-        Seconds that may pass without any result.
-    replace_lost
-        Called every few seconds to replace lost workers.
-    clock
-        Returns the seconds of a monotonic clock.
+    ``patience`` is the seconds by ``clock`` that may pass without any result; ``replace_lost`` is
+    called every few seconds to replace lost workers.
     """
 
     def __init__(
@@ -107,10 +101,7 @@ class InFlight(Generic[T]):
     def next_completed(self) -> Completed[T]:
         """Wait for the next future that completes, with a value or an error.
 
-        Raises
-        ------
-        StalledError
-            If none completes within ``patience`` seconds.
+        Raises StalledError if none completes within ``patience`` seconds.
         """
         since = self._clock()
         while True:
@@ -169,10 +160,7 @@ def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | None:
 def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:
     """Reduce ``values`` as a balanced tree, always in the same order, in about log2(n) rounds.
 
-    Raises
-    ------
-    ValueError
-        If there is nothing to combine.
+    Raises ValueError if there is nothing to combine.
     """
     if not values:
         raise ValueError("there is nothing to combine")

@@ -47,10 +47,7 @@ class Tls(ConfigModel):
     def security(self) -> Security:
         """Return Dask's security settings, which require encryption.
 
-        Raises
-        ------
-        MissingError
-            If a file cannot be read; names the key of the config.
+        Raises MissingError, naming the key of the config, if a file cannot be read.
         """
         from distributed import Security
 

@@ -22,16 +22,9 @@ _SECONDS = 5.0  # that the scheduler may take to answer a request to end
 class EncryptedSlurmRunner(SLURMRunner):  # type: ignore[misc]
     """A runner whose tasks communicate over TLS.
 
-    Parameters
-    ----------
-    file
-        Where the scheduler writes its address; certificates of the run are in the same folder.
-    tls
-        Certificates, which exist when the file does; None for no encryption.
-    network
-        Keywords of the scheduler and of the workers: interface and protocol.
-    worker
-        Further keywords of a worker.
+    The scheduler writes its address to ``file``; certificates of the run are in the same folder.
+    ``tls`` exists when the file does; None for no encryption. ``network`` are keywords of the
+    scheduler and of the workers: interface and protocol; ``worker`` further ones of a worker.
     """
 
     def __init__(
@@ -64,13 +57,7 @@ class EncryptedSlurmRunner(SLURMRunner):  # type: ignore[misc]
         )
 
     async def get_scheduler_address(self) -> str:
-        """Wait for the file of the scheduler.
-
-        Raises
-        ------
-        ClusterError
-            If it does not appear.
-        """
+        """Wait for the file of the scheduler; raises ClusterError if it does not appear."""
         since = monotonic()
         while not self.scheduler_file.exists():
             if monotonic() - since > _TOGETHER:

@@ -28,17 +28,9 @@ _ENDED = {"Z", "X", "x"}  # a zombie has ended, and its parent has not collected
 class ProcessId(BaseModel):
     """One run of a program on one machine.
 
-    Attributes
-    ----------
-    host
-        Name of the machine.
-    pid
-        Number of the process, unique on ``machine`` while it runs.
-    machine
-        Identifies the boot of the machine and the container in which ``pid`` is valid.
-    started
-        Start of the process, in clock ticks since boot; None if not known. It distinguishes a
-        process from a later one with the same number.
+    ``pid`` is unique on ``machine``, the boot and the container in which it is valid, while the
+    process runs. ``started``, its start in clock ticks since boot or None if not known,
+    distinguishes it from a later one with the same number.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -115,16 +107,10 @@ class _StatusFile(BaseModel):
 
 
 class Stage(_StatusFile):
-    """One stage of the work.
+    """One stage of the work, with numbers of tasks or rows; ``n_total`` is 0 if nothing is counted.
 
-    Attributes
-    ----------
-    n_total, n_done, n_failed
-        Numbers of tasks or rows; ``n_total`` is 0 if nothing is counted.
-    n_before
-        Number of them that ended in an earlier run or in another stage.
-    seconds
-        Duration so far.
+    ``n_before`` of them ended in an earlier run or in another stage; ``seconds`` is the duration so
+    far.
     """
 
     name: Words
@@ -236,28 +222,10 @@ def status_uri(folder: str, work: str) -> str:
 
 
 def read_status(folder: str) -> Status:
-    """Return the last status of a run.
+    """Return the last status of a run in a folder; of several kinds of work, a running one.
 
-    With several kinds of work, a running one is preferred.
-
-    Parameters
-    ----------
-    folder
-        Folder of the run, a local path or fsspec URL.
-
-    Returns
-    -------
-    Status
-        As its driver wrote it.
-
-    Raises
-    ------
-    MissingError
-        If no run has written a status there.
-    FormatError
-        If a file is not a valid status.
-    StoreError
-        If a file cannot be read.
+    Raises MissingError if no run has written a status there, FormatError if a file is not a valid
+    status, and StoreError if it cannot be read.
     """
     folder = folder.rstrip("/")
     names = storage.list_names(f"{folder}/{STATUS}")

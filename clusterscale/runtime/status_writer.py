@@ -65,24 +65,11 @@ class _StageProgress:
 class StatusWriter:
     """Writes the status of a run, from the first :meth:`update` to the end of the context.
 
-    Nothing is written before, in case the folder belongs to another run. A thread writes the
-    file at every change of stage, at most every two seconds otherwise, and at least every ten. An
-    error of writing is reported once and does not affect the run.
-
-    Parameters
-    ----------
-    folder
-        Folder of the run, a local path or fsspec URL.
-    work
-        ``audit``, ``screen`` or ``recovery``.
-    cluster
-        Name and settings of the cluster.
-    warn
-        Called at most once, with the reason why the status cannot be written.
-    beat, pause
-        Maximal and minimal seconds between two writes.
-    clock
-        Returns the seconds of a monotonic clock, used for beats and durations.
+    Nothing is written before, in case the folder belongs to another run. A thread writes the file
+    at every change of stage, at most every two seconds (``pause``) otherwise, and at least every
+    ten (``beat``), by the monotonic ``clock``. An error of writing is reported once, to ``warn``,
+    and does not affect the run. ``work`` names the kind of run, and ``cluster`` the name and
+    settings of the cluster.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -244,7 +245,7 @@ def test_others_of_an_own_release_are_simulated_from_its_exact_counts(cube, rele
     found, content = resolved(
         release, cube, group_size=60, mechanism={"name": "threshold", "k": 30}
     )
-    hidden = type(content)(content.values * 0, content.totals)
+    hidden = replace(content, values=content.values * 0)
     template = AuditTemplate.model_validate(PLAN)
     one = complete_population(str(tmp_path / "all.zarr"), found, hidden, cube, template)
     assert (one.cube.n_users, one.part.doubt) == (240, "")

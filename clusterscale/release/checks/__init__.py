@@ -80,17 +80,6 @@ create = CHECKS.create
 
 
 def create_checks(*, compares: bool | None = None) -> list[Check]:
-    """Return all checks with their default settings.
-
-    Parameters
-    ----------
-    compares
-        Only those that compare tables, or only those that do not; None: all.
-
-    Returns
-    -------
-    list[Check]
-        In the order of their names.
-    """
+    """Return all checks with default settings, by name; or those that compare tables, or do not."""
     every = map(create, CHECKS)
     return [check for check in every if compares is None or check.compares == compares]

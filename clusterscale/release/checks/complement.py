@@ -92,14 +92,8 @@ class Complement(Check):
 class _Learned:
     """What tables of a group and of its two parts show together, over blocks of their cells.
 
-    Attributes
-    ----------
-    n_cells
-        Number of shared cells.
-    n_seen
-        Number of non-zero cells that are exact in all three tables.
-    n_small, n_known
-        Number of hidden cells that follow and count 1 to ``small`` − 1 people, and of all.
+    ``n_cells`` are shared, ``n_seen`` of these are not 0 and exact in all tables; ``n_known``
+    hidden cells follow, of which ``n_small`` count 1 to ``small`` − 1 people.
     """
 
     n_cells: int = 0

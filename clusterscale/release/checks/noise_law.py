@@ -63,20 +63,10 @@ NAMES: tuple[str, ...] = (
 class ReferenceMoments:
     """Moments of simulated releases per cell, used to standardise other releases.
 
-    Attributes
-    ----------
-    counts
-        int32, shape (roi, epoch).
-    known
-        bool, shape (roi, epoch): cells with a known count and a value.
-    mean, spread
-        float64, shape (roi, epoch): mean and standard deviation of the published values.
-    fixed
-        bool, shape (roi, epoch): known cells with the same value in every release.
-    edges
-        float64, shape (edge,): quantiles of the noise.
-    parts
-        int64, shape (known cell,): 0 to 7, by mean.
+    Shapes (roi, epoch): int32 ``counts``; bool ``known`` cells with a count and a value; float64
+    ``mean`` and ``spread`` of the published values; and ``fixed``, the known cells with the same
+    value in every release. ``edges`` are quantiles of the noise, shape (edge,); ``parts`` are 0 to
+    7 by mean, int64, shape (known cell,).
     """
 
     counts: Counts
@@ -170,15 +160,9 @@ def _correlations(standardised: Floats) -> tuple[float, float, float]:
 class NullDistribution:
     """Mean and standard deviation of the statistics over simulated releases.
 
-    Attributes
-    ----------
-    reference
-        Moments by which releases are standardised.
-    mean, spread
-        float64, shape (statistic,): mean and standard deviation.
-    rois, epochs
-        float64, shapes (2, roi) and (2, epoch): mean and standard deviation of the summed root
-        size of the noise; the deviation is 0 for fewer than 8 cells.
+    ``mean`` and ``spread`` are float64, shape (statistic,). ``rois`` and ``epochs``, shapes (2,
+    roi) and (2, epoch), are mean and standard deviation of the summed root size of the noise; the
+    deviation is 0 for fewer than 8 cells.
     """
 
     reference: ReferenceMoments
@@ -279,13 +263,7 @@ class NoiseLaw(Check):
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
-        """Return the result of the test; ``others`` are not used.
-
-        Raises
-        ------
-        ConfigError
-            If the declared mechanism cannot be applied to the table.
-        """
+        """Return the result of the test; raises ConfigError if the mechanism does not fit."""
         known = table.counts >= 0
         if not known.any():
             return CheckResult.unknown(self.name, 0, _NOTHING_KNOWN)

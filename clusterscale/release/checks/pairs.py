@@ -29,24 +29,17 @@ _TINY = 1e-300
 def coincidence(whole: Whole, part: Whole, exact: Flags, people: int, share: float) -> float:
     """Return the log probability that a disjoint group looks like a subset in every cell.
 
+    ``whole`` and ``part`` are visits of the larger and of the smaller group, int64, shape (roi,
+    epoch), used in the cells that are ``exact`` in both. ``people`` is the difference of their
+    sizes, ``share`` the smaller group's share of all members.
+
     In a cell with s visits, x of them by the smaller group, this requires 0 ≤ s − 2x ≤ ``people``,
     where x is binomial. A condition on all cells of a ROI is at most as likely as on its least
-    likely cell; this first bound is valid however long people stay. The second bound multiplies
-    the probabilities of the ROI's cells, using the smaller group's share of visits there. It
-    treats cells as independent only as far as counts vary like those of independent visitors,
-    whose mean square change is twice the mean; the change is smaller if the same people stay or
-    return after any lag. The smaller bound is used, and the bounds of ROIs are multiplied.
-
-    Parameters
-    ----------
-    whole, part
-        int64, shape (roi, epoch): visits of the larger and of the smaller group.
-    exact
-        bool, shape (roi, epoch): cells where both are known; other cells are ignored.
-    people
-        Size of the larger group minus size of the smaller.
-    share
-        Members of the smaller group divided by the members of both groups together.
+    likely cell; this first bound is valid however long people stay. The second bound multiplies the
+    probabilities of the ROI's cells, using the smaller group's share of visits there. It treats
+    cells as independent only as far as counts vary like those of independent visitors, whose mean
+    square change is twice the mean; the change is smaller if the same people stay or return after
+    any lag. The smaller bound is used, and the bounds of ROIs are multiplied.
     """
     visits, part = np.where(exact, whole + part, 0), np.where(exact, part, 0)
     local_share = part.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
@@ -123,13 +116,10 @@ _DRAWS = 1 << 12  # of noise, to estimate its moments
 class Subtraction:
     """What remains if the smaller of two tables without noise is subtracted from the larger.
 
-    Attributes
-    ----------
-    n_exact, n_differing, n_few
-        Numbers of cells: exact in both; of these with a difference; of all with a difference that
-        is certainly of few people, if one group is a subset of the other.
-    n_larger_only, n_smaller_only
-        Largest number of people who, by any one cell, are certainly in only one of the groups.
+    ``n_exact`` cells are exact in both, ``n_differing`` of these differ, and ``n_few`` of all have
+    a difference that is certainly of few people if one group is a subset of the other. By any one
+    cell, at most ``n_larger_only`` and ``n_smaller_only`` people are certainly in only one of the
+    groups.
     """
 
     n_exact: int = 0

@@ -153,11 +153,7 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
 
 
 def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
-    """Return the smallest count that may be disclosed.
-
-    This is ``small`` if given, else one more than the largest count that a table suppresses, else
-    5.
-    """
+    """Return the least count to disclose: ``small``, else one more than is suppressed, or 5."""
     hidden = [suppressed_up_to(table.mechanism) for table in tables]
     return small or max((most + 1 for most in hidden if most is not None), default=SMALL)
 
@@ -198,12 +194,8 @@ def _filled(values: Values, filler: float) -> Values:
 class CountIntervals:
     """Which counts each published value of a table may have.
 
-    Attributes
-    ----------
-    of_count
-        Value that is published for each count, in ascending order, shape (group size + 1,).
-    filler
-        Value of suppressed blank cells, None if blank cells say nothing.
+    ``of_count`` is the value published for each count, ascending, shape (group size + 1,);
+    ``filler`` that of suppressed blank cells, None if blank cells say nothing.
     """
 
     of_count: Values
@@ -221,13 +213,7 @@ class CountIntervals:
 
 
 def count_intervals(table: PublishedTable) -> CountIntervals | None:
-    """Return which counts each published value may have.
-
-    Returns
-    -------
-    CountIntervals or None
-        None if the mechanism adds noise or does not process each count separately.
-    """
+    """Return which counts values may have; None with noise or if cells are not separate."""
     law = table.mechanism.law(table.group_size)
     if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
         return None
@@ -237,30 +223,18 @@ def count_intervals(table: PublishedTable) -> CountIntervals | None:
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
-    """Return the smallest and the largest possible count of each cell.
+    """Return the smallest and the largest possible count of each cell, int64, (roi, epoch), visits.
 
-    This works only for mechanisms that add no noise, process each count separately and preserve
-    the order of counts: each published value then corresponds to an interval of counts. All counts
-    are possible where a cell is redacted or has a value that is never published.
-
-    Returns
-    -------
-    tuple of ndarray, or None
-        int64, shape (roi, epoch), visits; None if the mechanism adds noise or does not process
-        each count separately.
+    None unless the mechanism adds no noise, processes each count separately and preserves their
+    order: each value then corresponds to an interval of counts. All counts are possible where a
+    cell is redacted or has a value that is never published.
     """
     intervals = count_intervals(table)
     return None if intervals is None else intervals.bounds(table.values)
 
 
 def decimals(values: Values) -> int | None:
-    """Return the smallest number of decimals that represents all values, None if more than 9.
-
-    Parameters
-    ----------
-    values
-        float64, any shape, finite. For an empty array the result is 0.
-    """
+    """Return the least decimals that represent all values, finite float64; None if above 9."""
     for n in range(MOST_DECIMALS + 1):
         if bool((np.round(values, n) == values).all()):
             return n
@@ -348,32 +322,11 @@ def check_table(
     seed: int,
     path: tuple[str | int, ...] = (),
 ) -> list[CheckResult]:
-    """Check a published table.
+    """Return the result of each check on a table, compared with others of the same cube.
 
-    Each check has its own random stream, so results do not depend on which other checks run.
-
-    Parameters
-    ----------
-    table
-        The published table.
-    others
-        Tables of the same cube that were published earlier or together with it.
-    checks
-        Entries of :data:`clusterscale.release.checks.CHECKS`.
-    seed
-        Root seed.
-    path
-        Prefix of the stream's path, before the names of table and check.
-
-    Returns
-    -------
-    list[CheckResult]
-        One for each check, in the order of ``checks``.
-
-    Raises
-    ------
-    ConfigError
-        If the declared mechanism cannot be applied to the table.
+    Each check has its own random stream, below ``path`` and the names of table and check, so
+    results do not depend on which other checks run. Raises ConfigError if the mechanism does not
+    fit the table.
     """
     return [
         check.check(table, others, rng=stream(seed, "consistency", *path, table.name, check.name))
@@ -382,18 +335,7 @@ def check_table(
 
 
 def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> str:
-    """Return why the first comparison with another table is not decided.
-
-    Parameters
-    ----------
-    checks, results
-        The checks, and the result of each.
-
-    Returns
-    -------
-    str
-        Empty if all comparisons are decided.
-    """
+    """Return why the first comparison with another table is not decided; empty if all are."""
     undecided = (
         result.text
         for check, result in zip(checks, results, strict=True)
@@ -403,19 +345,10 @@ def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> 
 
 
 def worst_level(results: Sequence[CheckResult], omitted: str) -> Level:
-    """Return the level of a table.
+    """Return the level of a table from the results of all checks.
 
-    Parameters
-    ----------
-    results
-        Results of all checks.
-    omitted
-        Comparison that is not decided, or what was merged or dropped in reading; empty: neither.
-
-    Returns
-    -------
-    str
-        Consistent if a check could decide, none found a fault, and nothing is ``omitted``.
+    It is ``consistent`` if a check could decide, none found a fault, and nothing is ``omitted``: a
+    comparison that is not decided, or what was merged or dropped in reading.
     """
     if any(result.level == "inconsistent" for result in results):
         return "inconsistent"

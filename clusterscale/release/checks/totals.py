@@ -149,13 +149,8 @@ _MOST = int(np.iinfo(np.int32).max)  # SciPy's flows are 32-bit integers
 class Solution:
     """One table with the totals, and the cells that are equal in all such tables.
 
-    Attributes
-    ----------
-    counts
-        int64, shape (roi, epoch), visits.
-    determined
-        bool, shape (roi, epoch): cells that are equal in every table with these totals and bounds,
-        including cells with equal bounds.
+    ``counts`` are int64 visits, ``determined`` includes cells with equal bounds; shapes (roi,
+    epoch).
     """
 
     counts: Whole
@@ -165,30 +160,17 @@ class Solution:
 def solve(
     low: Whole, high: Whole, roi_totals: NDArray[np.float64], epoch_totals: NDArray[np.float64]
 ) -> Solution | None:
-    """Return which cells with known bounds are determined by the totals.
+    """Return which cells with known bounds are determined by the totals; None if no table has them.
+
+    ``low`` and ``high`` are the smallest and largest count of each cell, int64, shape (roi, epoch),
+    visits; totals are whole float64, NaN where unknown. Raises InputError if they need a flow of
+    2³¹ or more.
 
     A table with the totals is a flow from ROIs to epochs, found as a maximum flow. Any other such
     table differs along cycles of cells that are raised and lowered in turn. A cell is therefore
     determined if it is on no such cycle: if its ends are not strongly connected in the residual
     graph, or if it is a bridge of a component (Gusfield 1988; Boesch and Tindell 1980). All ROIs
     and epochs without a total are one node, as their flow is unconstrained.
-
-    Parameters
-    ----------
-    low, high
-        int64, shape (roi, epoch): smallest and largest count of each cell, visits.
-    roi_totals, epoch_totals
-        float64, shapes (roi,) and (epoch,): whole numbers, NaN = unknown.
-
-    Returns
-    -------
-    Solution or None
-        None if no table has these totals.
-
-    Raises
-    ------
-    InputError
-        If the totals need a flow of 2³¹ or more.
     """
     room = high - low
     rois, epochs = roi_totals - low.sum(axis=1), epoch_totals - low.sum(axis=0)
@@ -231,14 +213,8 @@ def _supplies(
 class _Edges:
     """Cells that are not fixed, as edges from the node of a ROI to that of an epoch.
 
-    Attributes
-    ----------
-    out, into
-        int64, shape (edge,): nodes.
-    room
-        int64, shape (edge,): capacities.
-    n_nodes
-        Number of nodes, including source, sink and hub.
+    ``out``, ``into`` and the capacity ``room`` are int64, shape (edge,); ``n_nodes`` includes
+    source, sink and hub.
     """
 
     out: Whole
@@ -314,25 +290,11 @@ def _looked_up(matrix: sparse.coo_array, row: Whole, column: Whole) -> Whole:
 
 
 def bridges(ends: NDArray[Any], n_nodes: int) -> Flags:
-    """Return which edges are bridges: removing one disconnects its ends (Tarjan 1974).
+    """Return which edges are bridges, whose removal disconnects their ends (Tarjan 1974); bool.
 
-    Parameters
-    ----------
-    ends
-        int64, shape (2, edge): the two nodes of each edge, from 0 to ``n_nodes`` − 1, in either
-        order. Several edges may connect the same nodes; none of them is then a bridge.
-    n_nodes
-        Number of nodes in the graph.
-
-    Returns
-    -------
-    ndarray
-        bool, shape (edge,). An edge from a node to itself is never a bridge.
-
-    Raises
-    ------
-    InputError
-        If ``ends`` has another shape, or refers to a node that does not exist.
+    ``ends`` are the nodes of each edge, int64, shape (2, edge). Several edges may connect the same
+    nodes, and one may lead to its own node; none of these is a bridge. Raises InputError if
+    ``ends`` has another shape, or a node that does not exist.
     """
     if ends.ndim != 2 or len(ends) != 2:
         raise InputError(f"ends have shape {ends.shape}, not (2, edge)")

@@ -60,14 +60,8 @@ class Address(Distributed):
     def open(self) -> Iterator[DaskExecutor]:
         """Connect to the scheduler, and disconnect at the end.
 
-        Raises
-        ------
-        PackageError
-            If distributed is not installed.
-        ConfigError
-            If it is encrypted and no certificates are configured.
-        ClusterError
-            If it does not answer.
+        Raises PackageError without distributed, ConfigError if it is encrypted and no certificates
+        are configured, and ClusterError if it does not answer.
         """
         with needs(self.name):
             from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
@@ -173,12 +167,8 @@ class Gateway(Distributed):
     def open(self) -> Iterator[DaskExecutor]:
         """Request a cluster from the gateway, connect to it, and shut it down at the end.
 
-        Raises
-        ------
-        ClusterError
-            If the gateway cannot be reached, refuses, or cannot start the cluster.
-        PackageError
-            If distributed or dask-gateway is not installed.
+        Raises ClusterError if the gateway cannot be reached, refuses, or cannot start the cluster;
+        and PackageError without distributed or dask-gateway.
         """
         with needs("gateway", "gateway"):
             from dask_gateway import GatewayCluster

@@ -67,10 +67,8 @@ class Allocation(Distributed):
     def serve(self) -> None:
         """Run the scheduler or a worker until the work ends, then exit; return only in the driver.
 
-        Raises
-        ------
-        ClusterError
-            If this is not a task of a job, the job is too small, or its tasks cannot connect.
+        Raises ClusterError if this is no task of a job, the job is too small, or its tasks cannot
+        connect.
         """
         if self._rank() == 1:
             return
@@ -91,12 +89,7 @@ class Allocation(Distributed):
     def open(self) -> Iterator[DaskExecutor]:
         """Connect to the scheduler; the other tasks end with the driver.
 
-        Raises
-        ------
-        PackageError
-            If dask-jobqueue is not installed.
-        ClusterError
-            As in :meth:`serve`.
+        Raises PackageError without dask-jobqueue, and ClusterError as :meth:`serve`.
         """
         self._rank()
         with needs(self.name, "slurm"):

@@ -102,13 +102,7 @@ class Distributed(Cluster):
         return None if memory is None else int(USABLE * to_bytes(memory))
 
     def resize(self, n_workers: int) -> Self:
-        """Return a copy with another number of workers.
-
-        Raises
-        ------
-        InputError
-            If the number of workers cannot be set.
-        """
+        """Return a copy with that number of workers; raises InputError if it cannot be set."""
         if "workers" not in type(self).model_fields:
             raise InputError(f"cluster {self.label} has no configurable number of workers")
         return self.model_copy(update={"workers": n_workers})

@@ -96,12 +96,8 @@ class JobQueue(Distributed):
     def open(self) -> Iterator[DaskExecutor]:
         """Submit the jobs, and cancel them at the end.
 
-        Raises
-        ------
-        PackageError
-            If dask-jobqueue is not installed.
-        ClusterError
-            If the scheduler cannot start, or a job cannot be submitted.
+        Raises PackageError without dask-jobqueue, and ClusterError if the scheduler cannot start,
+        or a job cannot be submitted.
         """
         with needs(self.name, "slurm"):
             module = load_dask_jobqueue()

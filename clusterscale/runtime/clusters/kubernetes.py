@@ -311,14 +311,9 @@ class Kubernetes(PodSettings):
     def open(self) -> Iterator[DaskExecutor]:
         """Create the pods, connect to the scheduler, and delete the pods at the end.
 
-        Raises
-        ------
-        ClusterError
-            If the API server refuses, another run uses the name, or the pods cannot start.
-        MissingError
-            If a certificate does not exist.
-        PackageError
-            If distributed or kubernetes is not installed.
+        Raises ClusterError if the API server refuses, another run uses the name, or the pods cannot
+        start; MissingError without a certificate; and PackageError without distributed or
+        kubernetes.
         """
         with needs("kubernetes", "kubernetes"):
             from clusterscale.runtime.clusters.resource import connect, hosted, own_image

@@ -97,10 +97,7 @@ class Api:
 def connect(namespace: str | None) -> Iterator[Api]:
     """Yield the API server of the kubeconfig or of this pod, with the namespace to use.
 
-    Raises
-    ------
-    ClusterError
-        If there is no API server.
+    Raises ClusterError if there is none.
     """
     configuration = Configuration()
     with _api_errors("find the API server"):
@@ -116,13 +113,7 @@ def connect(namespace: str | None) -> Iterator[Api]:
 
 
 def own_image(api: Api) -> str:
-    """Return the image of the pod that this process runs in.
-
-    Raises
-    ------
-    ClusterError
-        If it runs outside a pod, or the pod's name is not known.
-    """
+    """Return the image of the pod of this process; raises ClusterError if that is not known."""
     name, _ = _own_pod()
     with _api_errors(f"read pod {name}"):
         pod = api.pod(name) if name else None
@@ -139,11 +130,7 @@ def hosted(manifest: Object, api: Api) -> Iterator[ClusterMonitor]:
     """Create a DaskCluster for the context; a leftover cluster of the same name is replaced.
 
     Its owner is the pod of this process, if there is one, so Kubernetes deletes it with the pod.
-
-    Raises
-    ------
-    ClusterError
-        If another run uses the name, or it cannot be created.
+    Raises ClusterError if another run uses the name, or it cannot be created.
     """
     name = manifest["metadata"]["name"]
     with _api_errors(f"create DaskCluster {name} in namespace {api.namespace}"):
@@ -167,13 +154,8 @@ class ClusterMonitor:
     def check(self) -> None:
         """Check that the cluster exists, and that some pod of each kind can start.
 
-        An API server that does not answer is ignored.
-
-        Raises
-        ------
-        ClusterError
-            If the cluster was deleted, or no scheduler or no worker can start for half a minute,
-            with the reason.
+        An API server that does not answer is ignored. Raises ClusterError, with the reason, if the
+        cluster was deleted, or no scheduler or no worker can start for half a minute.
         """
         try:
             with _api_errors("check the cluster"):
