@@ -6,7 +6,7 @@ A column that contains values of another kind raises :class:`~clusterscale.error
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -34,19 +34,6 @@ def _known(zone: str) -> str:
 
 
 Zone = Annotated[str, AfterValidator(_known)]
-
-
-class DecodedColumn(Protocol):
-    """One decoded column, in the order of the rows."""
-
-    name: str
-
-    @property
-    def bad(self) -> NDArray[np.bool_]:
-        """Which values could not be read, shape (row,)."""
-
-    def fault(self, row: int) -> str:
-        """Return what is wrong with the value of a row, without it, e.g. ``is not a number``."""
 
 
 @dataclass(frozen=True, slots=True)

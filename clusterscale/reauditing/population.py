@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.analyses.audit import AuditPlan, AuditTemplate
-from clusterscale.contracts import Bounds, Ints, hash_of
+from clusterscale.contracts import Bounds, Ints, Values, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.cube.bounds import merge_bounds
@@ -39,8 +38,6 @@ from clusterscale.reauditing.known_part import (
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import RawRelease, ReleaseMetadata
 from clusterscale.seeds import stream
-
-Floats = NDArray[np.float64]
 
 _BLOCK = 10_000  # people simulated from one stream
 _FEW = 20  # known people from whom activity is not estimated
@@ -76,7 +73,7 @@ def write_people(
     uri: str,
     cube: TraceCube,
     n_people: int,
-    law: tuple[Floats, float],
+    law: tuple[Values, float],
     span: tuple[int, int],
     *,
     about: Mapping[str, Any],
@@ -111,7 +108,7 @@ def write_people(
             writer.weigh(np.concatenate([weights, others]))
 
 
-def count_everyone(cube: TraceCube, span: tuple[int, int]) -> Floats:
+def count_everyone(cube: TraceCube, span: tuple[int, int]) -> Values:
     """Return the counts of all users in some epochs, float64, shape (roi, epoch)."""
     counts = np.zeros(cube.n_rois * (span[1] - span[0]))
     for part in parts_of(cube):
@@ -138,7 +135,7 @@ def spread_of(n_visits: Ints) -> float:
 
 
 def simulate_people(
-    n: int, occupancy: Floats, spread: float, *, rng: np.random.Generator
+    n: int, occupancy: Values, spread: float, *, rng: np.random.Generator
 ) -> tuple[Ints, Ints]:
     """Draw the traces of ``n`` people who visit cells independently.
 
@@ -289,7 +286,7 @@ def _write(
     )  # fmt: skip
 
 
-def _published(release: ResolvedRelease, content: RawRelease, cube: TraceCube) -> Floats:
+def _published(release: ResolvedRelease, content: RawRelease, cube: TraceCube) -> Values:
     """Return the published values, 0 where they are hidden, float64, shape (roi, epoch)."""
     n_rows = len(content.values) - release.null_roi
     if (n_rows, content.values.shape[1]) != (cube.n_rois, release.epochs):

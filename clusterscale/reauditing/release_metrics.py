@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale.analyses.audit import count_failed
 from clusterscale.analyses.audit.findings import Finding, find_exposures, worst_findings
 from clusterscale.analyses.screening import is_counted
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Ints, Values
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.phrases import GUARANTEE_VERDICTS
@@ -21,9 +20,6 @@ from clusterscale.validation_messages import name_best
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +51,9 @@ class Exposures:
     """
 
     users: Ints
-    loss: Floats
-    low: Floats
-    high: Floats
+    loss: Values
+    low: Values
+    high: Values
     attack: str
     everyone: bool
 
@@ -213,7 +209,7 @@ def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     return results.sel(mechanism=mechanism)
 
 
-def _strongest(results: xr.Dataset, who: str) -> tuple[str, Floats]:
+def _strongest(results: xr.Dataset, who: str) -> tuple[str, Values]:
     """Return the strongest attack with its setting, and the losses of its targets."""
     table = results.privacy_loss.transpose(..., who)
     loss = table.values.reshape(-1, table.sizes[who])
@@ -221,7 +217,7 @@ def _strongest(results: xr.Dataset, who: str) -> tuple[str, Floats]:
     return label, loss[best][np.isfinite(loss[best])]
 
 
-def _best(table: xr.DataArray, loss: Floats) -> tuple[int, str]:
+def _best(table: xr.DataArray, loss: Values) -> tuple[int, str]:
     """Return the row of ``loss`` with the largest mean, and the name of that setting."""
     known = np.isfinite(loss)
     means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Self
 
@@ -79,7 +80,7 @@ class GeoJsonTable(TextTable):
         if not isinstance(notes, dict):
             raise SourceError(f"{uri}: {_NOTES} should be a mapping")
         metadata, uris = read_metadata(notes, uri)
-        return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+        return replace(table, metadata=metadata, uris=uris)
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write zones without a geometry; hidden values are null, times in UTC."""

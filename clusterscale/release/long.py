@@ -113,7 +113,7 @@ class LongTable(TextTable):
         rows = self._collect(uri)
         table = self.lay_out(rows, absent=self.absent)
         metadata, uris = read_beside(uri)
-        release = RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+        release = replace(table, metadata=metadata, uris=uris)
         changes = list(self._merged_folders(uri))
         if rows.n_added:
             changes.append(f"{rows.n_added:,} rows were added to others of one place and time")

@@ -12,7 +12,7 @@ from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
 from clusterscale.jit import kernel
 from clusterscale.reading.places import IntegerCodes
-from clusterscale.release.content import PublishedTotals
+from clusterscale.release.content import PublishedTotals, RawRelease
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
 
@@ -156,16 +156,6 @@ _Flags = NDArray[np.bool_]
 _Cell = tuple[bool, str, bool, int]  # total over places, place, total over times, time: sorted so
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableLayout:
-    """Values over (place, epoch), float64, NaN = hidden; the names of both, and totals."""
-
-    values: Values
-    places: tuple[str, ...]
-    epochs: NDArray[np.generic]
-    totals: PublishedTotals
-
-
 @dataclass(slots=True, eq=False)
 class Rows:
     """Decoded rows of a table, which are put into their cells as they come and are not kept.
@@ -208,7 +198,7 @@ class Rows:
         elif len(again):
             self._note(place[again], time[again], all_times[again])
 
-    def lay_out(self, *, step: int | None, absent: str | None) -> TableLayout:
+    def lay_out(self, *, step: int | None, absent: str | None) -> RawRelease:
         """Lay rows out, once, over places sorted by name and all epochs from the first to the last.
 
         ``step`` is the length of an epoch in seconds, by default the shortest time between two;
@@ -234,7 +224,7 @@ class Rows:
         cells = self._grid.arrange(order + 1, columns)
         self._fill_absent(cells, absent, order, epochs)
         names = tuple([self.places[i] for i in order.tolist()])
-        return TableLayout(cells, names, epochs if self.slots else epochs.astype(_UTC), totals)
+        return RawRelease(cells, names, epochs if self.slots else epochs.astype(_UTC), totals)
 
     def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
         n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME

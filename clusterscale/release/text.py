@@ -22,7 +22,7 @@ from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
 from clusterscale.reading.decode import Zone
 from clusterscale.release.content import RawRelease, TableFormat
-from clusterscale.release.rows import Rows, TableLayout
+from clusterscale.release.rows import Rows
 from clusterscale.validation_messages import quote
 
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
@@ -289,7 +289,7 @@ class TextTable(TableFormat):
         """How times are stated."""
         return Clock(self.timezone, self.time_format, self.slots)
 
-    def lay_out(self, rows: Rows, *, absent: str | None = None) -> TableLayout:
+    def lay_out(self, rows: Rows, *, absent: str | None = None) -> RawRelease:
         """Return rows over places and epochs of the length that is set."""
         step = None if self.step is None else parse_step(self.step)
         return rows.lay_out(step=step, absent=absent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -73,7 +74,7 @@ class WideTable(TextTable):
         rows = self._rows(names, seconds, all_times, values, uri)
         table = self.lay_out(rows)
         metadata, uris = read_beside(uri)
-        return RawRelease(table.values, table.places, table.epochs, table.totals, metadata, uris)
+        return replace(table, metadata=metadata, uris=uris)
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV file; hidden values are empty, times in UTC."""

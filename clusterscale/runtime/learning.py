@@ -25,7 +25,7 @@ from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features
-from clusterscale.contracts import Examples, Ints, Labels, Scores
+from clusterscale.contracts import Examples, Ints, Labels, Scores, Values
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError, PackageError
 from clusterscale.metrics import auc
@@ -219,7 +219,6 @@ def _label(
     )
 
 
-Floats = NDArray[np.float64]
 Path = tuple[str | int, ...]
 
 Form = Callable[[], tuple[Examples, Examples | None]]
@@ -232,10 +231,10 @@ _ROWS = 64  # releases per chunk when scoring
 class _TrainingFolds:
     """Statistics, labels and folds; they are computed on a worker and stay there."""
 
-    inputs: Floats
+    inputs: Values
     labels: Labels
     folds: Ints
-    fresh_inputs: Floats
+    fresh_inputs: Values
     fresh_labels: Labels
 
 
@@ -245,13 +244,13 @@ class _Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, step: float = 0.1) -> None:
         self.step = step
 
-    def fit(self, inputs: Floats, labels: Labels) -> Self:
+    def fit(self, inputs: Values, labels: Labels) -> Self:
         """Select the features to keep."""
         with threadpool_limits(limits=1):
             self.kept_ = eliminate(inputs, labels, n_keep=len(inputs), step=self.step)
         return self
 
-    def transform(self, inputs: Floats) -> Floats:
+    def transform(self, inputs: Values) -> Values:
         """Return the kept features."""
         return inputs[:, self.kept_]
 
@@ -266,14 +265,14 @@ class _TrainedAttack(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.path = path
 
-    def fit(self, inputs: Floats, labels: Labels) -> Self:
+    def fit(self, inputs: Values, labels: Labels) -> Self:
         """Train."""
         rng = stream(self.seed, "tuning", *self.path, self.attack.id)
         with threadpool_limits(limits=1):
             self.model_ = self.attack.train(inputs, labels, rng=rng)
         return self
 
-    def predict(self, inputs: Floats) -> Scores:
+    def predict(self, inputs: Values) -> Scores:
         """Return the score of each row."""
         with threadpool_limits(limits=1):
             return np.asarray(self.model_(inputs), np.float64)
@@ -287,7 +286,7 @@ def cross_validate(
     n_folds: int,
     seed: int,
     path: Path,
-) -> Floats:
+) -> Values:
     """Return the AUC of each attack on each fold of the training groups, shape (attack, fold).
 
     Uses dask-ml's ``GridSearchCV``: candidates with the same elimination step share its result.
@@ -317,7 +316,7 @@ def cross_validate(
 
 def evaluate_on_fresh_groups(
     form: Form, attacks: tuple[LearnedAttack, ...], executor: Executor, *, seed: int, path: Path
-) -> Floats:
+) -> Values:
     """Return the AUC of each attack on fresh groups after training on all others, shape (attack,).
 
     The fresh groups are the adversary's own and were not used in any selection. The AUC is NaN if
@@ -357,7 +356,7 @@ def _parameters(attacks: tuple[LearnedAttack, ...]) -> list[dict[str, list[Any]]
     ]
 
 
-def _score(pipeline: Any, inputs: Floats, labels: Labels) -> float:
+def _score(pipeline: Any, inputs: Values, labels: Labels) -> float:
     """Return the AUC of a trained pipeline."""
     return auc(labels, np.nan_to_num(pipeline.predict(inputs)))
 

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from clusterscale.contracts import Count, Probability
 from clusterscale.release.checks.pairs import Subtraction, TablePair, chance_of_step
@@ -20,8 +19,6 @@ from clusterscale.release.checks.table import (
     smallest_shown,
 )
 from clusterscale.validation_messages import plural
-
-Whole = NDArray[np.int64]
 
 
 class Differencing(Check):

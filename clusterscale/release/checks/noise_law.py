@@ -19,14 +19,12 @@ from clusterscale.contracts import Count, Counts, Probability, Values
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
+    Flags,
     PublishedTable,
     decimals,
     fill_suppressed,
 )
 from clusterscale.validation_messages import plural
-
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 _EDGES = 33  # quantiles at which distribution functions are compared
 _PARTS = 8  # groups of cells by their mean published value
@@ -71,10 +69,10 @@ class ReferenceMoments:
 
     counts: Counts
     known: Flags
-    mean: Floats
-    spread: Floats
+    mean: Values
+    spread: Values
     fixed: Flags
-    edges: Floats
+    edges: Values
     parts: NDArray[np.int64]
 
     @classmethod
@@ -105,7 +103,7 @@ class ReferenceMoments:
         """Which cells have noise, bool, shape (roi, epoch)."""
         return np.asarray(self.known & ~self.fixed & (self.spread > _SURE))
 
-    def statistics(self, values: Values) -> tuple[Floats, Floats, Floats]:
+    def statistics(self, values: Values) -> tuple[Values, Values, Values]:
         """Return the plain statistics, and the summed root size of the noise by ROI and epoch."""
         known = self.known
         published = values[known]
@@ -137,7 +135,7 @@ class ReferenceMoments:
         )
 
 
-def _correlations(standardised: Floats) -> tuple[float, float, float]:
+def _correlations(standardised: Values) -> tuple[float, float, float]:
     """Return correlations between epochs, between ROIs, and the largest at any lag in time."""
     square = float((standardised**2).sum())
     if square == 0:
@@ -166,12 +164,12 @@ class NullDistribution:
     """
 
     reference: ReferenceMoments
-    mean: Floats
-    spread: Floats
-    rois: Floats
-    epochs: Floats
+    mean: Values
+    spread: Values
+    rois: Values
+    epochs: Values
 
-    def measure(self, values: Values) -> tuple[Floats, Floats]:
+    def measure(self, values: Values) -> tuple[Values, Values]:
         """Return each statistic and its deviation in standard deviations, both (statistic,).
 
         Statistics that never varied get a small standard deviation. A single deviating cell is
@@ -182,12 +180,12 @@ class NullDistribution:
         least_spread[0] = _CELL  # a number, not a share
         return statistics, np.abs(statistics - self.mean) / np.maximum(self.spread, least_spread)
 
-    def _complete(self, plain: Floats, by_roi: Floats, by_epoch: Floats) -> Floats:
+    def _complete(self, plain: Values, by_roi: Values, by_epoch: Values) -> Values:
         ends = [*_extremes(by_roi, self.rois), *_extremes(by_epoch, self.epochs)]
         return _joined(plain, np.array(ends))
 
 
-def _extremes(sizes: Floats, moments: Floats) -> tuple[float, float]:
+def _extremes(sizes: Values, moments: Values) -> tuple[float, float]:
     """Return the largest and the smallest size in standard errors, 0 if none varies."""
     varied = moments[1] > _SURE
     if not varied.any():
@@ -196,7 +194,7 @@ def _extremes(sizes: Floats, moments: Floats) -> tuple[float, float]:
     return float(off.max()), float(off.min())
 
 
-def _joined(plain: Floats, ends: Floats) -> Floats:
+def _joined(plain: Values, ends: Values) -> Values:
     at = len(_PLAIN) - 4
     return np.concatenate([plain[:at], ends, plain[at:]])
 

@@ -8,19 +8,17 @@ from functools import lru_cache
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from clusterscale.contracts import CellLaw, Mechanism, Values
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     CountIntervals,
+    Flags,
     PublishedTable,
+    Whole,
     count_intervals,
     decimals,
 )
-
-Flags = NDArray[np.bool_]
-Whole = NDArray[np.int64]
 
 _LONGEST = 24 * 7 * 2  # epochs: the longest lag at which changes are computed
 _TINY = 1e-300

@@ -16,14 +16,13 @@ from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     Check,
     CheckResult,
+    Flags,
     PublishedTable,
     count_bounds,
     decimals,
     steps_of,
 )
 from clusterscale.validation_messages import plural
-
-Flags = NDArray[np.bool_]
 
 _BLOCK = 1 << 14  # distinct values checked at a time
 _GRID = 257  # counts tried for a value that no nearby count explains

@@ -20,6 +20,7 @@ from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.seeds import stream
 
 Whole = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 SMALL = 5
 """Counts below this number are small, unless a mechanism sets another threshold."""

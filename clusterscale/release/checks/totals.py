@@ -19,7 +19,9 @@ from clusterscale.mechanisms.scaling import Expand, ShareOfTotal, TopCode
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
+    Flags,
     PublishedTable,
+    Whole,
     agree,
     count_bounds,
     fill_suppressed,
@@ -137,9 +139,6 @@ def _unsuppressed(table: PublishedTable, rois: Values, epochs: Values) -> tuple[
         return rois, epochs
     return np.where(rois == 0, np.nan, rois), np.where(epochs == 0, np.nan, epochs)
 
-
-Whole = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _SOURCE, _SINK, _HUB = 0, 1, 2
 _MOST = int(np.iinfo(np.int32).max)  # SciPy's flows are 32-bit integers

@@ -55,6 +55,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=
 Path = Annotated[str, Field(pattern=r"^/.+")]
 
 
+_CHECK = 10.0  # seconds between checks of pods that have not started yet
 _LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
 
 
@@ -77,8 +78,19 @@ Names = Annotated[tuple[Name, ...], Field(strict=False)]
 Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
 
 
-class PodSettings(Distributed):
-    """Settings of the ``kubernetes`` cluster; worker pods have one worker with one thread.
+class Kubernetes(Distributed):
+    """Pods of one worker with one thread each, created for this run by the Dask operator.
+
+    The driver must run in a pod of the same Kubernetes cluster, because it reaches the scheduler by
+    the name of its service. Kubernetes replaces lost workers, and a lost scheduler under the same
+    name.
+
+    ``image`` has this package in the same version; the default is the image of the driver's pod.
+    ``instance`` is the name of the created resource; ``namespace`` is by default that of the
+    driver. A worker may use ``memory``, its pod has a quarter more. ``tls`` are the paths of the
+    certificates on the driver; ``secret`` holds the same certificates for the pods. The keys of the
+    secrets in ``environment`` become environment variables of the workers, such as credentials of
+    an object store; ``volumes`` are mounted on the workers.
 
     Attributes
     ----------
@@ -139,8 +151,41 @@ class PodSettings(Distributed):
         scheme = "tls" if self.tls else "tcp"
         return f"{scheme}://{self.instance}-scheduler.{namespace}.svc:{PORT}"
 
+    @contextmanager
+    def open(self) -> Iterator[DaskExecutor]:
+        """Create the pods, connect to the scheduler, and delete the pods at the end.
 
-def dask_cluster(settings: PodSettings, namespace: str, image: str) -> Manifest:
+        Raises ClusterError if the API server refuses, another run uses the name, or the pods cannot
+        start; MissingError without a certificate; and PackageError without distributed or
+        kubernetes.
+        """
+        with needs("kubernetes", "kubernetes"):
+            from clusterscale.runtime.clusters.resource import connect, hosted, own_image
+            from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
+        security = self.tls.security() if self.tls else None
+        with ExitStack() as stack:
+            api = stack.enter_context(connect(self.namespace))
+            manifest = dask_cluster(self, api.namespace, self.image or own_image(api))
+            monitor = stack.enter_context(hosted(manifest, api))
+            address = self.scheduler_address(api.namespace)
+            connection = stack.enter_context(
+                closing(SchedulerConnection(address, security, self.patience))
+            )
+
+            def join() -> Client:
+                connection.close()
+                return _join(connection, monitor, self.patience)
+
+            try:
+                client = join()
+            except OSError as error:
+                raise ClusterError(str(error)) from None
+            yield DaskExecutor(
+                client, patience=self.patience, replace_lost=monitor.check, reconnect=join
+            )
+
+
+def dask_cluster(settings: Kubernetes, namespace: str, image: str) -> Manifest:
     """Return the manifest of a DaskCluster for a namespace, with one image for all containers."""
     return {
         "apiVersion": GROUP,
@@ -172,7 +217,7 @@ def dask_cluster(settings: PodSettings, namespace: str, image: str) -> Manifest:
     }
 
 
-def _scheduler(settings: PodSettings) -> Manifest:
+def _scheduler(settings: Kubernetes) -> Manifest:
     variables = {
         variable(key): str(value)
         for key, value in SETTINGS.items()
@@ -197,7 +242,7 @@ def _scheduler(settings: PodSettings) -> Manifest:
     }
 
 
-def _worker(settings: PodSettings, namespace: str) -> Manifest:
+def _worker(settings: Kubernetes, namespace: str) -> Manifest:
     memory = f"{settings.memory_bytes * 5 // 4 // _MEBIBYTE}Mi"
     args = [
         settings.scheduler_address(namespace),
@@ -232,7 +277,7 @@ def _worker(settings: PodSettings, namespace: str) -> Manifest:
     return worker
 
 
-def _pod(container: Manifest, image: str, settings: PodSettings) -> Manifest:
+def _pod(container: Manifest, image: str, settings: Kubernetes) -> Manifest:
     """Return the pod of one container, with the most restrictive security context."""
     mounts: list[Manifest] = [
         {"name": "scratch", "mountPath": _SCRATCH},
@@ -275,7 +320,7 @@ def _pod(container: Manifest, image: str, settings: PodSettings) -> Manifest:
     }
 
 
-def _tls(settings: PodSettings) -> list[str]:
+def _tls(settings: Kubernetes) -> list[str]:
     if not settings.tls:
         return []
     files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
@@ -287,58 +332,6 @@ def _tls(settings: PodSettings) -> list[str]:
 
 def _variables(values: Mapping[str, str]) -> list[Manifest]:
     return [{"name": name, "value": value} for name, value in values.items()]
-
-
-_CHECK = 10.0  # seconds between checks of pods that have not started yet
-
-
-class Kubernetes(PodSettings):
-    """Pods of one worker with one thread each, created for this run by the Dask operator.
-
-    The driver must run in a pod of the same Kubernetes cluster, because it reaches the scheduler by
-    the name of its service. Kubernetes replaces lost workers, and a lost scheduler under the same
-    name.
-
-    ``image`` has this package in the same version; the default is the image of the driver's pod.
-    ``instance`` is the name of the created resource; ``namespace`` is by default that of the
-    driver. A worker may use ``memory``, its pod has a quarter more. ``tls`` are the paths of the
-    certificates on the driver; ``secret`` holds the same certificates for the pods. The keys of the
-    secrets in ``environment`` become environment variables of the workers, such as credentials of
-    an object store; ``volumes`` are mounted on the workers.
-    """
-
-    @contextmanager
-    def open(self) -> Iterator[DaskExecutor]:
-        """Create the pods, connect to the scheduler, and delete the pods at the end.
-
-        Raises ClusterError if the API server refuses, another run uses the name, or the pods cannot
-        start; MissingError without a certificate; and PackageError without distributed or
-        kubernetes.
-        """
-        with needs("kubernetes", "kubernetes"):
-            from clusterscale.runtime.clusters.resource import connect, hosted, own_image
-            from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
-        security = self.tls.security() if self.tls else None
-        with ExitStack() as stack:
-            api = stack.enter_context(connect(self.namespace))
-            manifest = dask_cluster(self, api.namespace, self.image or own_image(api))
-            monitor = stack.enter_context(hosted(manifest, api))
-            address = self.scheduler_address(api.namespace)
-            connection = stack.enter_context(
-                closing(SchedulerConnection(address, security, self.patience))
-            )
-
-            def join() -> Client:
-                connection.close()
-                return _join(connection, monitor, self.patience)
-
-            try:
-                client = join()
-            except OSError as error:
-                raise ClusterError(str(error)) from None
-            yield DaskExecutor(
-                client, patience=self.patience, replace_lost=monitor.check, reconnect=join
-            )
 
 
 def _join(connection: SchedulerConnection, monitor: ClusterMonitor, patience: float) -> Client:
