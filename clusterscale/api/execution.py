@@ -197,7 +197,7 @@ def run_analysis(
     progress: bool | Tell = True,
 ) -> xr.Dataset:
     """Run any analysis; arguments and errors are those of :func:`clusterscale.audit`."""
-    import_module("clusterscale.reporting.accessor")  # adds ``clusterscale`` to datasets
+    import_module("clusterscale.reporting.notebook")  # adds ``clusterscale`` to datasets
     with (
         show_progress(progress, analysis.kind) as tell,
         open_executor(executor) as (opened, usable),
@@ -324,7 +324,7 @@ def _warn(text: str) -> None:
 
 def _warn_if_exceeded(output: str | Path) -> None:
     from clusterscale.reporting import open_run
-    from clusterscale.reporting.brackets import read_brackets
+    from clusterscale.reporting.certificates import read_brackets
 
     run, _ = open_run(str(output))
     exceeded = {case.mechanism for case in read_brackets(run) if case.bracket.is_violated}

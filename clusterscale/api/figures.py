@@ -35,7 +35,7 @@ def auc(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.reporting.audit.exports import draw_auc
+    from clusterscale.reporting.audit import draw_auc
 
     return draw_auc(results)
 
@@ -58,7 +58,7 @@ def loss(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.reporting.audit.exports import draw_loss
+    from clusterscale.reporting.audit import draw_loss
 
     return draw_loss(results)
 
@@ -82,6 +82,6 @@ def tradeoff(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.reporting.audit.exports import draw_tradeoff
+    from clusterscale.reporting.audit import draw_tradeoff
 
     return draw_tradeoff(results)

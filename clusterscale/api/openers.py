@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
 def _opener(kind: type[Analysis]) -> Callable[[str | Path], xr.Dataset]:
     def opener(uri: str | Path) -> xr.Dataset:
-        import_module("clusterscale.reporting.accessor")  # adds ``clusterscale`` to datasets
+        import_module("clusterscale.reporting.notebook")  # adds ``clusterscale`` to datasets
         return kind.read(uri)
 
     noun = kind.noun or kind.kind

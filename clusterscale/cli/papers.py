@@ -59,7 +59,7 @@ def reproduce(
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
-    from clusterscale.reporting.papers_page import write_reproduced
+    from clusterscale.reporting.papers import write_reproduced
     from clusterscale.runtime import Local
 
     if not (names or only_list):

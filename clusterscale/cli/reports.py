@@ -110,8 +110,7 @@ def write_page(folder: str) -> None:
 def _show_brackets(run: Run) -> bool:
     """Print lower limits and ceilings, a row per mechanism; return whether one is exceeded."""
     from clusterscale.analyses.certify.comparison import ERROR_RATE
-    from clusterscale.reporting.brackets import read_brackets
-    from clusterscale.reporting.certificates import show_ceiling
+    from clusterscale.reporting.certificates import read_brackets, show_ceiling
 
     if not (cases := read_brackets(run)):
         return False

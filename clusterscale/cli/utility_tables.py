@@ -16,6 +16,8 @@ from clusterscale.cli.tables import Key, add_numbers, new_table, several
 if TYPE_CHECKING:
     import xarray as xr
 
+    from clusterscale.reporting.audit.model import AuditReport
+
 
 _MEASURES = 6  # columns per table
 
@@ -28,15 +30,12 @@ class _UtilityRow(NamedTuple):
     values: NDArray[np.float64]
 
 
-def empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+def empty_lines(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     """Name in red the mechanisms with nearly empty releases in any setting."""
-    from clusterscale.utility import emptiness
-
-    least = results.released_share.min(("period", "group_size")).values  # skips NaN
-    pairs = zip(results.mechanism.values, least, strict=True)
-    some = " for some group size or period" if least.size < results.released_share.size else ""
-    if labels := [label for label, share in pairs if emptiness(float(share))]:
-        yield f"[bold red]nearly empty releases{some}:[/] {', '.join(map(key.short, labels))}"
+    several_cases = len(list(audit.defences.cases())) > 1
+    some = " for some group size or period" if several_cases else ""
+    if audit.empty:
+        yield f"[bold red]nearly empty releases{some}:[/] {', '.join(map(key.short, audit.empty))}"
 
 
 def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:

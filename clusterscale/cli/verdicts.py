@@ -11,10 +11,12 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from clusterscale.cli.tables import Key, add_numbers, new_table
-from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, privacy_unit, worst_guarantee
+from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, privacy_unit
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from clusterscale.reporting.audit.model import AuditReport
 
 
 _STYLES = {"good": "green", "middling": "yellow", "bad": "bold red"}
@@ -39,38 +41,23 @@ def guarantee_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     yield table
 
 
-def count_guarantees(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
+def count_guarantees(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     """Yield a line per worst verdict on guarantees: its mechanisms, at most ``most`` by name."""
-    worst: dict[str, str] = {}
-    for mechanism in results.mechanism.values:
-        at = results.sel(mechanism=mechanism)
-        verdicts = at.verdict.values[np.isfinite(at.epsilon_seen.values)].tolist()
-        if verdicts:
-            worst[str(mechanism)] = worst_guarantee(verdicts)
-    order = list(dict.fromkeys([*GUARANTEE_VERDICTS, *worst.values()]))
-    yield from _count(worst, order, "guarantees ", key, most)
+    order = list(dict.fromkeys([*GUARANTEE_VERDICTS, *audit.tested.values()]))
+    yield from _count(audit.tested, order, "guarantees ", key, most)
 
 
-def worst_exposures(results: xr.Dataset) -> dict[str, str]:
-    """Return the worst verdict on exposure of each mechanism."""
-    from clusterscale.analyses.audit.findings import find_exposures, worst_findings
-
-    findings = worst_findings(find_exposures(results))
-    return {mechanism: finding.exposure for mechanism, finding in findings.items()}
-
-
-def count_exposures(worst: Mapping[str, str], key: Key, most: int) -> Iterator[str]:
-    """Yield a line per verdict of :func:`worst_exposures`: its mechanisms, ``most`` by name."""
+def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
+    """Yield a line per verdict on exposure: its mechanisms, at most ``most`` by name."""
     from clusterscale.analyses.audit.findings import EXPOSURES
 
+    worst = {mechanism: finding.exposure for mechanism, finding in audit.worst.items()}
     yield from _count(worst, EXPOSURES, "", key, most)
 
 
-def name_float_noise(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
+def name_float_noise(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     """Yield a warning about mechanisms that publish unrounded noise, ``most`` by name."""
-    from clusterscale.reporting.audit.model import list_float_noise
-
-    labels = list_float_noise(results)
+    labels = audit.float_noise
     more = ["…"] if labels[most:] else []
     yield from warn_of_float_noise([*map(key.short, labels[:most]), *more])
 

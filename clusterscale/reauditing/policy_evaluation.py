@@ -29,8 +29,7 @@ from clusterscale.reauditing.ledger import Verdict
 from clusterscale.reauditing.policy import Limit, Policy, worst_of
 from clusterscale.reauditing.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.release.checks import CheckResult
-from clusterscale.reporting.brackets import read_brackets
-from clusterscale.reporting.certificates import show_ceiling
+from clusterscale.reporting.certificates import read_brackets, show_ceiling
 from clusterscale.reporting.run import Run
 
 if TYPE_CHECKING:

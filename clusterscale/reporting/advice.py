@@ -12,7 +12,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
-from clusterscale.reporting.section import LongColumn, Section, fill, long_table, number
+from clusterscale.reporting.section import LongColumn, Section, fill, long_table, number, section
 from clusterscale.validation_messages import plural
 
 _STATES = ("advised", "on the front", "measured")
@@ -132,13 +132,8 @@ def _front(rows: Sequence[CandidateRow]) -> Section | None:
         if best
         else "none is advised"
     )
-    return Section(
+    return section(
         "front",
-        "Utility and exposure of the candidates",
-        "Each mark is a candidate whose utility was measured; the lower right is best: a high "
-        "score and little exposure. No other candidate is better in both than those on the front. "
-        "Exposure is the mean privacy loss in the screen of all users, which attacks without "
-        "training reach.",
         figures.marks(_STATES, line="")
         + figures.plot(
             figures.front(groups),

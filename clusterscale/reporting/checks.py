@@ -24,18 +24,7 @@ _COLUMNS = (
 
 
 def render_checks(findings: Sequence[TableFindings]) -> str:
-    """Return the page of checks of published tables as one self-contained HTML file.
-
-    Parameters
-    ----------
-    findings
-        Result of :func:`clusterscale.release.checks.check_together`.
-
-    Returns
-    -------
-    str
-        HTML, the same for the same findings.
-    """
+    """Return the page of checks of published tables as one HTML file."""
     body = fill(
         "checks.html.j2",
         tables=findings,
@@ -55,25 +44,7 @@ def render_checks(findings: Sequence[TableFindings]) -> str:
 
 
 def write_checks(findings: Sequence[TableFindings], uri: str | Path) -> str:
-    """Write the page of checks and return its location.
-
-    Parameters
-    ----------
-    findings
-        As for :func:`render_checks`.
-    uri
-        File to write, a local path or fsspec URL; its folder is created if absent.
-
-    Returns
-    -------
-    str
-        ``uri``.
-
-    Raises
-    ------
-    StoreError
-        If it cannot be written.
-    """
+    """Write the page of checks and return its location; raises StoreError on failure."""
     return write(render_checks(findings), uri)
 
 

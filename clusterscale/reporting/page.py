@@ -19,16 +19,18 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from clusterscale.reporting.section import (
-    TEMPLATES,
     Column,
     Section,
     Table,
+    asset,
     breakable,
     embedded,
     fill,
+    fill_part,
     folded,
     json_attribute,
     quantity,
+    section,
 )
 from clusterscale.storage import put
 from clusterscale.study import Page
@@ -85,18 +87,10 @@ class PageEntry:
 def page(
     runs: Sequence[PageEntry], *, kind: str, title: str, settings: Mapping[str, str] | None = None
 ) -> str:
-    """Return a self-contained HTML page.
+    """Return a self-contained HTML page of runs, whose names are shown if there are several.
 
-    Parameters
-    ----------
-    runs
-        Runs in the order of the page; their names are shown if there are several.
-    kind
-        Type of the page, shown above its title.
-    title
-        Heading of the page.
-    settings
-        Exact settings by title, which a script shows when the pointer is over the title.
+    ``kind`` is shown above the title; ``settings`` are exact settings by title, which a script
+    shows when the pointer is over the title.
     """
     return str(
         fill(
@@ -104,9 +98,9 @@ def page(
             kind=kind,
             title=title,
             runs=runs,
-            style=_asset("page.css"),
+            style=asset("page.css"),
             settings=embedded(settings) if settings else "",
-            scripts=[_asset("tables.js"), *_bokeh(runs)],
+            scripts=[asset("tables.js"), *_bokeh(runs)],
         )
     )
 
@@ -117,18 +111,13 @@ def write(html: str, uri: str | Path) -> str:
     return str(uri)
 
 
-def _asset(name: str) -> Markup:
-    source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)  # type: ignore[union-attr]
-    return Markup(source)
-
-
 def _bokeh(runs: Sequence[PageEntry]) -> list[Markup]:
     # the library is most of the file, so a report without figures omits it
     bodies = (section.body for run in runs for _, sections in run.groups for section in sections)
     if not any("data-figure" in body for body in bodies):
         return []
     library = Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])
-    return [library, _asset("figures.js")]
+    return [library, asset("figures.js")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +192,7 @@ def configuration(parts: Parts, titles: Mapping[str, str]) -> Section | None:
         if plan := json_attribute(part.dataset, "plan"):
             text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
             label = part.page.plan
-            folds.append((label, fill("code.html.j2", text=text, label=label)))
+            folds.append((label, fill_part("layout.code", text=text, label=label)))
     if not folds:
         return None
     rows = [[title, breakable(label)] for label, title in titles.items()]
@@ -220,14 +209,8 @@ def configuration(parts: Parts, titles: Mapping[str, str]) -> Section | None:
 
 def provenance(parts: Parts) -> Section:
     """Build the lists of data, run and software, with instructions to repeat the run."""
-    return Section(
-        "provenance",
-        "Provenance",
-        "Runs with the same fingerprint, digest, seed and versions give the same results. To "
-        "repeat this run, install the versions below, add the keys cube and output to the "
-        "configuration above, and run clusterscale with it.",
-        folded([(part.page.heading, _lists(part.dataset)) for part in parts]),
-    )
+    folds = [(part.page.heading, _lists(part.dataset)) for part in parts]
+    return section("provenance", folded(folds))
 
 
 def _lists(results: xr.Dataset) -> Markup:
@@ -242,7 +225,7 @@ def _lists(results: xr.Dataset) -> Markup:
         "Software": {key: str(versions[key]) for key in sorted(versions)}
         or {"Versions": "not recorded"},
     }
-    return fill("definitions.html.j2", lists=lists)
+    return fill_part("layout.definitions", lists=lists)
 
 
 def _text(value: object) -> str:
@@ -273,7 +256,7 @@ def _explanations() -> Mapping[str, Markup]:
     page = files("clusterscale").joinpath("guide", "reading.md").read_text(encoding="utf-8")
     _, *parts = re.split(r"^## (.+)\n", page, flags=re.MULTILINE)
     return {
-        heading: fill("prose.html.j2", text=_with_definitions(MarkdownIt().render(text)))
+        heading: fill_part("layout.prose", text=_with_definitions(MarkdownIt().render(text)))
         for heading, text in zip(parts[::2], parts[1::2], strict=True)
     }
 

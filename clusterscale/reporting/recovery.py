@@ -27,6 +27,7 @@ from clusterscale.reporting.section import (
     percent,
     quantity,
     quartiles,
+    section,
     side_by_side,
 )
 from clusterscale.validation_messages import name_best, plural
@@ -163,15 +164,7 @@ def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
 def _spread(errors: Sequence[Errors]) -> Section:
     """Build the distribution of errors over users, a panel per prior (PETS17 Figs 1 to 5)."""
     folds = [(of_goal.goal.title, _panels(of_goal)) for of_goal in errors]
-    return Section(
-        "spread",
-        "Errors over users",
-        "Each curve shows the share of users for whom the adversary’s error is at most the number "
-        "on the axis. The further left a curve is, the more the adversary knows. “prior” uses only "
-        "the prior, “release” assumes the profile of the whole crowd for every user; the others "
-        "combine both, from raw counts.",
-        figures.legend(errors[0].strategies) + folded(folds),
-    )
+    return section("spread", figures.legend(errors[0].strategies) + folded(folds))
 
 
 def _panels(errors: Errors) -> Markup:
@@ -203,13 +196,7 @@ def _hours(errors: Errors, epochs: NDArray[Any]) -> Section:
         drawn = figures.curves(epochs, dict(enumerate(lines)), names)
         description = f"Mean profiling error by epoch. {words}"
         panels.append(figures.plot(drawn, slug=f"hours-{i}", title=prior, description=description))
-    return Section(
-        "hours",
-        "Errors over time",
-        "The mean profiling error over all users in each epoch, from raw counts. The further a "
-        "curve is below that of the prior, the more the release discloses.",
-        figures.legend(names) + side_by_side(panels),
-    )
+    return section("hours", figures.legend(names) + side_by_side(panels))
 
 
 def _gains(errors: Sequence[Errors], relative_errors: Floats) -> Section:
@@ -219,15 +206,7 @@ def _gains(errors: Sequence[Errors], relative_errors: Floats) -> Section:
         for of_goal in errors
         for i, prior in enumerate(of_goal.priors)
     ]
-    return Section(
-        "recovery-gains",
-        "Privacy gain of each defence",
-        "Privacy gain is how far a defence raises the error from that with raw counts towards 1: 0 "
-        "if the adversary does as well as with raw counts, 1 if the error is 1. Boxes span the "
-        "middle half of the users; the thick line is the median, the dot the mean. The relative "
-        "error of the published values is the utility cost.",
-        folded(folds),
-    )
+    return section("recovery-gains", folded(folds))
 
 
 def _boxes(errors: Errors, prior: int, relative_errors: Floats) -> Markup:
@@ -236,7 +215,7 @@ def _boxes(errors: Errors, prior: int, relative_errors: Floats) -> Markup:
             breakable(name),
             quantity(float(relative_errors[mechanism])),
             [
-                {"strategy": errors.strategies[i]}
+                {"key": errors.strategies[i], "title": ""}
                 | figures.boxed(errors.gain[mechanism, prior, i], figures.colour(i))
                 for i in range(len(BASELINES), len(errors.strategies))
             ],
@@ -245,7 +224,7 @@ def _boxes(errors: Errors, prior: int, relative_errors: Floats) -> Markup:
         if mechanism != _RAW
     ]
     caption = f"Privacy gain of users, {errors.priors[prior]}"
-    return fill("recovery_gains.html.j2", caption=caption, rows=rows)
+    return fill("gains.html.j2", caption=caption, has_price=True, key="Strategy", rows=rows)
 
 
 def _all_errors(profiling: Errors, localization: Errors) -> Section:
@@ -261,12 +240,8 @@ def _all_errors(profiling: Errors, localization: Errors) -> Section:
         for i, mechanism in enumerate(profiling.mechanisms)
         for j, prior in enumerate(profiling.priors)
     ]
-    return Section(
-        "recovery-results",
-        "All errors",
-        "Losses are relative to the prior alone, gains relative to raw counts; both are means over "
-        "users.",
-        Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html,
+    return section(
+        "recovery-results", Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html
     )
 
 

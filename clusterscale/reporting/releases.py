@@ -92,10 +92,7 @@ class Series:
 def read_series(table: pd.DataFrame) -> list[Series]:
     """Return the series of a table of verdicts, sorted by the newest verdict, worst first.
 
-    Raises
-    ------
-    FormatError
-        If a column is absent, or a row has an invalid value; the message states the row, from 0.
+    Raises FormatError if a column is absent or a value invalid, and names the row, from 0.
     """
     if not len(table):
         return []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from clusterscale.reporting import brackets
+from clusterscale.reporting import certificates
 from clusterscale.reporting.page import (
     PageEntry,
     Part,
@@ -34,27 +34,10 @@ _VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_pr
 
 
 def render(results: Results, *, title: str | None = None) -> str:
-    """Return the report of results as one self-contained HTML page.
+    """Return the report of results as one self-contained HTML page, the same for the same results.
 
-    Parameters
-    ----------
-    results
-        Dataset of an audit, a screen, traits or a recovery, which conforms to
-        :data:`clusterscale.schema.RESULTS` or the corresponding schema; or several datasets as a
-        ``Run``; or several runs. Their attributes describe the plan, the
-        cube and the software.
-    title
-        Heading of the page.
-
-    Returns
-    -------
-    str
-        HTML, the same for the same results.
-
-    Raises
-    ------
-    FormatError
-        If the results are not of these kinds.
+    ``results`` are a dataset of an audit, a screen, traits or a recovery, which conforms to its
+    schema, or a ``Run`` of several, or several runs; raises FormatError if they are not.
     """
     runs = entitle(runs_of(results))
     entries = [_entry(run) for run in runs]
@@ -66,28 +49,10 @@ def render(results: Results, *, title: str | None = None) -> str:
 
 
 def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:
-    """Write the report of results and return its location.
+    """Write the report of results and return its location; raises StoreError on failure.
 
-    The file is written atomically: an older report is replaced only when the new one is complete.
-
-    Parameters
-    ----------
-    results, title
-        As for :func:`render`.
-    uri
-        File to write, a local path or fsspec URL; its folder is created if absent.
-
-    Returns
-    -------
-    str
-        ``uri``.
-
-    Raises
-    ------
-    FormatError
-        As :func:`render`.
-    StoreError
-        If it cannot be written, for example because the store is full.
+    The arguments are those of :func:`render`. The file is written atomically: an older report is
+    replaced only when the new one is complete.
     """
     return write(render(results, title=title), uri)
 
@@ -111,7 +76,7 @@ def _entry(run: Run) -> PageEntry:
     parts = _parts(run)
     built = [(part.page, part.build(part.dataset)) for part in parts]
     findings = join([overview for _, (overview, _) in built])
-    compared = brackets.bracket_section(run)
+    compared = certificates.bracket_section(run)
     closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
     groups: list[tuple[str, list[Section]]] = [
         ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),
@@ -126,9 +91,7 @@ def _entry(run: Run) -> PageEntry:
 def entitle(runs: Sequence[Run]) -> list[Run]:
     """Return the runs with titles in place of the labels of mechanisms and priors.
 
-    A label stays where the results have no title, or where another one on the page has the same
-    title. What was replaced is in
-    :attr:`~clusterscale.reporting.Run.titles`.
+    A label stays where there is no title, or where another label on the page has the same one.
     """
     read = [dict.fromkeys(_titles_of(run)) for run in runs]
     pairs = dict.fromkeys(pair for titled in read for pair in titled)

@@ -64,11 +64,8 @@ class Run:
     ) -> Run:
         """Return the run of several datasets, whose kinds follow from their attribute ``format``.
 
-        Raises
-        ------
-        FormatError
-            If there is no dataset, two are of the same kind, one is of an unknown kind or does not
-            conform to its schema, or they are from different cubes.
+        Raises FormatError if there is no dataset, two are of a kind, one is of an unknown kind or
+        does not conform to its schema, or they are from different cubes.
         """
         parts: dict[str, Any] = {}
         for dataset in found:
@@ -195,13 +192,7 @@ def variables_of(kind: str, dataset: xr.Dataset) -> list[str]:
 
 
 def runs_of(results: Results) -> list[Run]:
-    """Return ``results`` as a list of runs.
-
-    Raises
-    ------
-    FormatError
-        As :meth:`Run.of`.
-    """
+    """Return ``results`` as a list of runs; raises FormatError as :meth:`Run.of`."""
     if isinstance(results, xr.Dataset):
         return [Run.of([results])]
     runs = [results] if isinstance(results, Run) else list(results)

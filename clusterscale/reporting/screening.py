@@ -33,6 +33,7 @@ from clusterscale.reporting.section import (
     number,
     percent,
     quartiles,
+    section,
 )
 from clusterscale.validation_messages import name_best, plural
 
@@ -228,15 +229,7 @@ _COLUMNS = (
 def _spread(cases: Sequence[ScreenCase]) -> Section:
     """Build the distribution of AUC over all users, a curve per mechanism, and its numbers."""
     folds = [(case.label, _figure(case, i) + _spread_table(case)) for i, case in enumerate(cases)]
-    return Section(
-        "everyone",
-        "Exposure of all users",
-        "Each user was compared in the same groups, once counted and once replaced by another "
-        "user, with attacks that need no training. Each curve shows the share of users that the "
-        "strongest of these attacks recognises with at most the AUC on the axis; the dashed line "
-        "is chance.",
-        folded(folds),
-    )
+    return section("everyone", folded(folds))
 
 
 def _figure(case: ScreenCase, index: int) -> Markup:
@@ -300,14 +293,7 @@ def _people(cases: Sequence[ScreenCase]) -> Section:
         (case.label, _people_table(case, min(n_rows, case.n_users), f"users-{i + 1}.csv"))
         for i, case in enumerate(cases)
     ]
-    return Section(
-        "people",
-        "Most exposed users",
-        "Users by mean AUC over mechanisms, each with the mechanism’s strongest attack. Users are "
-        "identified by their row in the cube, by which a config can list targets. The results "
-        "have all users; clusterscale report --format parquet writes them as a table.",
-        folded(folds),
-    )
+    return section("people", folded(folds))
 
 
 def _people_table(case: ScreenCase, n_rows: int, file: str) -> Markup:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -76,14 +78,44 @@ def fill(template: str, **values: object) -> Markup:
     return Markup(TEMPLATES.get_template(template).render(values))
 
 
+def asset(name: str) -> Markup:
+    """Return the text of a file beside the templates."""
+    source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)  # type: ignore[union-attr]
+    return Markup(source)
+
+
+def section(anchor: str, body: Markup, **values: str) -> Section:
+    """Return the section of an anchor, with the title and introduction that ``sections.md`` has.
+
+    ``values`` fill the placeholders of the introduction.
+    """
+    title, intro = _introductions()[anchor]
+    return Section(anchor, title, intro.format(**values), body)
+
+
+@cache
+def _introductions() -> Mapping[str, tuple[str, str]]:
+    """Return the title and the introduction of each anchor of ``sections.md``."""
+    _, *parts = re.split(r"^## ([\w-]+): (.+)\n", asset("sections.md"), flags=re.MULTILINE)
+    by_anchor = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {anchor: (title, intro.strip()) for anchor, title, intro in by_anchor}
+
+
+def fill_part(name: str, /, **values: object) -> Markup:
+    """Fill a macro of a template, by a name such as ``cells.spread``, as :func:`fill` does."""
+    template, _, macro = name.partition(".")
+    module = TEMPLATES.get_template(f"{template}.html.j2").module
+    return Markup(getattr(module, macro)(**values))
+
+
 def folded(folds: Sequence[tuple[str, Markup]]) -> Markup:
     """Return labelled contents, of which the first is open; one alone has no label."""
-    return fill("folds.html.j2", folds=folds)
+    return fill_part("layout.folds", folds=folds)
 
 
 def side_by_side(panels: Iterable[Markup]) -> Markup:
     """Return figures that are next to each other where there is room."""
-    return fill("panels.html.j2", panels=join(list(panels)))
+    return fill_part("layout.panels", panels=join(list(panels)))
 
 
 def breakable(label: str) -> Markup:
@@ -244,14 +276,7 @@ class LongColumn:
 def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
     """Return a table that shows its first rows; a script pages, sorts, filters and saves the rest.
 
-    Parameters
-    ----------
-    caption
-        Caption of the table.
-    columns
-        Columns of equal length; the first has the row headers.
-    file
-        File name under which the rows are saved as CSV.
+    The first column has the row headers; ``file`` is the name under which rows are saved as CSV.
     """
     n_shown = min(_SHOWN, len(columns[0].values))
     rows = [[column.cell(row) for column in columns] for row in range(n_shown)]

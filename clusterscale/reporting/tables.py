@@ -30,32 +30,12 @@ _ROWS = 1 << 20  # rows of a table in memory at once
 
 
 def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
-    """Write the results of a run as tables.
+    """Write the results of a run as tables, each atomically, and return their locations.
 
     ``csv`` and ``parquet`` have one file per kind of row, such as ``audit-cases.csv``, with a
-    column for each dimension and variable; cases that were not run are omitted. ``netcdf`` has
-    one file per dataset, such as ``audit.nc``. Each file is written atomically.
-
-    Parameters
-    ----------
-    run
-        Results to write; lazy datasets are read a million rows at a time.
-    folder
-        Output folder, a local path or fsspec URL; created if absent.
-    form
-        One of :data:`FORMATS`.
-
-    Returns
-    -------
-    list[str]
-        Locations of the files.
-
-    Raises
-    ------
-    InputError
-        If ``form`` is not one of these.
-    StoreError
-        If a file cannot be written.
+    column for each dimension and variable; cases that were not run are omitted. ``netcdf`` has one
+    file per dataset, such as ``audit.nc``. Lazy datasets are read a million rows at a time. Raises
+    InputError if ``form`` is not one of :data:`FORMATS`, StoreError if a file cannot be written.
     """
     if form not in FORMATS:
         raise InputError(f"format {form!r} is not one of {', '.join(FORMATS)}")
@@ -72,13 +52,7 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
 
 
 def to_frame(kind: str, dataset: xr.Dataset, table: str | None = None) -> pd.DataFrame:
-    """Return one table of results of a kind; ``table`` None is the first.
-
-    Raises
-    ------
-    InputError
-        If there is no such table.
-    """
+    """Return one table of results of a kind, or the first; raises InputError if there is none."""
     import pandas as pd
 
     known = _tables_of(kind, dataset)

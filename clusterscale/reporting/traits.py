@@ -1,4 +1,4 @@
-"""Sections of traits: what the most exposed users have in common, and when they are observed."""
+"""Sections of traits: what exposed users have in common, and which cells identify people."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
-from clusterscale.reporting.loadings import build_cells, build_map
 from clusterscale.reporting.section import (
     Column,
     Section,
     Table,
     fill,
+    fill_part,
     folded,
     json_attribute,
     number,
     percent,
+    section,
+    side_by_side,
 )
-from clusterscale.validation_messages import name_best
+from clusterscale.validation_messages import name_best, plural
 
 FEW, CLOSE = 5, 0.02
 """With fewer people on a side, or closer mean AUCs, who is on which side is due to chance."""
@@ -161,16 +163,7 @@ def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Se
     if not shown:
         return None
     folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
-    return Section(
-        "traits",
-        "What exposed users have in common",
-        "The most exposed users are compared with the least exposed. A separation of 0.5 means "
-        "that a characteristic does not separate the two sides, 1 that all of the most exposed "
-        "have more of it, 0 less. Characteristics are correlated, and a forest may attribute the "
-        "importance of one to another, so separation is more reliable than importance. An "
-        "association is not a cause.",
-        folded(folds),
-    )
+    return section("traits", folded(folds))
 
 
 def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -187,7 +180,7 @@ def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
                 _spread(at.bottom_mean.values[i], at.bottom_sd.values[i]),
                 number(float(at.separation.values[i]), 2),
                 number(importance, 2),
-                fill("bar.html.j2", share=f"{100 * importance / highest:.1f}%"),
+                fill_part("cells.bar", share=f"{100 * importance / highest:.1f}%"),
                 number(float(at.logistic_coefficient.values[i]), 2),
             ]
         )
@@ -197,7 +190,9 @@ def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
         f"{percent(float(at.forest_accuracy.item()))}"
     )
     table = Table(caption, _COLUMNS, [("", rows)]).html
-    return (fill("doubts.html.j2", few=FEW, close=CLOSE) if chosen.doubts else Markup("")) + table
+    if not chosen.doubts:
+        return table
+    return fill_part("warnings.few_people", few=FEW, close=CLOSE) + table
 
 
 def _spread(mean: float, sd: float) -> str:
@@ -214,13 +209,7 @@ def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Section | No
     folds = [(pair.label, _curves_of(traits, pair)) for pair in shown]
     if not folds:
         return None
-    return Section(
-        "times",
-        "When exposed users are observed",
-        "The share of visits in each epoch, for the most exposed, the least exposed and all users. "
-        "Where the first is above the last in quiet hours, these hours expose users.",
-        figures.legend(_NAMES) + folded(folds),
-    )
+    return section("times", figures.legend(_NAMES) + folded(folds))
 
 
 def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -252,3 +241,97 @@ def render_sections(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
         _times(traits, shown),
     )
     return _findings(traits, shown), [section for section in sections if section is not None]
+
+
+def build_map(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
+    """Build a map of the regions by mean loading; None without loadings or positions."""
+    placed = np.isfinite(traits.x.values) & np.isfinite(traits.y.values)
+    if not placed.any() or not views:
+        return None
+    folds = [(label, _map(traits, view, label, placed)) for view, label in enumerate(views)]
+    return section("map", figures.scale("discloses little", "most") + folded(folds))
+
+
+def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> Markup:
+    loading = traits.loading.isel(view=view).sel(who="all").values[placed]
+    is_known = np.isfinite(loading)
+    # there is no loading outside the period, or without a viewed target
+    total, n = np.where(is_known, loading, 0).sum(axis=1), is_known.sum(axis=1)
+    means = np.divide(total, n, out=np.zeros(len(total)), where=n > 0)
+    shares = means / max(float(means.max()), 1e-12)
+    names = [str(name) for name in traits.roi_name.values[placed]]
+    drawn = figures.map_of(
+        names,
+        traits.x.values[placed],
+        traits.y.values[placed],
+        shares,
+        json_attribute(traits, "roi_shapes"),
+    )
+    first = np.argsort(-shares, kind="stable")[:5]
+    words = ", ".join(f"{names[i]} ({number(float(shares[i]), 2)})" for i in first)
+    return figures.plot(
+        drawn,
+        slug=f"map-{view + 1}",
+        title=label or "Regions by how much they disclose",
+        description=f"Map of regions. The regions that disclose most: {words}",
+    )
+
+
+_MOST_ROWS, _MOST_COLUMNS = 120, 168  # of a heatmap: as many as a panel can show
+_WHO = {"all": "All targets", "top": "Most exposed", "bottom": "Least exposed"}
+
+
+def build_cells(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
+    """Build heatmaps of loadings, as in POMACS20 Figs 2, 3 and 5; None without any."""
+    if not views:
+        return None
+    folds = [(label, _panels(traits, view)) for view, label in enumerate(views)]
+    return section("cells", figures.scale("low correlation", "high") + folded(folds))
+
+
+def _panels(traits: xr.Dataset, view: int) -> Markup:
+    chosen = traits.isel(view=view)
+    period = traits.period.values.tolist().index(chosen.view_period.item())
+    is_known = np.isfinite(chosen.loading.sel(who="all").values).any(axis=0)
+    rois = np.argsort(traits.roi_events.values[period], kind="stable")
+    epochs = np.argsort(traits.epoch_events.values[period][is_known], kind="stable")
+    panels = []
+    for who, title in _WHO.items():
+        loading = np.nan_to_num(chosen.loading.sel(who=who).values[:, is_known])
+        n = int(chosen.n_viewed.sel(who=who).item())
+        if not n:
+            continue
+        if who == "all":
+            panels.append(_panel(loading, view, "in original order", "region", "epoch", n))
+        sorted_both = loading[np.ix_(rois, epochs)]
+        panels.append(
+            _panel(
+                sorted_both, view, f"{title}, sorted", "region, by events", "epoch, by events", n
+            )
+        )
+    return side_by_side(panels)
+
+
+def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str, n: int) -> Markup:
+    shares = loading / max(float(loading.max()), 1e-12)
+    top = np.unravel_index(int(np.argmax(shares)), shares.shape)
+    return figures.plot(
+        figures.heatmap(_shrink(shares), loading.shape, across=across, up=up),
+        slug=f"cells-{view + 1}",
+        title=f"{title[0].upper()}{title[1:]}, {plural(n, 'target')}",
+        description=f"Heatmap of {shares.shape[0]} regions by {shares.shape[1]} epochs. The "
+        f"largest is region {top[0] + 1} from below in epoch {top[1] + 1} from the left; "
+        f"{np.mean(shares > 0.5):.1%} of cells have more than half of it",
+    )
+
+
+def _shrink(values: figures.Floats) -> figures.Floats:
+    """Return means of neighbouring cells if a panel cannot show all rows or columns."""
+    for axis, most in enumerate((_MOST_ROWS, _MOST_COLUMNS)):
+        n = values.shape[axis]
+        if n > most:
+            edges = np.linspace(0, n, most + 1).astype(int)
+            sums = np.add.reduceat(values, edges[:-1], axis=axis)
+            values = sums / np.expand_dims(np.diff(edges), 1 - axis)
+    peak = float(values.max(initial=0.0))
+    return values / peak if peak > 0 else values

@@ -1,15 +1,18 @@
-"""The trend page: verdicts on many releases, and exposure over time."""
+"""The trend page: verdicts on many releases, and exposure and utility over time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS
-from clusterscale.phrases import RELEASE_VERDICTS
+from clusterscale.phrases import LOOKS, RELEASE_VERDICTS
+from clusterscale.reporting import figures
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.releases import (
@@ -17,6 +20,7 @@ from clusterscale.reporting.releases import (
     Series,
     change,
     crossed,
+    in_short,
     link,
     read_series,
     span,
@@ -24,15 +28,22 @@ from clusterscale.reporting.releases import (
 )
 from clusterscale.reporting.section import (
     Column,
+    LongColumn,
     Section,
     Table,
     breakable,
     fill,
+    fill_part,
     folded,
+    long_table,
     number,
+    percent,
+    quantity,
+    section,
+    side_by_side,
 )
-from clusterscale.reporting.trend_sections import exposure, utility
-from clusterscale.reporting.trend_sections import table as all_verdicts
+from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.validation_messages import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,12 +134,7 @@ def reasons(series: Sequence[Series]) -> Section | None:
         )
         for release in sorted(worse, key=lambda release: -release.number)
     ]
-    return Section(
-        "reasons",
-        "Why releases warned or failed",
-        "Every check of the policy with its measured value and limit, newest release first.",
-        folded(folds),
-    )
+    return section("reasons", folded(folds))
 
 
 def _level(level: str) -> str | Markup:
@@ -150,6 +156,194 @@ def reading(series: Sequence[Series]) -> Section:
     )
 
 
+_NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
+
+
+def exposure(series: Sequence[Series]) -> Section | None:
+    """Build a figure per series; None if there are no verdicts."""
+    if not series:
+        return None
+    folds = [(one.name, _figure(one, i)) for i, one in enumerate(series, 1)]
+    level = _level_words([release for one in series for release in one.releases])
+    return section(
+        "exposure", figures.course_legend(_NAMES, RELEASE_VERDICTS) + folded(folds), level=level
+    )
+
+
+def _release_axis(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
+    """Return the axis of releases, with their verdicts."""
+    return figures.ReleaseAxis(
+        [release.release for release in releases],
+        [release.period for release in releases],
+        [release.verdict for release in releases],
+        [RELEASE_VERDICTS[release.verdict] for release in releases],
+    )
+
+
+def _figure(series: Series, position: int) -> Markup:
+    releases = series.releases
+    mean = figures.Course(
+        _NAMES[0],
+        [release.mean_privacy_loss for release in releases],
+        [release.mean_privacy_loss_low for release in releases],
+        [release.mean_privacy_loss_high for release in releases],
+    )
+    worst = figures.Course(_NAMES[1], [release.worst_privacy_loss for release in releases])
+    share = figures.Course(_NAMES[2], [release.share_above for release in releases])
+    return figures.plot(
+        figures.draw_time_series(
+            [mean, worst, share], _release_axis(releases), axis="loss, share", span=(0, 1)
+        ),
+        slug=f"exposure-{position}",
+        title=f"{series.name}: {plural(len(releases), 'release')}",
+        description=_in_words(series),
+    )
+
+
+def _in_words(series: Series) -> str:
+    first, last = series.releases[0], series.newest
+    text = f"Privacy loss over {plural(len(series.releases), 'release')}"
+    text += f"; mean of the newest {number(last.mean_privacy_loss)}"
+    text += f", worst {number(last.worst_privacy_loss)}"
+    if len(series.releases) > 1:
+        text += f"; mean of the first {number(first.mean_privacy_loss)}"
+    return f"{text}; {series.count('warn')} warned, {series.count('fail')} failed"
+
+
+def _level_words(releases: Sequence[ReleaseRow]) -> str:
+    levels = {f"{r.loss_above:g}" for r in releases if isfinite(r.loss_above)}
+    return levels.pop() if len(levels) == 1 else "the level of its release"
+
+
+def utility(series: Sequence[Series]) -> Section | None:
+    """Build a figure per measure for each series; None if no utility was measured."""
+    folds = [
+        (one.name, side_by_side(panels))
+        for i, one in enumerate(series, 1)
+        if (panels := _utility_panels(one, i))
+    ]
+    if not folds:
+        return None
+    return Section(
+        "utility",
+        "Utility over releases",
+        "Utility of the published values by each measure. The report of each run states whether "
+        "high or low values are better.",
+        _nearly_empty(series) + figures.course_legend([], RELEASE_VERDICTS) + folded(folds),
+    )
+
+
+def _nearly_empty(series: Sequence[Series]) -> Markup:
+    """List the releases that are nearly empty; nothing if there are none."""
+    names = [
+        f"{one.name}: {release.release}" if len(series) > 1 else release.release
+        for one in series
+        for release in one.releases
+        if release.utility.get("events_kept", 1.0) < NEARLY_EMPTY
+    ]
+    if not names:
+        return Markup("")
+    return fill_part("warnings.empty_releases", names=names, limit=percent(NEARLY_EMPTY))
+
+
+def _utility_panels(series: Series, position: int) -> list[Markup]:
+    measures = dict.fromkeys(name for release in series.releases for name in release.utility)
+    panels = []
+    for index, measure in enumerate(measures, 1):
+        values = [release.utility.get(measure, nan) for release in series.releases]
+        if not (known := [value for value in values if isfinite(value)]):
+            continue
+        course, judged = figures.Course("value", values), _release_axis(series.releases)
+        panels.append(
+            figures.plot(
+                figures.draw_time_series([course], judged, axis="value"),
+                slug=f"utility-{position}-{index}",
+                title=measure,
+                description=f"{measure} over releases: {quantity(min(known))} to "
+                f"{quantity(max(known))}, newest {quantity(known[-1])}",
+            )
+        )
+    return panels
+
+
+_NUMBERS = (
+    ("Mean loss", "mean_privacy_loss", 3, "Mean privacy loss"),
+    ("Interval of mean", "mean_privacy_loss", None, ""),
+    ("Worst loss", "worst_privacy_loss", 3, "Highest loss of any target"),
+    ("People", "n_targets", 0, "Targets of the audit"),
+    ("Observed ε at least", "epsilon_lower", 2, "Lower bound from attacks"),
+    ("Declared ε", "epsilon_declared", 2, "A dash if none is declared"),
+    ("AUC of published values", "published_auc", 3, "Of the attack on the published values"),
+    ("Interval of AUC", "published_auc", None, ""),
+    ("Change", "change", 3, "Of mean loss, since the last releases"),
+    ("Interval of change", "change", None, ""),
+    ("Newly exposed", "n_newly_exposed", 0, "People now above the limit"),
+    ("No longer exposed", "n_no_longer_exposed", 0, "People no longer above it"),
+)
+_N_LOSSES = 3  # columns before that of the share above a level
+
+
+def all_verdicts(series: Sequence[Series]) -> Section | None:
+    """Build the table of all verdicts, newest first; None if there are none."""
+    releases = sorted((release for one in series for release in one.releases), key=_newest_first)
+    if not releases:
+        return None
+    numbers = [_column(releases, *column) for column in _NUMBERS]
+    columns = [
+        *_names(releases, several=len(series) > 1),
+        *numbers[:_N_LOSSES],
+        *_above(releases),
+        *numbers[_N_LOSSES:],
+    ]
+    return Section(
+        "verdicts",
+        "All verdicts",
+        "Newest first, with 95 % intervals. A dash means that a number is unknown.",
+        long_table("All verdicts", columns, file="verdicts.csv"),
+    )
+
+
+def _newest_first(release: ReleaseRow) -> int:
+    return -release.number
+
+
+def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]:
+    names, links = [release.release for release in releases], list(map(link, releases))
+    verdicts = [RELEASE_VERDICTS[release.verdict] for release in releases]
+    looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
+    reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
+    return [
+        LongColumn("Release", names, wide=True, links=links),
+        *([LongColumn("Series", [release.series for release in releases])] if several else []),
+        LongColumn("Verdict", verdicts, looks=looks),
+        LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
+        LongColumn("Audited", [release.scope for release in releases], wide=True),
+        LongColumn("Period", [release.period for release in releases]),
+        _column(releases, "Group size", "group_size", 0),
+        LongColumn("Mechanism", [release.mechanism for release in releases]),
+    ]
+
+
+def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
+    """Return the share above a level, which is in the heading if it is the same for all."""
+    levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
+    shares = 100 * np.array([release.share_above for release in releases])
+    one = len(levels) == 1
+    name = f"% above {levels.pop():g}" if one else "% above the level"
+    share = LongColumn(name, shares, 1, "Share of people whose loss is above it")
+    return [share] if one else [share, _column(releases, "Level", "loss_above", 2)]
+
+
+def _column(
+    releases: Sequence[ReleaseRow], name: str, field: str, digits: int | None, hint: str = ""
+) -> LongColumn:
+    """Return the column of a number; without digits, that of its interval."""
+    if digits is None:
+        ends = [[getattr(r, f"{field}_{end}") for end in ("low", "high")] for r in releases]
+        return LongColumn(name, [span(low, high) for low, high in ends])
+    return LongColumn(name, np.array([getattr(r, field) for r in releases]), digits, hint)
+
+
 _BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
     exposure,
     utility,
@@ -162,30 +356,12 @@ _BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
 def render_trend(
     table: pd.DataFrame, *, title: str | None = None, errors: Mapping[str, str] | None = None
 ) -> str:
-    """Return the page of all verdicts as one self-contained HTML file.
+    """Return the page of all verdicts as one HTML file, the same for the same table.
 
-    Parameters
-    ----------
-    table
-        A row per verdict, oldest first, with the columns of
-        :data:`clusterscale.reporting.releases.COLUMNS`; other columns are ignored. Without rows,
-        the page states that there is no verdict yet.
-    title
-        Heading of the page.
-    errors
-        Reasons why releases could not be audited, by release; with any, the overall verdict is an
-        error.
-
-    Returns
-    -------
-    str
-        HTML, the same for the same table. Links to run reports are relative to the folder that
-        ``run`` is relative to.
-
-    Raises
-    ------
-    FormatError
-        If a column is absent, or a row has an invalid value.
+    ``table`` has a row per verdict, oldest first, with the columns
+    :data:`~clusterscale.reporting.releases.COLUMNS`, and perhaps no rows; ``errors`` are the
+    reasons why releases could not be audited. Links to reports are relative to the folder that
+    ``run`` is relative to. Raises FormatError if a column is absent or a value invalid.
     """
     series = read_series(table)
     sections = [findings(series, errors or {})]
@@ -201,27 +377,8 @@ def write_trend(
     title: str | None = None,
     errors: Mapping[str, str] | None = None,
 ) -> str:
-    """Write the page of all verdicts and return its location.
+    """Write the page of all verdicts and return its location; raises StoreError on failure.
 
-    The file is written atomically: an older page is replaced only when the new one is complete.
-
-    Parameters
-    ----------
-    table, title, errors
-        As for :func:`render_trend`.
-    uri
-        File to write, a local path or fsspec URL; its folder is created if absent.
-
-    Returns
-    -------
-    str
-        ``uri``.
-
-    Raises
-    ------
-    FormatError
-        As :func:`render_trend`.
-    StoreError
-        If it cannot be written, for example because the store is full.
+    The arguments are those of :func:`render_trend`.
     """
     return write(render_trend(table, title=title, errors=errors), uri)

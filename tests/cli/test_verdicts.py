@@ -9,6 +9,7 @@ from rich.console import Console
 
 from clusterscale.cli import verdicts
 from clusterscale.cli.tables import Key
+from clusterscale.reporting.audit.model import AuditReport
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -80,7 +81,7 @@ def test_nothing_promised_shows_nothing(shown):
 def test_unrounded_noise_is_named_once_with_the_remedy():
     told = np.array([["no", "no", "yes", "no"]] * 2, dtype=object)
     dataset = results(periods=("a", "b")).assign(float_noise=(("period", "mechanism"), told))
-    named, remedy = verdicts.name_float_noise(dataset, Key(longest=40), 8)
+    named, remedy = verdicts.name_float_noise(AuditReport(dataset), Key(longest=40), 8)
     assert named.endswith(f"floating-point numbers:[/] {NAMES[2]}")
     assert "publish whole numbers: integers: round" in remedy
 
@@ -88,7 +89,7 @@ def test_unrounded_noise_is_named_once_with_the_remedy():
 def test_a_summary_names_the_worst_verdict_of_each_mechanism():
     dataset, key = results(), Key()
     dataset["verdict"].loc[{"group_size": 100, "mechanism": NAMES[2]}] = "unheard of"
-    said = list(verdicts.count_guarantees(dataset, key, 8))
+    said = list(verdicts.count_guarantees(AuditReport(dataset), key, 8))
     assert said == [
         "guarantees [bold red]broken[/]: 1 (A)",
         "guarantees too few samples: 1 (B)",

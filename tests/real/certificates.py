@@ -15,7 +15,7 @@ import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.reporting import open_run
-from clusterscale.reporting.brackets import read_brackets
+from clusterscale.reporting.certificates import read_brackets
 from clusterscale.runtime import Local
 
 EVENT = {"unit": "event"}

@@ -16,7 +16,7 @@ from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.reauditing import Policy, evaluate_ceilings
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reporting import open_run, render
-from clusterscale.reporting.brackets import read_brackets
+from clusterscale.reporting.certificates import read_brackets
 from clusterscale.runtime import SerialExecutor
 
 
@@ -79,7 +79,7 @@ def test_adversaries_who_train_on_the_challenge_groups_are_not_compared(folder):
 def test_of_many_people_the_most_exposed_is_drawn(monkeypatch, folder):
     run, _ = open_run(folder)
     every = read_brackets(run)
-    monkeypatch.setattr("clusterscale.reporting.brackets._MOST_PEOPLE", 2)
+    monkeypatch.setattr("clusterscale.reporting.certificates._MOST_PEOPLE", 2)
     for case, fewer in zip(every, read_brackets(run), strict=True):
         assert len(case.lows) == case.bracket.n_people
         assert 2 <= len(fewer.lows) <= 3

@@ -14,8 +14,8 @@ from rich.console import Console
 from clusterscale.cli.results import show_results
 from clusterscale.metrics import privacy_gain
 from clusterscale.reporting import render
-from clusterscale.reporting.audit.cases import cases
-from clusterscale.reporting.audit.defences import best_defence, emptiness, read_defences
+from clusterscale.reporting.audit.cases import cases, emptiness, read_defences
+from clusterscale.reporting.audit.gains import best_defence
 from clusterscale.reporting.notebook import shorten
 from clusterscale.reporting.section import number
 from clusterscale.utility import NEARLY_EMPTY

@@ -17,8 +17,9 @@ from clusterscale.reporting.papers import (
     ComparedNumber,
     Missing,
     StudyReport,
+    render_reproduced,
+    write_reproduced,
 )
-from clusterscale.reporting.papers_page import render_reproduced, write_reproduced
 
 NUMBER = ComparedNumber(
     item="Figure 4",

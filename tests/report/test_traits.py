@@ -11,8 +11,7 @@ from report.made import make_traits
 from report.page import Page
 
 from clusterscale.reporting import render
-from clusterscale.reporting.loadings import _shrink
-from clusterscale.reporting.traits import comparisons
+from clusterscale.reporting.traits import _shrink, comparisons
 
 
 def arrays(figure):

@@ -1,4 +1,4 @@
-"""Numbers of an audit as plain arrays and rows, and its negative controls."""
+"""Numbers of an audit as plain arrays and rows: by case, and by mechanism."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from markupsafe import Markup
 from numpy.typing import NDArray
 
-from clusterscale.metrics import mean_interval
-from clusterscale.validation_messages import name_best
+from clusterscale.metrics import mean_interval, privacy_gain
+from clusterscale.reporting.section import breakable, fill_part
+from clusterscale.schema import RAW_COUNTS, find_mechanism
+from clusterscale.utility import emptiness
+from clusterscale.validation_messages import find_ties, name_best
 
 AUC_LEVELS = (0.6, 0.75, 0.9)
 """The AUC levels above which targets are counted."""
@@ -255,3 +259,185 @@ def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:
     """Return the mean of the finite values, NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure of utility: its name, its title, and its value for unchanged counts."""
+
+    name: str
+    title: str
+    ideal: float
+    kind: str = ""
+
+    @property
+    def relative(self) -> bool:
+        """Whether its loss can exceed 1."""
+        return self.kind != ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseIndex:
+    """Indices of a period and a group size, with a label."""
+
+    period: int
+    size: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defences:
+    """Results of an audit by mechanism.
+
+    ``auc`` has the axes (period, prior, mechanism, group_size, attack, target), NaN for cases that
+    did not finish; ``utility`` and ``spread`` (period, group_size, mechanism,
+    measure), ``released_share`` (period, group_size, mechanism), ``guess`` (period, group_size,
+    measure). ``raw_counts`` is the mechanism that publishes the counts themselves, None where it
+    was not audited.
+    """
+
+    table: Cases
+    periods: tuple[str, ...]
+    priors: tuple[str, ...]
+    mechanisms: tuple[str, ...]
+    raw_counts: str | None
+    measures: tuple[Measure, ...]
+    auc: Floats
+    utility: Floats
+    spread: Floats
+    released_share: Floats
+    guess: Floats
+
+    @property
+    def any(self) -> bool:
+        """Whether any mechanism other than raw counts was used."""
+        return any(mechanism != self.raw_counts for mechanism in self.mechanisms)
+
+    @property
+    def gains_known(self) -> bool:
+        """Whether any privacy gain is known: it needs results for a defence and for raw counts."""
+        if self.raw_counts is None:
+            return False
+        raw, known = self.mechanisms.index(self.raw_counts), np.isfinite(self.auc)
+        others = np.delete(known, raw, axis=2).any(axis=(2, -2))
+        return bool((others & known[:, :, raw].any(axis=-2)).any())
+
+    @property
+    def loss(self) -> Floats:
+        """Utility loss, shape (period, group_size, mechanism, measure): distance to the ideal."""
+        return np.asarray(np.abs(self.utility - self._ideals))
+
+    @property
+    def guess_loss(self) -> Floats:
+        """Utility loss of a random guess, shape (period, group_size, measure)."""
+        return np.asarray(np.abs(self.guess - self._ideals))
+
+    @property
+    def _ideals(self) -> Floats:
+        return np.array([measure.ideal for measure in self.measures], dtype=np.float64)
+
+    def cases(self) -> Iterator[CaseIndex]:
+        """Yield every period and group size, labelled by what varies."""
+        for period, name in enumerate(self.periods):
+            for size, group_size in enumerate(self.table.group_sizes):
+                parts = [name] if len(self.periods) > 1 else []
+                yield CaseIndex(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
+
+    def names(self, case: CaseIndex, prior: int, mechanism: int) -> tuple[str, str, int, str]:
+        """Return the period, prior, group size and mechanism of a case."""
+        size = self.table.group_sizes[case.size]
+        return self.periods[case.period], self.priors[prior], size, self.mechanisms[mechanism]
+
+    def emptiness(self, case: CaseIndex, mechanism: int) -> str:
+        """Return ``empty`` or ``nearly empty`` for the release of a mechanism in a case, or ""."""
+        return emptiness(float(self.released_share[case.period, case.size, mechanism]))
+
+    def emptiest(self, mechanism: str) -> str:
+        """Return the same for a mechanism, in the case where it releases least."""
+        shares = self.released_share[..., self.mechanisms.index(mechanism)]
+        return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
+
+    def name(self, case: CaseIndex, mechanism: int) -> Markup:
+        """Return the label of a mechanism, marked in red if its release is nearly empty."""
+        name = breakable(self.mechanisms[mechanism])
+        return fill_part("cells.mechanism", name=name, empty=self.emptiness(case, mechanism))
+
+    def strongest(self, case: CaseIndex, prior: int) -> list[int]:
+        """Return the attacks with the highest mean AUC on raw counts; empty if there is none.
+
+        There are several if their means are equal to three digits.
+        """
+        if self.raw_counts is None:
+            return []
+        raw = self.mechanisms.index(self.raw_counts)
+        counted = self.auc[case.period, prior, raw, case.size]
+        return find_ties([mean(values) for values in counted])
+
+    def gains(self, case: CaseIndex, prior: int, mechanism: int) -> Floats:
+        """Return the known privacy gains of targets: those with the smallest mean over attacks.
+
+        The gain is the share of the advantage of the strongest attack on raw counts that an attack
+        on the mechanism's releases no longer has. The adversary may choose another attack on these.
+        """
+        if not (strongest := self.strongest(case, prior)):
+            return np.empty(0)
+        raw = self.mechanisms.index(str(self.raw_counts))
+        at_first, left = (self.auc[case.period, prior, i, case.size] for i in (raw, mechanism))
+        gains = (privacy_gain(at_first[i], one) for i in strongest for one in left)
+        known = [values[np.isfinite(values)] for values in gains]
+        return min((values for values in known if values.size), key=mean, default=np.empty(0))
+
+    def left(self, case: CaseIndex, prior: int, mechanism: int) -> float:
+        """Return the highest remaining mean AUC of any attack; NaN if none is known."""
+        means = [mean(values) for values in self.auc[case.period, prior, mechanism, case.size]]
+        return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
+
+    def relative_loss(self, case: CaseIndex) -> Floats:
+        """Return utility losses relative to a random guess's, shape (mechanism, measure)."""
+        at = (case.period, case.size)
+        lost, guessed = self.loss[at], self.guess_loss[at]
+        # Events not kept are lost, even if a random guess, which adds many, is further off.
+        is_total = np.array([measure.kind == "total" for measure in self.measures], np.bool_)
+        guessed = np.where(is_total & (self.utility[at] < 1), np.minimum(guessed, 1), guessed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = lost / guessed
+        return np.where(np.isfinite(share), share, np.nan)
+
+    def attacked_priors(self, case: CaseIndex) -> list[int]:
+        """Return the priors with an attack on raw counts."""
+        return [prior for prior in range(len(self.priors)) if self.strongest(case, prior)]
+
+
+def read_defences(results: xr.Dataset, table: Cases) -> Defences:
+    """Return the numbers of ``results`` and of its cases by mechanism, group sizes ascending."""
+    labels = {
+        name: tuple(str(value) for value in results[name].values)
+        for name in ("period", "prior", "mechanism")
+    }
+    by_setting = (*(len(names) for names in labels.values()), *table.auc.shape[1:])
+    sorted_results = results.sortby("group_size")
+
+    def values(name: str, *dims: str) -> Floats:
+        return np.asarray(sorted_results[name].transpose(*dims).values, dtype=np.float64)
+
+    columns = zip(
+        *(results[name].values for name in ("measure", "measure_title", "ideal", "measure_kind")),
+        strict=True,
+    )
+    dims = ("period", "group_size", "mechanism", "measure")
+    return Defences(
+        table=table,
+        periods=labels["period"],
+        priors=labels["prior"],
+        mechanisms=labels["mechanism"],
+        raw_counts=find_mechanism(results, RAW_COUNTS),
+        measures=tuple(
+            Measure(str(name), str(title), float(ideal), str(kind))
+            for name, title, ideal, kind in columns
+        ),
+        auc=table.auc.reshape(by_setting),
+        utility=values("utility", *dims),
+        spread=values("utility_sd", *dims),
+        released_share=values("released_share", *dims[:-1]),
+        guess=values("random_guess", *dims[:2], dims[-1]),
+    )

@@ -1,19 +1,20 @@
-"""Privacy gain and utility of each defence, and one against the other."""
+"""Privacy gain and utility of each defence, one against the other, and the best defence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from string import ascii_uppercase
 
 import numpy as np
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
-from clusterscale.reporting.audit.cases import mean
-from clusterscale.reporting.audit.defences import (
+from clusterscale.reporting.audit.cases import (
     CaseIndex,
     Defences,
     Measure,
+    mean,
 )
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.section import (
@@ -21,22 +22,15 @@ from clusterscale.reporting.section import (
     Section,
     Table,
     fill,
+    fill_part,
     folded,
     number,
     percent,
     quantity,
+    section,
     side_by_side,
 )
 from clusterscale.utility import NEARLY_EMPTY
-
-_INTRO = (
-    "Privacy gain is the share of the adversary’s advantage over guessing on raw counts that a "
-    "mechanism removes: 0 if an attack does as well as the strongest on raw counts, 1 if none is "
-    "better than guessing. It is the smallest over attacks, by their mean over targets. Boxes span "
-    "the middle half of the targets; the thick line is the median, the dot the mean. Whiskers "
-    "extend to the furthest target within 1.5 box lengths; circles are targets beyond. “Remaining "
-    "AUC” is the highest mean AUC of any attack."
-)
 
 
 def build_gains(audit: AuditReport) -> Section | None:
@@ -57,7 +51,7 @@ def build_gains(audit: AuditReport) -> Section | None:
     if len(defences.priors) > 1:
         names = [f"{_letter(prior)}: {name}" for prior, name in enumerate(defences.priors)]
         body = figures.legend(names, dashed=False) + body
-    return Section("gains", "Privacy gain of each defence", _INTRO, body)
+    return section("gains", body)
 
 
 def _letter(prior: int) -> str:
@@ -80,10 +74,11 @@ def _boxes(defences: Defences, case: CaseIndex) -> Markup:
     rows = [
         (
             defences.name(case, mechanism),
+            "",
             [
                 {
                     "key": _letter(prior),
-                    "prior": defences.priors[prior],
+                    "title": defences.priors[prior],
                     "left": number(defences.left(case, prior, mechanism)),
                 }
                 | figures.boxed(defences.gains(case, prior, mechanism), figures.colour(prior))
@@ -98,7 +93,8 @@ def _boxes(defences: Defences, case: CaseIndex) -> Markup:
         "gains.html.j2",
         caption=f"{case.label}: privacy gain of targets, relative to {_strongest(attacks, priors)} "
         "on raw counts",
-        keys=len(defences.priors) > 1,
+        has_price=False,
+        key="Prior" if len(defences.priors) > 1 else "",
         rows=rows,
     )
 
@@ -124,22 +120,11 @@ def build_utility(audit: AuditReport) -> Section | None:
         if np.isfinite(defences.utility[case.period, case.size]).any()
     ]
     caption = "Utility of published values, mean (standard deviation) over groups"
-    return Section(
-        "utility",
-        "Utility of each defence",
-        "Published values are compared with the counts of the same groups. Each heading states "
-        "the best value of its measure. The random guess is drawn without any data; a mechanism "
-        "that does no better has no utility by that measure. A release that shows less than "
-        f"{percent(NEARLY_EMPTY)} of the counts above 0, or of the events, is marked as nearly "
-        "empty: if most counts are 0, publishing zeros has a small relative error but no use. If "
-        "the cube has a null region, events kept and total variation omit it; the other measures "
-        "include it, as in the papers.",
-        Table(caption, columns, groups).html,
-    )
+    return section("utility", Table(caption, columns, groups).html, limit=percent(NEARLY_EMPTY))
 
 
 def _heading(measure: Measure) -> Markup:
-    return fill("measure.html.j2", title=measure.title, ideal=quantity(measure.ideal))
+    return fill_part("cells.measure", title=measure.title, ideal=quantity(measure.ideal))
 
 
 def _utility_rows(defences: Defences, case: CaseIndex) -> list[list[str | Markup]]:
@@ -156,7 +141,7 @@ def _utility_rows(defences: Defences, case: CaseIndex) -> list[list[str | Markup
 
 def _cell(value: float, sd: float) -> Markup:
     spread = f"({_number(sd)})" if np.isfinite(sd) else ""
-    return fill("spread.html.j2", value=_number(value), spread=spread)
+    return fill_part("cells.spread", value=_number(value), spread=spread)
 
 
 def _number(value: float) -> str:
@@ -192,18 +177,9 @@ def build_tradeoff(audit: AuditReport) -> Section | None:
     legend = figures.marks(
         defences.mechanisms,
         line="random guess, drawn without any data",
-        crossed=crossed if any(map(defences.emptiest, defences.mechanisms)) else "",
+        crossed=crossed if audit.empty else "",
     )
-    return Section(
-        "tradeoff",
-        "Privacy gain against utility loss",
-        "Each mark is a mechanism; the upper left is best: high privacy gain and low utility loss. "
-        "The vertical axis is the mean privacy gain, the smallest over attacks. Utility loss is "
-        "the distance to the best value of a measure; marks right of the dashed line are further "
-        "off than a random guess. Do not choose a crossed-out mechanism: its release is (nearly) "
-        "empty. Relative errors and events kept have a logarithmic axis with 0 at its left end.",
-        legend + folded(folds),
-    )
+    return section("tradeoff", legend + folded(folds))
 
 
 def _axis(defences: Defences, measure: int) -> figures.Axis:
@@ -258,3 +234,105 @@ def _in_words(points: list[figures.Point], measure: str, guess: float) -> str:
     ]
     base = f" A random guess has loss {quantity(guess)}" if np.isfinite(guess) else ""
     return f"Mean privacy gain and utility loss by {measure}. " + "; ".join(marks) + f".{base}"
+
+
+@dataclass(frozen=True, slots=True)
+class BestDefence:
+    """A mechanism with its privacy gain and utility loss where raw counts expose most.
+
+    ``period`` is empty if there is only one. ``gain`` is the mean privacy gain, the smallest over
+    attacks and ``n_priors`` priors. ``equals`` are other mechanisms with the same gain to two
+    digits; ``same_loss`` is whether their utility loss is the same to three digits. ``measure`` is
+    the least favourable measure, in which the mechanism is closest to a random guess; its ``value``
+    and that of a ``guess`` are NaN if utility was not measured.
+    """
+
+    mechanism: str
+    group_size: int
+    period: str
+    gain: float
+    n_priors: int
+    measure: Measure | None
+    value: float
+    guess: float
+    equals: tuple[str, ...] = ()
+    same_loss: bool = False
+
+
+def best_defence(defences: Defences) -> BestDefence | None:
+    """Return the mechanism with the highest gain, among equals the cheapest; None without gains.
+
+    All mechanisms are compared for one period and group size, on the same targets: a mean over
+    several would favour mechanisms that were only run on easy ones. The gain is the smallest over
+    attacks and priors, as the defender cannot choose the adversary's. A mechanism whose release is
+    nearly empty is never chosen, nor one for which that is unknown.
+    """
+    if not defences.gains_known:
+        return None
+    case, gains = _compare(defences)
+    at = (case.period, case.size)
+    released = defences.released_share[at]
+    gains = {i: gain for i, gain in gains.items() if released[i] >= NEARLY_EMPTY}
+    if not gains:
+        return None
+    share = defences.relative_loss(case)
+    loss = np.max(np.nan_to_num(share, nan=-1.0), axis=1, initial=-1.0)
+    loss[loss < 0] = np.inf  # an unknown loss is not a low one
+    # among gains that are equal as displayed, choose the cheapest
+    best = min(gains, key=lambda i: (-round(gains[i], 2), float(loss[i])))
+    equals = [i for i in gains if i != best and round(gains[i], 2) == round(gains[best], 2)]
+    worst = int(np.nanargmax(share[best])) if np.isfinite(loss[best]) else None
+    return BestDefence(
+        mechanism=defences.mechanisms[best],
+        group_size=defences.table.group_sizes[case.size],
+        period=defences.periods[case.period] if len(defences.periods) > 1 else "",
+        gain=gains[best],
+        n_priors=len(defences.attacked_priors(case)),
+        measure=None if worst is None else defences.measures[worst],
+        value=np.nan if worst is None else float(defences.utility[at][best, worst]),
+        guess=np.nan if worst is None else float(defences.guess[at][worst]),
+        equals=tuple(defences.mechanisms[i] for i in equals),
+        same_loss=bool(np.allclose(loss[equals], loss[best], rtol=0, atol=5e-4)),
+    )
+
+
+def least_gains(defences: Defences) -> dict[str, float]:
+    """Return the mean privacy gain of each mechanism where raw counts expose most.
+
+    The gain is the smallest over attacks and priors. The result is empty if no gain is known.
+    """
+    if not defences.gains_known:
+        return {}
+    return {defences.mechanisms[i]: gain for i, gain in _compare(defences)[1].items()}
+
+
+def largest_loss(defences: Defences, mechanism: str) -> tuple[float, Measure | None]:
+    """Return the largest utility loss of a mechanism over all cases and measures, and the measure.
+
+    The loss is relative to that of a random guess; NaN and None if utility was not measured.
+    """
+    index = defences.mechanisms.index(mechanism)
+    shares = np.array([defences.relative_loss(case)[index] for case in defences.cases()])
+    if not np.isfinite(shares).any():
+        return float("nan"), None
+    _, worst = np.unravel_index(np.nanargmax(shares), shares.shape)
+    return float(np.nanmax(shares)), defences.measures[worst]
+
+
+def _compare(audited: Defences) -> tuple[CaseIndex, dict[int, float]]:
+    """Return the case where raw counts expose most, and the least gains of mechanisms there."""
+    assert audited.raw_counts is not None
+    raw = audited.mechanisms.index(audited.raw_counts)
+    exposure = {
+        case: max(audited.left(case, prior, raw) for prior in priors)
+        for case in audited.cases()
+        if (priors := audited.attacked_priors(case))
+    }
+    case = max(exposure, key=lambda case: exposure[case])
+    priors = audited.attacked_priors(case)
+    gains = {
+        mechanism: float(np.min([mean(audited.gains(case, prior, mechanism)) for prior in priors]))
+        for mechanism, name in enumerate(audited.mechanisms)
+        if name != audited.raw_counts
+    }
+    return case, {mechanism: gain for mechanism, gain in gains.items() if np.isfinite(gain)}

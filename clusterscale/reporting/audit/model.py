@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import Any, Literal, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.analyses.audit.findings import Finding, find_exposures
+from clusterscale.analyses.audit.findings import Finding, find_exposures, worst_findings
 from clusterscale.metrics import is_testable, off_cells, weak_cells
 from clusterscale.phrases import BROKEN, is_tested, worst_guarantee
-from clusterscale.reporting.audit.cases import Cases, Floats, SummaryRow, cases, mean, row
-from clusterscale.reporting.audit.defences import Defences, read_defences
+from clusterscale.reporting.audit.cases import (
+    Cases,
+    Defences,
+    Floats,
+    SummaryRow,
+    cases,
+    mean,
+    read_defences,
+    row,
+)
+from clusterscale.reporting.section import absent_users
 
 Verdict = Literal["chance", "off", "unknown"]
 
@@ -102,74 +113,91 @@ class GuaranteeTest:
     group_sizes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class People:
-    """The targets, by pseudonym; arrays have shape (target,)."""
-
-    pseudonyms: list[str]
-    tertiles: NDArray[np.object_]
-    n_events: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class AuditReport:
-    """Everything that is reported of an audit.
+    """Everything that page, terminal and notebook show of an audit, each part computed once.
 
-    Attributes
-    ----------
-    results
-        The dataset, for its attributes and pooled numbers.
-    cases, controls
-        Numbers of all cases, and whether the controls are at chance.
-    findings
-        The verdict on exposure of each release.
-    guarantees
-        What each mechanism guarantees, by period.
-    tests
-        The tests of these guarantees.
-    float_noise, float_noise_unknown
-        Mechanisms that publish unrounded noise, and those for which it is not recorded.
-    defences
-        Privacy gains and utility by mechanism.
-    people
-        The targets.
+    ``results`` is the dataset, in memory.
     """
 
     results: xr.Dataset
-    cases: Cases
-    controls: Controls
-    findings: list[Finding]
-    guarantees: dict[str, list[GuaranteeStatement]]
-    tests: list[GuaranteeTest]
-    float_noise: list[str]
-    float_noise_unknown: list[str]
-    defences: Defences
-    people: People
 
     @classmethod
     def of(cls, results: xr.Dataset) -> Self:
-        """Return the report of the results of an audit."""
-        results = results.compute()
-        table = cases(results)
-        return cls(
-            results=results,
-            cases=table,
-            controls=check_controls(table),
-            findings=find_exposures(results),
-            guarantees={
-                str(period): _statements(results.isel(period=i))
-                for i, period in enumerate(results["period"].values)
-            },
-            tests=guarantee_tests(results),
-            float_noise=list_float_noise(results),
-            float_noise_unknown=list_float_noise(results, ""),
-            defences=read_defences(results, table),
-            people=People(
-                [str(name) for name in results["pseudonym"].values],
-                results["tertile"].values.astype(object),
-                results["n_events"].values,
-            ),
-        )
+        """Return the report of the results of an audit, which are loaded."""
+        return cls(results.compute())
+
+    @cached_property
+    def cases(self) -> Cases:
+        """Numbers of all cases."""
+        return cases(self.results)
+
+    @cached_property
+    def lines(self) -> list[SummaryRow]:
+        """A row for each setting, group size and attack, whether run or not."""
+        cells = np.ndindex(self.cases.auc.shape[:-1])
+        return [row(self.cases, *cell) for cell in cells]
+
+    @cached_property
+    def controls(self) -> Controls:
+        """Whether the controls are at chance."""
+        return check_controls(self.cases)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """The verdict on exposure of each release."""
+        return find_exposures(self.results)
+
+    @cached_property
+    def worst(self) -> dict[str, Finding]:
+        """The worst finding of each mechanism."""
+        return worst_findings(self.findings)
+
+    @cached_property
+    def guarantees(self) -> dict[str, list[GuaranteeStatement]]:
+        """What each mechanism guarantees, by period."""
+        return {
+            str(period): _statements(self.results.isel(period=i))
+            for i, period in enumerate(self.results["period"].values)
+        }
+
+    @cached_property
+    def tests(self) -> list[GuaranteeTest]:
+        """The tests of these guarantees."""
+        return guarantee_tests(self.results)
+
+    @cached_property
+    def float_noise(self) -> list[str]:
+        """Mechanisms that publish unrounded noise."""
+        return list_float_noise(self.results)
+
+    @cached_property
+    def defences(self) -> Defences:
+        """Privacy gains and utility by mechanism."""
+        return read_defences(self.results, self.cases)
+
+    @cached_property
+    def gains(self) -> dict[tuple[str, str, int, str], float]:
+        """The known mean privacy gains, by period, prior, group size and mechanism."""
+        found = {}
+        for case, prior, i in product(
+            self.defences.cases(),
+            range(len(self.defences.priors)),
+            range(len(self.defences.mechanisms)),
+        ):
+            if (values := self.defences.gains(case, prior, i)).size:
+                found[self.defences.names(case, prior, i)] = mean(values)
+        return found
+
+    @cached_property
+    def empty(self) -> list[str]:
+        """Mechanisms whose releases are nearly empty in any case."""
+        return [name for name in self.defences.mechanisms if self.defences.emptiest(name)]
+
+    @cached_property
+    def absent(self) -> list[str]:
+        """A sentence for each period in which some users have no event."""
+        return absent_users(self.results)
 
     @property
     def broken(self) -> list[str]:
@@ -180,6 +208,17 @@ class AuditReport:
     def n_tested(self) -> int:
         """Number of mechanisms whose guarantee was tested."""
         return len({test.mechanism for test in self.tests if is_tested(test.verdict)})
+
+    @property
+    def tested(self) -> dict[str, str]:
+        """The worst verdict on the guarantee of each mechanism that was tested, over periods."""
+        worst: dict[str, str] = {}
+        for test in self.tests:
+            if np.isfinite(test.observed):
+                before = worst.get(test.mechanism, test.verdict)
+                worst[test.mechanism] = worst_guarantee([before, test.verdict])
+        mechanisms = map(str, self.results["mechanism"].values)
+        return {name: worst[name] for name in mechanisms if name in worst}
 
 
 def check_controls(table: Cases) -> Controls:

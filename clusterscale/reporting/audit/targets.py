@@ -18,11 +18,12 @@ from clusterscale.reporting.section import (
     LongColumn,
     Section,
     Table,
-    fill,
+    fill_part,
     folded,
     long_table,
     number,
     quartiles,
+    section,
     side_by_side,
 )
 from clusterscale.validation_messages import find_ties, name_best, plural
@@ -38,14 +39,7 @@ def build_distributions(audit: AuditReport) -> Section | None:
         for index, setting in table.shown()
     ]
     body = figures.legend(table.attacks) + folded(folds)
-    return Section(
-        "distributions",
-        "Distribution of AUC over targets",
-        "Each curve shows the share of targets that an attack recognises with at most the AUC on "
-        "the axis. The further right a curve is, the more people are exposed. The dashed line is "
-        "chance. The table of all results has the numbers.",
-        body,
-    )
+    return section("distributions", body)
 
 
 def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
@@ -74,15 +68,7 @@ def build_losses(audit: AuditReport) -> Section | None:
     folds = [
         (table.label(setting), loss_figure(table, index).html) for index, setting in table.shown()
     ]
-    return Section(
-        "losses",
-        "Privacy loss",
-        "Privacy loss is the advantage over guessing: 0 if an attack is no better than guessing, 1 "
-        "if it always recognises the target. A box spans the middle half of the targets; its line "
-        "is the median, the diamond the mean. Whiskers extend to the furthest target within 1.5 "
-        "box heights; circles are targets beyond.",
-        figures.legend(table.attacks, dashed=False) + folded(folds),
-    )
+    return section("losses", figures.legend(table.attacks, dashed=False) + folded(folds))
 
 
 def loss_figure(table: Cases, setting: int) -> figures.Figure:
@@ -129,7 +115,7 @@ def build_periods(audit: AuditReport) -> Section | None:
         "periods",
         "Privacy loss by period",
         "The same boxes by period, which show when people are most exposed.",
-        legend + fill("numbered.html.j2", names=periods) + folded(folds),
+        legend + fill_part("legends.numbered", names=periods) + folded(folds),
     )
 
 
@@ -175,22 +161,16 @@ def build_exposed(audit: AuditReport) -> Section | None:
     table = audit.cases
     if not table.finished:
         return None
+    targets, tertiles = (audit.results[name].values for name in ("pseudonym", "tertile"))
     people = [
-        LongColumn("Target", audit.people.pseudonyms),
-        LongColumn("Mobility", list(map(str, audit.people.tertiles)), hint=_MOBILITY),
-        LongColumn("Events", audit.people.n_events, 0, hint="In the audited periods"),
+        LongColumn("Target", targets),
+        LongColumn("Mobility", tertiles, hint=_MOBILITY),
+        LongColumn("Events", audit.results["n_events"].values, 0, hint="In the audited periods"),
     ]
     folds = [
         (table.label(setting), _table(table, index, people)) for index, setting in table.shown()
     ]
-    return Section(
-        "exposed",
-        "Most exposed targets",
-        "People who move more may be easier or harder to recognise. The tables list targets by "
-        "their highest AUC over all attacks and group sizes. As these are maxima over several "
-        "measurements, they are biased slightly upwards.",
-        _tertiles(table, audit.people.tertiles) + folded(folds),
-    )
+    return section("exposed", _tertiles(table, tertiles.astype(object)) + folded(folds))
 
 
 def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:

@@ -4,22 +4,19 @@ Text from the data is never a label of a figure, because BokehJS would interpret
 mathematics and request a renderer from the network. Such text is HTML next to the figure.
 """
 
-from clusterscale.reporting.figures.distributions import (
+from clusterscale.reporting.figures.curves import (
+    Course,
+    ReleaseAxis,
     boxed,
     boxes,
     brackets,
+    course_legend,
+    curves,
     distributions,
+    draw_time_series,
     quartiles,
     strip,
-)
-from clusterscale.reporting.figures.frame import (
-    Floats,
-    colour,
-    dash,
-    legend,
-    marks,
-    plot,
-    style_of,
+    verdict_mark,
 )
 from clusterscale.reporting.figures.planar import (
     Axis,
@@ -31,14 +28,16 @@ from clusterscale.reporting.figures.planar import (
     scale,
     tradeoff,
 )
-from clusterscale.reporting.figures.single import Figure, Figures
-from clusterscale.reporting.figures.time_series import (
-    Course,
-    ReleaseAxis,
-    course_legend,
-    curves,
-    draw_time_series,
-    verdict_mark,
+from clusterscale.reporting.figures.single import (
+    Figure,
+    Figures,
+    Floats,
+    colour,
+    dash,
+    legend,
+    marks,
+    plot,
+    style_of,
 )
 
 __all__ = [

@@ -13,8 +13,8 @@ from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearColorMa
 from bokeh.palettes import Cividis256, linear_palette
 from markupsafe import Markup
 
-from clusterscale.reporting.figures.frame import NEUTRAL, WARNING, Floats, panel, style_of
-from clusterscale.reporting.section import fill
+from clusterscale.reporting.figures.single import NEUTRAL, WARNING, Floats, panel, style_of
+from clusterscale.reporting.section import fill_part
 
 _PALETTE = linear_palette(Cividis256, 64)  # readable for the colour-blind and in grey print
 _KM = 111.195  # per degree of latitude
@@ -22,7 +22,7 @@ _KM = 111.195  # per degree of latitude
 
 def scale(low: str, high: str) -> Markup:
     """Return the legend of the colour scale as HTML, with labels for its ends."""
-    return fill("scale.html.j2", stops=_PALETTE[::9], low=low, high=high)
+    return fill_part("legends.scale", stops=_PALETTE[::9], low=low, high=high)
 
 
 def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> Any:
@@ -53,15 +53,10 @@ def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> A
 def map_of(
     names: Sequence[str], lon: Floats, lat: Floats, values: Floats, shapes: Mapping[str, Any]
 ) -> Any:
-    """Draw a map of regions, coloured by shares of the largest value.
+    """Draw a map of regions, coloured by shares of the largest value, at positions in degrees.
 
-    Parameters
-    ----------
-    names, lon, lat, values
-        One per region; positions in degrees, values from 0 to 1.
-    shapes
-        Shapes of regions: ``{"kind": "grid", "width": …, "height": …}`` in degrees,
-        ``{"kind": "h3"}``, where names are H3 indexes, or ``{"kind": "points"}``.
+    ``shapes`` are ``{"kind": "grid", "width": …, "height": …}`` in degrees, ``{"kind": "h3"}``,
+    where names are H3 indexes, or ``{"kind": "points"}``.
     """
     middle_lon, middle_lat = float(np.mean(lon)), float(np.mean(lat))
     stretch = _KM * float(np.cos(np.radians(middle_lat)))
