@@ -31,6 +31,7 @@ def results(periods=("first week",)):
             "guarantee_delta": by([0.0, 0.0, 1e-5, 0.0], stated),
             "epsilon_seen": by([np.nan, 1.414, 0.125, 6.789], SIZED),
             "verdict": by(words, SIZED),
+            "verdict_trials": by([0.0, 400.0, 400.0, 400.0], SIZED),
         },
         coords={"period": list(periods), "group_size": [20, 100], "mechanism": NAMES},
     )
