@@ -14,7 +14,6 @@ from clusterscale.reporting.figures.curves import (
     curves,
     distributions,
     draw_time_series,
-    quartiles,
     strip,
     verdict_mark,
 )
@@ -40,30 +39,7 @@ from clusterscale.reporting.figures.single import (
     style_of,
 )
 
-__all__ = [
-    "Axis",
-    "Course",
-    "Figure",
-    "Figures",
-    "Floats",
-    "Point",
-    "ReleaseAxis",
-    "axis",
-    "boxed",
-    "boxes",
-    "brackets",
-    "colour",
-]
-__all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "front"]
-__all__ += [
-    "heatmap",
-    "legend",
-    "map_of",
-    "marks",
-    "plot",
-    "quartiles",
-    "scale",
-    "strip",
-    "style_of",
-]
-__all__ += ["tradeoff", "verdict_mark"]
+__all__ = ["Axis", "Course", "Figure", "Figures", "Floats", "Point", "ReleaseAxis", "axis"]
+__all__ += ["boxed", "boxes", "brackets", "colour", "course_legend", "curves", "dash"]
+__all__ += ["distributions", "draw_time_series", "front", "heatmap", "legend", "map_of", "marks"]
+__all__ += ["plot", "scale", "strip", "style_of", "tradeoff", "verdict_mark"]
