@@ -96,10 +96,10 @@ def prior_errors(traces):
     there, n_epochs = recovery.with_null(traces), 168
     seen, truth, errors = there[:, :, :-n_epochs], there[:, :, -n_epochs:], {}
     for name in ("freq_roi", "roi_day_week"):
-        shares = getattr(recovery, name)(seen, n_epochs)
+        shares = recovery.learn(name, seen, n_epochs)
         errors[name] = recovery.profiling_error(truth, shares, base=np.e).mean()
     for name in ("last_week", "last_day", "last_hour"):
-        told = getattr(recovery, name)(there, n_epochs)
+        told = recovery.remember(name, there, n_epochs)
         errors[name] = recovery.localization_error(truth, told).mean()
     return errors
 

@@ -35,7 +35,7 @@ def traces():
 def test_what_is_learnt(traces, name, observed):
     n_epochs = traces.shape[2] - observed
     seen = traces[:, :, :observed]
-    found = getattr(recovery, name)(seen, n_epochs)
+    found = recovery.learn(name, seen, n_epochs)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, LEARNT[name](seen, n_epochs), atol=1e-15)
     np.testing.assert_allclose(found.sum(axis=1), 1)
@@ -43,7 +43,7 @@ def test_what_is_learnt(traces, name, observed):
 
 @pytest.mark.parametrize(("name", "lag"), REMEMBERED.items())
 def test_what_is_remembered(traces, name, lag):
-    found = getattr(recovery, name)(traces, 30)
+    found = recovery.remember(name, traces, 30)
     np.testing.assert_array_equal(found, traces[:, :, 170 - lag : 200 - lag])
 
 
@@ -150,11 +150,11 @@ def test_a_clockwork_user_is_known_but_to_who_knows_the_hour_before():
     there = recovery.with_null(bare)
     seen, truth = there[:, :, :504], there[:, :, 504:]
     seldom = sqrt((log(4 / 3) + log(2 / 3) / 2 + log(2) / 2) / 2)  # (1, 0) beside (½, ½)
-    shares = recovery.freq_roi(seen, 168)
+    shares = recovery.learn("freq_roi", seen, 168)
     assert recovery.profiling_error(truth, shares, base=e) == pytest.approx(seldom)
-    assert recovery.profiling_error(truth, recovery.roi_day_week(seen, 168)) == [0]
+    assert recovery.profiling_error(truth, recovery.learn("roi_day_week", seen, 168)) == [0]
     for name, error in (("last_week", 0), ("last_day", 0), ("last_hour", 1)):
-        told = getattr(recovery, name)(there, 168)
+        told = recovery.remember(name, there, 168)
         assert recovery.localization_error(truth, told) == [error]
 
 
@@ -170,10 +170,10 @@ def test_losses_and_gains_are_shares():
     [
         (lambda t: recovery.with_null(t.astype(int)), "bool"),
         (lambda t: recovery.with_null(t[0]), r"\(user, roi, epoch\)"),
-        (lambda t: recovery.freq_roi(~t, 3), "with_null"),
-        (lambda t: recovery.freq_roi(t, 0), "at least one"),
-        (lambda t: recovery.roi_day(t[:, :, :23], 3), "roi_day needs 24 observed epochs"),
-        (lambda t: recovery.last_week(t, 40), "last_week needs 168 observed epochs"),
+        (lambda t: recovery.learn("freq_roi", ~t, 3), "with_null"),
+        (lambda t: recovery.learn("freq_roi", t, 0), "at least one"),
+        (lambda t: recovery.learn("roi_day", t[:, :, :23], 3), "roi_day needs 24 observed epochs"),
+        (lambda t: recovery.remember("last_week", t, 40), "last_week needs 168 observed epochs"),
         (lambda t: recovery.bayes(t * 1.0, t[0, :-1]), r"\(roi, epoch\)"),
         (lambda t: recovery.bayes(t * -1.0, t[0]), "non-negative"),
         (

@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale.analyses.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief
-from clusterscale.analyses.recovery.functional_priors import _visits_of
+from clusterscale.analyses.recovery.functional import _visits_of
 from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170

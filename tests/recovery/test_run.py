@@ -7,7 +7,7 @@ import pytest
 import runs
 from conftest import write_cube
 
-from clusterscale import storage
+from clusterscale import open_recovery, storage
 from clusterscale.analyses import recovery
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError, ExistsError, MissingError
@@ -48,8 +48,8 @@ def found(cube, tmp_path_factory):
 def by_arrays(name, there):
     """Return a prior as an array, and whether it is an assignment."""
     if name.startswith("last"):
-        return getattr(recovery, name)(there, EPOCHS), True
-    return getattr(recovery, name)(there[:, :, :OBSERVED], EPOCHS), False
+        return recovery.remember(name, there, EPOCHS), True
+    return recovery.learn(name, there[:, :, :OBSERVED], EPOCHS), False
 
 
 @pytest.mark.parametrize("name", list(recovery.BELIEFS))
@@ -137,14 +137,14 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
         runs.recover(plan(), cube, tmp_path, CutOff(11))
     assert any("resumes with those that are left" in note for note in raised.value.__notes__)
     with pytest.raises(MissingError, match="not finished"):
-        recovery.open_recovery(tmp_path)
+        open_recovery(tmp_path)
     told = []
     again = runs.recover(plan(), cube, tmp_path, CutOff(1000), on_progress=told.append)
     recovering = [now for now in told if now.stage == "recover"]
     assert recovering[0].n_done == 10  # of two blocks each, five cases were whole
     assert told[-1].n_done == told[-1].n_tasks
     assert again.load().identical(found)
-    assert recovery.open_recovery(tmp_path).load().identical(found)
+    assert open_recovery(tmp_path).load().identical(found)
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_what_a_cube_cannot_answer_is_said(cube):
     with pytest.raises(ConfigError, match="260 epochs are needed, but the cube has 200"):
         plan(epochs=90).check(cube)
     with pytest.raises(ConfigError, match="bytes per worker are too few"):
-        recovery.predict(plan(), cube, memory=10**6)
+        recovery.RecoveryAnalysis(plan()).check(cube, 10**6)
 
 
 def test_priors_that_count_hours_want_epochs_of_an_hour(tmp_path):

@@ -13,14 +13,14 @@ are functions with the names of the paper.
 >>> from clusterscale.analyses import recovery
 >>> traces = recovery.with_null(np.random.default_rng(1).random((50, 9, 72)) < 0.1)
 >>> observed, truth = traces[:, :, :48], traces[:, :, 48:]
->>> prior = recovery.roi_day(observed, n_epochs=24)
+>>> prior = recovery.learn("roi_day", observed, n_epochs=24)
 >>> posterior = recovery.bayes(prior, truth.sum(axis=0))
 >>> errors = [recovery.profiling_error(truth, shares).mean() for shares in (prior, posterior)]
 >>> bool(errors[1] < errors[0])
 True
 """
 
-from clusterscale.analyses.recovery.analysis import RecoveryAnalysis
+from clusterscale.analyses.recovery.analysis import RECOVERY, RecoveryAnalysis
 from clusterscale.analyses.recovery.errors import (
     localization_error,
     privacy_gain,
@@ -31,27 +31,15 @@ from clusterscale.analyses.recovery.functional import (
     assign,
     bayes,
     every,
+    learn,
     max_roi,
     max_user,
     popular,
-)
-from clusterscale.analyses.recovery.functional_priors import (
-    freq_roi,
-    last_day,
-    last_hour,
-    last_week,
-    learn,
     remember,
-    roi_day,
-    roi_day_week,
-    time_day,
-    time_day_week,
     with_null,
 )
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.priors import BELIEFS
-from clusterscale.analyses.recovery.resources import RecoveryCost, check, predict
-from clusterscale.analyses.recovery.results import RECOVERY
 from clusterscale.analyses.recovery.strategies import STRATEGIES
 
 __all__ = [
@@ -59,29 +47,18 @@ __all__ = [
     "RECOVERY",
     "STRATEGIES",
     "RecoveryAnalysis",
-    "RecoveryCost",
     "RecoveryPlan",
     "assign",
     "bayes",
-    "check",
     "every",
-    "freq_roi",
-    "last_day",
-    "last_hour",
-    "last_week",
     "learn",
     "localization_error",
     "max_roi",
     "max_user",
     "popular",
-    "predict",
     "privacy_gain",
     "privacy_loss",
     "profiling_error",
     "remember",
-    "roi_day",
-    "roi_day_week",
-    "time_day",
-    "time_day_week",
     "with_null",
 ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+
+from clusterscale.analyses.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
+from clusterscale.analyses.recovery.estimates import DECISION_RULES
 from clusterscale.analyses.recovery.plan import RecoveryPlan
-from clusterscale.analyses.recovery.resources import check, predict
-from clusterscale.analyses.recovery.results import RECOVERY, RecoveryStore
 from clusterscale.analyses.recovery.task import (
+    BASELINES,
     BLOCK,
     Recovered,
     RecoveryTask,
@@ -20,12 +23,76 @@ from clusterscale.analyses.recovery.task import (
 )
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import ranges
-from clusterscale.schema import RECOVERY_FORMAT, Variable
-from clusterscale.study import Analysis, Page, Stage, Study, each
+from clusterscale.cube.describe import raw_bytes
+from clusterscale.models import names_of
+from clusterscale.schema import RECOVERY_FORMAT, Variable, name_variables
+from clusterscale.storage.result_table import TableStore
+from clusterscale.study import (
+    PROCESS_BYTES,
+    Analysis,
+    Page,
+    Stage,
+    Study,
+    StudyCost,
+    each,
+    require_memory,
+)
 from clusterscale.validation_messages import check_kinds
 
-if TYPE_CHECKING:
-    pass
+_USERS = 1 << 16  # users per chunk
+_RAW = 0  # index of raw counts among mechanisms
+_USER = 14 * 8  # bytes per user of columns, comparisons and sums of an epoch
+_SUMS = 8 + 4 * 4  # bytes per user and estimate that a task returns
+_ENTRY = 4 + 8  # bytes per user and ROI in a column
+# Seconds of a processor of 2020 per event that is read, and per user and epoch.
+_READ, _COMPARE = 3e-8, 2e-7
+
+_RECOVERED = ("mechanism", "prior", "strategy")
+
+RECOVERY: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    **name_variables("mechanism"),
+    "prior": Variable(("prior",), "OUT", "", "what the adversary knows about everyone"),
+    **name_variables("prior"),
+    "strategy": Variable(
+        ("strategy",), "OUT", "", "how prior and release are combined; or either of them alone"
+    ),
+    **name_variables("strategy"),
+    "reading": Variable(
+        ("reading",), "OUT", "", "which ROIs are predicted from shares: popular ones, or every one"
+    ),
+    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
+    "profiling_error": Variable(
+        (*_RECOVERED, "user"), "f", "1", "mean Jensen–Shannon distance of profiles over epochs"
+    ),
+    "profiling_loss": Variable(
+        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is removed"
+    ),
+    "profiling_gain": Variable(
+        (*_RECOVERED, "user"), "f", "1", "share of the possible increase that a defence adds"
+    ),
+    "localization_error": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the predicted ROIs"
+    ),
+    "localization_loss": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is removed"
+    ),
+    "localization_gain": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the possible increase that is added"
+    ),
+    "profiling_error_of_epoch": Variable(
+        (*_RECOVERED, "epoch"), "f", "1", "profiling error of an epoch, mean over users"
+    ),
+    "localization_error_of_epoch": Variable(
+        (*_RECOVERED, "reading", "epoch"), "f", "1", "1 - F1 of all users' ROIs in an epoch"
+    ),
+    "relative_error": Variable(
+        ("mechanism",), "f", "1", "mean relative error of the published values, floor 0.1 %"
+    ),
+}
+"""Variables and coordinates of the dataset of a recovery."""
 
 
 class RecoveryAnalysis(Analysis):
@@ -69,25 +136,49 @@ class RecoveryAnalysis(Analysis):
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` if the cube or the memory does not suffice for the plan."""
-        check(self.plan, cube, memory)
+        self.plan.check(cube)
+        purpose = f"for the visits of {cube.n_users:,} users, who are all assigned together"
+        require_memory(memory, self._worker_bytes(cube), purpose)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of users and tasks, and the predicted cost."""
-        cost = predict(self.plan, cube, memory, n_workers)
+        self.check(cube, memory)
+        plan, (first, last) = self.plan, self.plan.span
+        n_cases, n_blocks = len(plan.published) * len(plan.priors), -(-plan.epochs // BLOCK)
+        n_estimates = len(BASELINES) + len(plan.strategies)
+        events = cube.n_events * (last - first) / cube.n_epochs
+        learning = events * _READ * n_cases * n_blocks
+        comparing = cube.n_users * plan.epochs * n_estimates * n_cases * _COMPARE
+        core_seconds = learning + comparing + 4 * events * _READ * n_workers
+        cost = StudyCost(
+            n_users=cube.n_users,
+            store_bytes=raw_bytes(cube),
+            worker_bytes=self._worker_bytes(cube),
+            core_seconds=core_seconds,
+            seconds=core_seconds / min(n_workers, n_cases * n_blocks),
+        )
         return {
-            "users": f"{cost.n_users:,}",
-            "tasks": f"{cost.n_tasks:,}",
+            "users": f"{cube.n_users:,}",
+            "tasks": f"{n_cases * n_blocks + len(plan.published):,}",
             **cost.describe("by each worker"),
         }
 
+    def _worker_bytes(self, cube: TraceCube) -> int:
+        first, last = self.plan.span
+        traces = cube.n_events * (2 * cube.cell_bytes + 12) + cube.n_users * (last - first)
+        estimates = len(BASELINES) + len(self.plan.strategies)
+        column = _ENTRY * (cube.n_users + min(cube.n_events, cube.n_users * cube.n_rois))
+        users = cube.n_users * (_USER + 2 * _SUMS * estimates)
+        return int(PROCESS_BYTES + traces + 2 * column + users)
+
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the errors of each release, then the recovery of each mechanism and prior."""
-        plan, store = self.plan, RecoveryStore(job.uri, self.plan, job.cube)
+        plan, table = self.plan, self._table(job)
         mechanisms = [mechanism.id for mechanism in plan.published]
         priors = [prior.id for prior in plan.priors]
 
         def keep_error(task: ReleaseTask, error: float) -> None:
-            store.add_error(mechanisms.index(task.mechanism.id), error)
+            table.array("relative_error")[mechanisms.index(task.mechanism.id)] = error
 
         releases = [ReleaseTask(job.source, *plan.inferred, item) for item in plan.published]
         yield Stage("measure", measure, releases, each(keep_error), len(releases))
@@ -98,7 +189,7 @@ class RecoveryAnalysis(Analysis):
             for case in product(plan.published, plan.priors)
             for block in blocks
         ]
-        done = store.done()
+        done = table.done()
         pending: dict[tuple[str, str], dict[int, Recovered]] = {}
 
         def indices(case: tuple[str, str]) -> tuple[int, int]:
@@ -112,9 +203,55 @@ class RecoveryAnalysis(Analysis):
             sums[task.start] = recovered
             if len(sums) == len(blocks):
                 total = reduce(Recovered.plus, (sums[start] for start in sorted(sums)))
-                store.add(*indices(task.case), total, name(task.case))
+                _write(table, indices(task.case), total, plan.epochs)
+                table.mark_done(name(task.case))
                 del pending[task.case]
 
         left = [task for task in tasks if name(task.case) not in done]
         yield Stage("recover", recover, left, each(keep), len(tasks), len(tasks) - len(left))
-        store.finish()
+        _write_gains(table)
+        table.finish()
+
+    def _table(self, job: Study) -> TableStore:
+        plan, cube = self.plan, job.cube
+        strategies = {
+            name: [*BASELINES, *values]
+            for name, values in names_of("strategy", plan.strategies).items()
+        }
+        columns: dict[str, Any] = {
+            "user": range(cube.n_users),
+            "n_events": np.diff(cube.offsets),
+            **names_of("mechanism", plan.published),
+            **names_of("prior", plan.priors),
+            **strategies,
+            "reading": DECISION_RULES,
+            "epoch": range(*plan.inferred),
+        }
+        chunks = {
+            "user": _USERS,
+            "strategy": len(strategies["strategy"]),
+            "reading": len(DECISION_RULES),
+            "epoch": plan.epochs,
+        }
+        return self.table(job, columns, chunks)
+
+
+def _write(table: TableStore, at: tuple[int, int], sums: Recovered, n_epochs: int) -> None:
+    """Write the errors of a mechanism and a prior, by their indices."""
+    profiling = sums.distance / n_epochs
+    table.array("profiling_error")[at] = profiling
+    table.array("profiling_loss")[at] = privacy_loss(profiling[0], profiling)
+    localization = one_minus_f1(sums.hits, sums.predicted, sums.true[:, None])
+    table.array("localization_error")[at] = localization
+    table.array("localization_loss")[at] = privacy_loss(localization[0], localization)
+    table.array("profiling_error_of_epoch")[at] = sums.by_epoch[:, 0]
+    table.array("localization_error_of_epoch")[at] = sums.by_epoch[:, 1:]
+
+
+def _write_gains(table: TableStore) -> None:
+    """Write the gains relative to raw counts."""
+    for kind in ("profiling", "localization"):
+        errors, gains = table.array(f"{kind}_error"), table.array(f"{kind}_gain")
+        for at in product(*map(range, errors.shape[:2])):
+            raw = np.asarray(errors[_RAW, at[1]])
+            gains[at] = privacy_gain(raw, np.asarray(errors[at]))
