@@ -2,7 +2,6 @@
 
 from clusterscale.study.analysis import Analysis, Page, Study, run
 from clusterscale.study.identity import Identity
-from clusterscale.study.journal import JournalFolder
 from clusterscale.study.kinds import ANALYSES, AnalysisPlan, built_in, find_kind
 from clusterscale.study.resources import (
     PROCESS_BYTES,
@@ -13,7 +12,7 @@ from clusterscale.study.resources import (
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["ANALYSES", "PROCESS_BYTES", "Analysis", "AnalysisPlan", "Identity", "JournalFolder"]
+__all__ = ["ANALYSES", "PROCESS_BYTES", "Analysis", "AnalysisPlan", "Identity"]
 __all__ += [
     "Page",
     "Progress",

@@ -9,7 +9,7 @@ from runs import run
 
 from clusterscale.analyses.audit import AuditPlan, open_results
 from clusterscale.analyses.audit.cases import pool
-from clusterscale.analyses.audit.journal import Journal
+from clusterscale.analyses.audit.finished_tasks import entries_in
 from clusterscale.game import Outcome
 from clusterscale.metrics import (
     N_PVALUE_BINS,
@@ -48,8 +48,7 @@ def test_every_field_of_an_outcome_is_a_variable_of_the_schema():
 
 def test_the_dataset_holds_what_the_journal_does(finished):
     results, folder = finished
-    journal = Journal(f"{folder}/journal")
-    entries = [entry for number in range(journal.n_files) for entry in journal.read(number)]
+    entries = [entry for batch in entries_in(f"{folder}/journal") for entry in batch]
     assert len(entries) == results.sizes["target"] * results.sizes["prior"]
     for entry in entries:
         target, _, prior, size = entry.key

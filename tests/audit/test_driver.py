@@ -17,8 +17,8 @@ from runs import run as run_lazily
 from clusterscale import attacks
 from clusterscale.analyses.audit import AuditPlan, open_results
 from clusterscale.analyses.audit import task as audit_task
-from clusterscale.analyses.audit.journal import Journal
-from clusterscale.analyses.dp_audit import EvaluationJournal
+from clusterscale.analyses.audit.finished_tasks import FinishedTasks, entries_in
+from clusterscale.analyses.dp_audit import evaluations_in
 from clusterscale.attacks import ATTACKS
 from clusterscale.errors import (
     ConfigError,
@@ -295,17 +295,16 @@ class Died(BaseException):
 def test_a_driver_that_dies_resumes_to_the_same_bits(
     plan, cube, tmp_path, reference, monkeypatch, n_batches
 ):
-    add, kept = Journal.add, []
+    add, kept = FinishedTasks.add, []
 
-    def die(journal, entries):
-        number = add(journal, entries)
+    def die(tasks, entries):
+        add(tasks, entries)
         kept.extend(entries)
         if len(kept) == n_batches:
             raise Died
-        return number
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "add", die)
+        patch.setattr(FinishedTasks, "add", die)
         with pytest.raises(Died):
             run(plan, cube, tmp_path / "run", SerialExecutor())
     resume(plan, cube, tmp_path / "run", reference, n_least=n_batches)
@@ -313,11 +312,10 @@ def test_a_driver_that_dies_resumes_to_the_same_bits(
 
 def resume(plan, cube, folder, reference, n_least):
     """Go on with a run: what it has kept is not done again, and the results are the reference's."""
-    journal = Journal(f"{folder}/journal")
-    n_done = sum(len(journal.keys(i)) for i in range(journal.n_files))
+    n_done = sum(map(len, entries_in(f"{folder}/journal")))
     n_tasks = len(plan.targets.choose(cube, plan.seed).users) * len(plan.group_sizes)
     assert n_least <= n_done < n_tasks
-    n_prices = len(EvaluationJournal(f"{folder}/evaluations").read())
+    n_prices = len(list(evaluations_in(f"{folder}/evaluations")))
     seen = []
     results = run(plan, cube, folder, SerialExecutor(), on_progress=seen.append)
     assert seen[0].n_done == n_done + n_prices, "what was finished must not run again"
@@ -328,22 +326,23 @@ DRIVER = """
 import json, sys, threading
 from clusterscale import study
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
-from clusterscale.analyses.audit.journal import Journal
+from clusterscale.analyses.audit.finished_tasks import FinishedTasks
 from clusterscale.cube import TraceCube
 from clusterscale.runtime import Local, SerialExecutor, scheduling
 
-add = Journal.add
+add, n_added = FinishedTasks.add, 0
 scheduling._MAX_ITEMS = 2  # tasks in a batch, so that the first batch is not all of them
 
-def stop(journal, entries):
-    number = add(journal, entries)
-    if journal.n_files == int(sys.argv[5]):
+def stop(tasks, entries):
+    global n_added
+    add(tasks, entries)
+    n_added += 1
+    if n_added == int(sys.argv[5]):
         print("stopped", flush=True)
         threading.Event().wait()
-    return number
 
 if __name__ == "__main__":
-    Journal.add = stop
+    FinishedTasks.add = stop
     fields, uri, folder, kind = json.loads(sys.argv[1]), *sys.argv[2:5]
     if kind == "serial":
         study.run(AuditAnalysis(AuditPlan(**fields)), TraceCube(uri), folder, SerialExecutor())

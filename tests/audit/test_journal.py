@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
-from clusterscale.analyses.audit.journal import Entry, Journal
-from clusterscale.analyses.dp_audit import EvaluationJournal
+from clusterscale.analyses.audit.finished_tasks import Entry, entries_in
+from clusterscale.analyses.dp_audit import evaluations_in, read_evaluations
 from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
-from clusterscale.errors import DamagedError
+from clusterscale.errors import DamagedError, ExistsError
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)
 
 
 @given(st.floats(allow_nan=True))
 def test_numbers_keep_their_bits(tmp_path_factory, number):
-    journal = Journal(str(tmp_path_factory.mktemp("journal")))
-    journal.add([Entry(KEY, (outcome(auc=number), outcome(accuracy=number)))])
-    (entry,) = journal.read(0)
+    records = entries_in(str(tmp_path_factory.mktemp("journal")))
+    records.add([Entry(KEY, (outcome(auc=number), outcome(accuracy=number)))])
+    ((entry,),) = records
     assert entry.key == KEY
     assert struct.pack("d", entry.outcomes[0].auc) == struct.pack("d", number)
     assert struct.pack("d", entry.outcomes[1].accuracy) == struct.pack("d", number)
@@ -29,12 +29,12 @@ def test_numbers_keep_their_bits(tmp_path_factory, number):
     st.lists(st.integers(0, 2**40), max_size=30), st.integers(0, 2**40), st.floats(allow_nan=False)
 )
 def test_counts_and_every_other_field_come_back(tmp_path_factory, counts, n_challenges, bound):
-    journal = Journal(str(tmp_path_factory.mktemp("journal")))
+    records = entries_in(str(tmp_path_factory.mktemp("journal")))
     told = outcome(
         level_inside=tuple(counts), level_outside=(), n_challenges=n_challenges, auc_low=bound
     )
-    journal.add([Entry(KEY, (told,))])
-    assert journal.read(0) == [Entry(KEY, (told,))]
+    records.add([Entry(KEY, (told,))])
+    assert list(records) == [[Entry(KEY, (told,))]]
 
 
 def test_a_batch_keeps_its_tasks_apart(tmp_path):
@@ -44,37 +44,38 @@ def test_a_batch_keeps_its_tasks_apart(tmp_path):
         Entry(lost, error="MemoryError: no room", traceback="line 7"),
         Entry(other, (outcome(auc=0.75),)),
     ]
-    assert Journal(str(tmp_path)).add(batch) == 0
-    journal = Journal(str(tmp_path))
-    assert journal.n_files == 1
-    assert journal.read(0) == batch
-    assert journal.keys(0) == [(KEY, False), (lost, True), (other, False)]
+    entries_in(str(tmp_path)).add(batch)
+    assert list(entries_in(str(tmp_path))) == [batch]
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_price_counts_before_a_failure_in_any_order(tmp_path, order):
-    journal, key = EvaluationJournal(str(tmp_path)), ("first week", 100)
+    records, key = evaluations_in(str(tmp_path)), ("first week", 100)
     for price in (
         MechanismEvaluation(key, error="MemoryError: no room", traceback="…"),
         MechanismEvaluation(key),
     )[::order]:
-        journal.add(price)
-    assert journal.read() == {key: MechanismEvaluation(key)}
+        records.add(price)
+    assert read_evaluations(records) == {key: MechanismEvaluation(key)}
 
 
 def test_what_was_being_written_when_the_driver_died_is_ignored(tmp_path):
-    Journal(str(tmp_path)).add([Entry(KEY, (outcome(),))])
+    entries_in(str(tmp_path)).add([Entry(KEY, (outcome(),))])
     (tmp_path / "0123.partial").write_bytes(b"half an ent")
-    journal = Journal(str(tmp_path))
-    assert journal.n_files == 1
-    assert [entry.key for entry in journal.read(0)] == [KEY]
+    assert [[entry.key for entry in batch] for batch in entries_in(str(tmp_path))] == [[KEY]]
 
 
-def test_a_damaged_entry_is_named(tmp_path):
-    Journal(str(tmp_path)).add([Entry(KEY, (outcome(),))])
-    (file,) = tmp_path.glob("*.parquet")
+def test_records_of_an_older_version_are_refused(tmp_path):
+    (tmp_path / "0123.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ExistsError, match=r"older version.+start again"):
+        list(entries_in(str(tmp_path)))
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    entries_in(str(tmp_path)).add([Entry(KEY, (outcome(),))])
+    (file,) = tmp_path.glob("*.record")
     file.write_bytes(file.read_bytes()[:-7])
-    journal = Journal(str(tmp_path))
-    for look in (journal.keys, journal.read):
+    records = entries_in(str(tmp_path))
+    for look in (records.plain, records.read):
         with pytest.raises(DamagedError, match=rf"{file.name}: this entry of the journal cannot"):
-            look(0)
+            look(records.paths[0])

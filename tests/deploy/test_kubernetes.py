@@ -136,7 +136,7 @@ def _nothing_left(kube):
 
 def n_kept(folder):
     """Return how many tasks a run has kept while the gate was shut."""
-    return len(list((folder / "journal").glob("*.parquet")))
+    return len(list((folder / "journal").glob("*.record")))
 
 
 def ended(kube, kind, name):

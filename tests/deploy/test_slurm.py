@@ -95,7 +95,7 @@ class Run(Queue):
 
     def kept(self):
         """Return the files of the journal, one for each batch of tasks."""
-        return {file.name for file in (self.output / "journal").glob("*.parquet")}
+        return {file.name for file in (self.output / "journal").glob("*.record")}
 
     def workers(self):
         """Return the logs of those jobs whose worker has joined the scheduler."""

@@ -11,7 +11,7 @@ from runs import run
 
 from clusterscale import mechanisms, utility
 from clusterscale.analyses.audit import AuditPlan, count_failed, open_results
-from clusterscale.analyses.dp_audit import EvaluationJournal
+from clusterscale.analyses.dp_audit import evaluations_in, read_evaluations
 from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task
 from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
 from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
@@ -229,20 +229,20 @@ def test_a_failed_evaluation_is_reported_and_tried_again(defended, cube, tmp_pat
 
 
 def test_evaluations_come_back_as_they_were_put(task, tmp_path):
-    journal = EvaluationJournal(str(tmp_path))
+    records = evaluations_in(str(tmp_path))
     evaluation, failed = (
         evaluate_mechanism_task(task),
         MechanismEvaluation(("other", 3), error="it broke"),
     )
-    journal.add(evaluation)
-    journal.add(failed)
+    records.add(evaluation)
+    records.add(failed)
     assert evaluation.dp_tests[create("laplace", epsilon=1.0).id].verdict == "consistent"
-    assert repr(sorted(journal.read().items())) == repr(
+    assert repr(sorted(read_evaluations(records).items())) == repr(
         sorted({evaluation.key: evaluation, failed.key: failed}.items())
     )
-    next(tmp_path.glob("*.json")).write_text('{"key": ["all"')
+    next(tmp_path.glob("*.record")).write_bytes(b"half")
     with pytest.raises(DamagedError, match="this entry of the journal cannot be read"):
-        journal.read()
+        read_evaluations(records)
 
 
 @pytest.mark.parametrize(

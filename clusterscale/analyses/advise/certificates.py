@@ -20,7 +20,7 @@ from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.mechanisms.guarantees import describe_person
-from clusterscale.study import JournalFolder
+from clusterscale.storage.records import Records
 
 _TOGETHER = 32  # mechanisms of a task, which counts the visits of all users once
 
@@ -70,33 +70,17 @@ class Certificate:
     person: str = ""
 
 
-class CertificateJournal(JournalFolder):
-    """Finished tasks of certificates: a JSON file each."""
-
-    ending = "json"
-
-    def add(self, task: CertifyTask, certificates: Sequence[Certificate]) -> None:
-        """Write the result of a task to stable storage."""
-        self.put(json.dumps([_key(task), [asdict(one) for one in certificates]]).encode())
-
-    def read(self) -> dict[str, list[Certificate]]:
-        """Return the certificates by the key of their task.
-
-        Raises
-        ------
-        DamagedError
-            If a file cannot be read; names it.
-        """
-        pairs = [self.decode(path, json.loads) for path in self.paths()]
-        return {key: [Certificate(**one) for one in values] for key, values in pairs}
-
-    def left(self, tasks: Sequence[CertifyTask]) -> list[CertifyTask]:
-        """Return the tasks that are not finished."""
-        done = self.read()
-        return [task for task in tasks if _key(task) not in done]
+def certificates_in(uri: str) -> Records[tuple[str, list[Certificate]]]:
+    """Return the certificates that are kept in a folder, a file per task, each with its key."""
+    return Records(
+        uri,
+        lambda pair: ([pair[0], [asdict(one) for one in pair[1]]], {}),
+        lambda plain, _: (plain[0], [Certificate(**one) for one in plain[1]]),
+    )
 
 
-def _key(task: CertifyTask) -> str:
+def key_of(task: CertifyTask) -> str:
+    """Return the key of a task: its epochs, and the ids of its trace steps and mechanisms."""
     setting = task.setting
     ids = [[item.id for item in items] for items in (setting.steps, setting.mechanisms)]
     return json.dumps([setting.spans, *ids])

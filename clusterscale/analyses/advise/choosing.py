@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from clusterscale.analyses.advise.candidate import Candidate, Confirmation, overall, worst_test
 from clusterscale.analyses.advise.certificates import (
-    CertificateJournal,
+    Certificate,
+    CertifyTask,
+    certificates_in,
     certified_findings,
     certify,
     certify_tasks,
+    key_of,
     worst_of,
 )
 from clusterscale.analyses.advise.exposure import (
@@ -92,12 +95,17 @@ class Search:
     def _certificates(
         self, name: str, cube: TraceCube, candidates: Sequence[Candidate]
     ) -> Generator[Stage[Any, Any], None, dict[str, Any]]:
-        journal = CertificateJournal(f"{self._job.uri}/{name}")
+        records = certificates_in(f"{self._job.uri}/{name}")
+        done = {key for key, _ in records}
         tasks = certify_tasks(self.advice, cube, [one.mechanism for one in candidates])
-        left = journal.left(tasks)
-        yield Stage(name, certify, left, each(journal.add), len(tasks), len(tasks) - len(left))
+        left = [task for task in tasks if key_of(task) not in done]
+
+        def keep(task: CertifyTask, found: list[Certificate]) -> None:
+            records.add((key_of(task), found))
+
+        yield Stage(name, certify, left, each(keep), len(tasks), len(tasks) - len(left))
         by_id: dict[str, list[Any]] = {one.id: [] for one in candidates}
-        for certificates in journal.read().values():
+        for _, certificates in records:
             for certificate in certificates:
                 if certificate.mechanism in by_id:
                     by_id[certificate.mechanism].append(certificate)

@@ -14,15 +14,17 @@ from clusterscale.analyses.advise.goal import Aim, Finding, score_utility
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit import plan_resources
 from clusterscale.analyses.dp_audit import (
-    EvaluationJournal,
     MechanismEvaluation,
     MechanismEvaluationTask,
     evaluate_mechanism_task,
+    evaluations_in,
     fold_evaluation,
+    read_evaluations,
 )
 from clusterscale.contracts import Mechanism, hash_of
 from clusterscale.cube.blocks import Range
 from clusterscale.mechanisms import group_by_trace_steps
+from clusterscale.storage.records import Records
 from clusterscale.study import Stage, Study, each
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -117,15 +119,15 @@ def measure(
     n_groups
         Number of groups for each period and group size.
     """
-    journals: dict[_Key, EvaluationJournal] = {}
+    journals: dict[_Key, Records[MechanismEvaluation]] = {}
     tasks, done = list[MechanismEvaluationTask](), list[MechanismEvaluation]()
     users: tuple[Range, ...] = ()
     for chunk in _chunks(mechanisms):
         plan = advice.measuring(chunk, n_groups)
         users = plan_resources(plan, job.cube, job.memory, job.n_workers).users
         ids = [mechanism.id for mechanism in chunk]
-        journal = EvaluationJournal(f"{job.uri}/{name}/{hash_of(ids)}")
-        finished = {key: one for key, one in journal.read().items() if not one.error}
+        journal = evaluations_in(f"{job.uri}/{name}/{hash_of(ids)}")
+        finished = {key: one for key, one in read_evaluations(journal).items() if not one.error}
         done += finished.values()
         left = [task for task in plan.evaluations(job.cube) if task.key not in finished]
         journals |= {_key(task): journal for task in left}

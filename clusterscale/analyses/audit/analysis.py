@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale.analyses.audit.blockwise import fold_task
-from clusterscale.analyses.audit.completion_index import CompletionIndex
 from clusterscale.analyses.audit.exposure import rank
-from clusterscale.analyses.audit.journal import Entry, Journal
+from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import plan_resources, predict
 from clusterscale.analyses.audit.results import (
@@ -23,11 +22,12 @@ from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, run_task
 from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.dp_audit import (
-    EvaluationJournal,
     MechanismEvaluation,
     MechanismEvaluationTask,
     evaluate_mechanism_task,
+    evaluations_in,
     fold_evaluation,
+    read_evaluations,
 )
 from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.cube import TraceCube
@@ -169,10 +169,10 @@ class _Records:
 
     def __init__(self, plan: AuditPlan, cube: TraceCube, chosen: Chosen, uri: str) -> None:
         self._plan, self._cube, self._chosen = plan, cube, chosen
-        self._journal = EvaluationJournal(f"{uri}/evaluations")
-        kept = self._journal.read()
+        self._evaluations = evaluations_in(f"{uri}/evaluations")
+        kept = read_evaluations(self._evaluations)
         self.evaluations = {key: one for key, one in kept.items() if not one.error}
-        self.done = CompletionIndex(plan, chosen, Journal(f"{uri}/journal"))
+        self.done = FinishedTasks(plan, chosen, f"{uri}/journal")
         self.n_tasks = self.done.n_tasks + len(list(plan.evaluations(cube)))
         self.n_done = self.done.n_done + len(self.evaluations)
 
@@ -195,7 +195,7 @@ class _Records:
                         finished.item.key, error=error, traceback=traceback
                     )
                 self.evaluations[evaluation.key] = evaluation
-                self._journal.add(evaluation)
+                self._evaluations.add(evaluation)
             else:
                 outcomes = tuple(finished.value) if isinstance(finished.value, list) else ()
                 entries.append(Entry(finished.item.key, outcomes, error, traceback))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.analyses.audit.journal import Entry
+from clusterscale.analyses.audit.finished_tasks import Entry
 from clusterscale.analyses.audit.task import Key
 from clusterscale.errors import InputError
 from clusterscale.game import CONFIDENCE, Outcome

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
-from clusterscale.analyses.audit.completion_index import CompletionIndex
+from clusterscale.analyses.audit.finished_tasks import FinishedTasks
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen, Presence
 from clusterscale.analyses.dp_audit import Evaluations, lay_out_evaluations
@@ -37,7 +37,7 @@ def write_results(
     plan: AuditPlan,
     cube: TraceCube,
     chosen: Chosen,
-    done: CompletionIndex,
+    done: FinishedTasks,
     evaluations: Evaluations,
     uri: str,
 ) -> None:
@@ -95,7 +95,7 @@ def _errors(evaluations: Evaluations) -> str:
 
 
 def write_failures(
-    plan: AuditPlan, done: CompletionIndex, evaluations: Evaluations, uri: str
+    plan: AuditPlan, done: FinishedTasks, evaluations: Evaluations, uri: str
 ) -> None:
     """Write each failed task with its traceback to a text file at ``uri``; without any, remove it.
 

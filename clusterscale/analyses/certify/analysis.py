@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import storage
 from clusterscale.analyses.certify.basis import without_sampling
-from clusterscale.analyses.certify.lookup import CeilingJournal, LookupTask, VisitsJournal, look_up
+from clusterscale.analyses.certify.lookup import LookupTask, ceilings_in, look_up, visits_in
 from clusterscale.analyses.certify.plan import Certification, Setting
 from clusterscale.analyses.certify.results import (
     CERTIFICATES,
@@ -147,16 +147,16 @@ class _Visits:
     """The visits of blocks of users: the file of each, by its first user, and their summary."""
 
     def __init__(self, uri: str) -> None:
-        self._journal = VisitsJournal(uri)
+        self._records = visits_in(uri)
         self.files: dict[int, str] = {}
         self.total: list[VisitsSummary] = []
-        for path in self._journal.paths():
-            start, visits = self._journal.read(path)
+        for path in self._records.paths:
+            start, visits = self._records.read(path)
             self._add(start, path, visits)
 
     def keep(self, task: VisitsTask, value: list[SettingVisits]) -> None:
         """Write the visits of a block."""
-        self._add(task.start, self._journal.keep(task.start, value), value)
+        self._add(task.start, self._records.add((task.start, value)), value)
 
     def _add(self, start: int, path: str, value: list[SettingVisits]) -> None:
         self.files[start] = path
@@ -177,11 +177,11 @@ class _Ceilings:
         job: Study,
     ) -> None:
         self._made, self._settings, self._cube = certification, settings, job.cube
-        self._journal = CeilingJournal(f"{job.uri}/ceilings")
+        self._records = ceilings_in(f"{job.uri}/ceilings")
         self._stated: dict[str, Ceilings] = {}
         self.files: dict[str, str] = {}
-        for path in self._journal.paths():
-            name, found = self._journal.read(path)
+        for path in self._records.paths:
+            name, found = self._records.read(path)
             self.files[name], self._stated[name] = path, found
         self.tasks = [
             task
@@ -219,7 +219,7 @@ class _Ceilings:
 
     def keep(self, task: CeilingTask, value: Ceilings) -> None:
         """Write the results of a task."""
-        self.files[task.name] = self._journal.keep(task.name, value)
+        self.files[task.name] = self._records.add((task.name, value))
         self._stated[task.name] = value
 
     def by_case(self) -> tuple[tuple[tuple[str, ...], ...], ...]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,66 +13,41 @@ from numpy.typing import NDArray
 from clusterscale.analyses.certify.tasks import Ceilings, SettingVisits
 from clusterscale.analyses.certify.visits import cells_of
 from clusterscale.contracts import Bounds, Ints
-from clusterscale.study import JournalFolder
+from clusterscale.storage.records import Parts, Records
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Found = tuple[Ints, list[list[Singles]]]
 
 
-class VisitsJournal(JournalFolder):
-    """Visits of blocks of users, a file each, until they are looked up."""
-
-    ending: ClassVar[str] = "npz"
-
-    def keep(self, start: int, visits: Sequence[SettingVisits]) -> str:
-        """Write the visits of the block that starts with a user, and return the file."""
-        content = io.BytesIO()
-        arrays = {f"keys_{i}": one.keys for i, one in enumerate(visits)}
-        about = [start, [[asdict(bounds) for bounds in one.bounds] for one in visits]]
-        arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        np.savez(content, **arrays)  # type: ignore[arg-type]
-        return self.put(content.getvalue())
-
-    def read(self, path: str) -> tuple[int, list[SettingVisits]]:
-        """Return the first user of a block, and its visits.
-
-        Raises
-        ------
-        DamagedError
-            If the file is not what was written.
-        """
-        return self.decode(path, _from_bytes)
+def visits_in(uri: str) -> Records[tuple[int, list[SettingVisits]]]:
+    """Return the visits that are kept in a folder, a file per block, with its first user."""
+    return Records(uri, _encode_visits, _decode_visits)
 
 
-def _from_bytes(content: bytes) -> tuple[int, list[SettingVisits]]:
-    with np.load(io.BytesIO(content)) as arrays:
-        start, limits = json.loads(arrays["about"].tobytes())
-        return start, [
-            SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
-            for i, some in enumerate(limits)
-        ]
+def _encode_visits(block: tuple[int, list[SettingVisits]]) -> Parts:
+    start, visits = block
+    arrays = {f"keys_{i}": one.keys for i, one in enumerate(visits)}
+    return [start, [[asdict(bounds) for bounds in one.bounds] for one in visits]], arrays
 
 
-class CeilingJournal(JournalFolder):
-    """Ceilings of finished tasks, a file each, until the users are looked up."""
+def _decode_visits(
+    plain: Any, arrays: Mapping[str, NDArray[Any]]
+) -> tuple[int, list[SettingVisits]]:
+    start, limits = plain
+    return start, [
+        SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
+        for i, some in enumerate(limits)
+    ]
 
-    ending: ClassVar[str] = "json"
 
-    def keep(self, name: str, ceilings: Ceilings) -> str:
-        """Write the ceilings of the task of that name, and return the file."""
-        return self.put(json.dumps([name, asdict(ceilings)]).encode())
-
-    def read(self, path: str) -> tuple[str, Ceilings]:
-        """Return the name of a task, and its ceilings.
-
-        Raises
-        ------
-        DamagedError
-            If the file is not what was written.
-        """
-        name, fields = self.decode(path, json.loads)
-        return name, Ceilings(**fields)
+def ceilings_in(uri: str) -> Records[tuple[str, Ceilings]]:
+    """Return the ceilings that are kept in a folder, a file per task, with its name."""
+    return Records(
+        uri,
+        lambda pair: ([pair[0], asdict(pair[1])], {}),
+        lambda plain, _: (plain[0], Ceilings(**plain[1])),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +72,7 @@ def look_up(task: LookupTask) -> list[Found]:
         (neighbours, statistic, user).
     """
     found: list[Found] = []
-    _, visits = VisitsJournal(_folder(task.visits)).read(task.visits)
+    _, visits = visits_in(_folder(task.visits)).read(task.visits)
     for one, by_mechanism in zip(visits, task.ceilings, strict=True):
         keys = one.keys[0], one.keys[-1]
         rows = [[_select(table, keys) for table in _tables(files)] for files in by_mechanism]
@@ -118,7 +91,7 @@ def _select(tables: Sequence[tuple[Ints, Singles]], keys: Sequence[Ints]) -> Sin
 @lru_cache(maxsize=64)
 def _tables(files: tuple[str, ...]) -> list[list[tuple[Ints, Singles]]]:
     """Return keys, increasing, and float32 (key, statistic), by size and kind of neighbours."""
-    parts = [CeilingJournal(_folder(uri)).read(uri)[1] for uri in files]
+    parts = [ceilings_in(_folder(uri)).read(uri)[1] for uri in files]
     return [
         [_sorted([part.added[i] for part in parts]), _sorted([part.replaced[i] for part in parts])]
         for i in range(len(parts[0].added))

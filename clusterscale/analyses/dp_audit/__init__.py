@@ -8,11 +8,13 @@ from clusterscale.analyses.dp_audit.evaluation_task import (
     UtilityPlan,
 )
 from clusterscale.analyses.dp_audit.results import (
-    EvaluationJournal,
     Evaluations,
+    evaluations_in,
     lay_out_evaluations,
+    read_evaluations,
 )
 
-__all__ = ["EvaluationJournal", "Evaluations", "MechanismEvaluation", "MechanismEvaluationTask"]
+__all__ = ["Evaluations", "MechanismEvaluation", "MechanismEvaluationTask"]
 __all__ += ["UtilityPlan", "VerdictPlan", "evaluate_mechanism_task", "fold_evaluation"]
 __all__ += ["lay_out_evaluations"]
+__all__ += ["evaluations_in", "read_evaluations"]

@@ -1,8 +1,7 @@
-"""Finished evaluations of mechanisms: their journal, and their variables of the dataset."""
+"""Finished evaluations of mechanisms: their records, and their variables of the dataset."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter
 from clusterscale.analyses.dp_audit.evaluation_task import EvaluationKey, MechanismEvaluation
 from clusterscale.contracts import Mechanism
 from clusterscale.schema import Coordinates, empty_variable
-from clusterscale.study import JournalFolder
+from clusterscale.storage.records import Records
 
 Evaluations = Mapping[EvaluationKey, MechanismEvaluation]
 Arrays = dict[str, NDArray[Any]]
@@ -40,29 +39,22 @@ _GUARANTEES = {
 _TESTS = {"epsilon_seen": "epsilon_seen", "verdict_trials": "trials", "verdict": "verdict"}
 
 
-class EvaluationJournal(JournalFolder):
-    """The evaluations of one run: a JSON file per period and group size."""
+def evaluations_in(uri: str) -> Records[MechanismEvaluation]:
+    """Return the evaluations that are kept in a folder, a file per period and group size."""
+    return Records(
+        uri,
+        lambda evaluation: (asdict(evaluation), {}),
+        lambda plain, _: _EVALUATION.validate_python(plain),
+    )
 
-    ending = "json"
 
-    def add(self, evaluation: MechanismEvaluation) -> None:
-        """Write the result of an evaluation to stable storage."""
-        self.put(json.dumps(asdict(evaluation), indent=1).encode())
-
-    def read(self) -> dict[EvaluationKey, MechanismEvaluation]:
-        """Return the evaluations by key; of the same task, a success rather than a failure.
-
-        Raises
-        ------
-        DamagedError
-            If a file cannot be read; names it.
-        """
-        evaluations: dict[EvaluationKey, MechanismEvaluation] = {}
-        for path in self.paths():
-            evaluation = self.decode(path, lambda raw: _EVALUATION.validate_python(json.loads(raw)))
-            if not evaluation.error or evaluation.key not in evaluations:
-                evaluations[evaluation.key] = evaluation
-        return evaluations
+def read_evaluations(records: Records[MechanismEvaluation]) -> Evaluations:
+    """Return evaluations by key; of the same task, a success rather than a failure."""
+    evaluations: dict[EvaluationKey, MechanismEvaluation] = {}
+    for evaluation in records:
+        if not evaluation.error or evaluation.key not in evaluations:
+            evaluations[evaluation.key] = evaluation
+    return evaluations
 
 
 def lay_out_evaluations(

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import storage
-from clusterscale.analyses.publish.counting import CountJournal, divide, fold_part, write_members
+from clusterscale.analyses.publish.counting import (
+    Counted,
+    PartsOf,
+    counts_in,
+    divide,
+    fold_part,
+    write_members,
+)
 from clusterscale.analyses.publish.gate import ReleaseGate
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
 from clusterscale.analyses.publish.population import read_population
@@ -208,12 +215,16 @@ class PublishAnalysis(Analysis):
         )
         window = plan.span, plan.mechanism.trace_steps
         parts = divide(source, job.cube, window, members)
-        journal = CountJournal(f"{job.uri}/{COUNTS}")
-        done = {users for users, _ in journal.read()}
+        records = counts_in(f"{job.uri}/{COUNTS}")
+        done = {users for users, _ in records}
         left = [part for part in parts if part.users not in done]
         n_done = sum(stop - first for first, stop in done)
+
+        def keep(part: PartsOf, counted: Counted) -> None:
+            records.add((part.users, counted))
+
         return Stage(
-            "count", fold_part, left, each(journal.keep), job.cube.n_users, n_done,
+            "count", fold_part, left, each(keep), job.cube.n_users, n_done,
             lambda part: part.users[1] - part.users[0], by_parts=True,
         )  # fmt: skip
 

@@ -6,11 +6,10 @@ not count again.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,7 +25,7 @@ from clusterscale.groups import count_visits
 from clusterscale.groups.count import sum_weights
 from clusterscale.storage import manifest
 from clusterscale.storage.atomic import staged
-from clusterscale.study import JournalFolder
+from clusterscale.storage.records import Parts, Records
 from clusterscale.study.execution import Reduction
 
 _BLOCKS = 16  # in a part, whose counts are kept: a resumed run counts at most the open ones again
@@ -154,42 +153,21 @@ def _within(uri: str, first: int, stop: int) -> Ints:
     return rows[np.searchsorted(rows, first) : np.searchsorted(rows, stop)]
 
 
-class CountJournal(JournalFolder):
-    """Counts of finished parts, a file each."""
-
-    ending: ClassVar[str] = "npz"
-
-    def keep(self, part: PartsOf, counted: Counted) -> None:
-        """Keep the counts of a part; when this returns, they are durable."""
-        bounds = [] if counted.bounds is None else [*asdict(counted.bounds).values()]
-        arrays = {
-            "users": np.array([*part.users, counted.n_users]),
-            "counts": counted.counts,
-            "bounds": np.array(bounds, np.int64),
-        }
-        if counted.sums is not None:
-            arrays["sums"] = counted.sums
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        self.put(buffer.getvalue())
-
-    def read(self) -> Iterator[tuple[Range, Counted]]:
-        """Yield the users and the counts of each part that is kept.
-
-        Raises
-        ------
-        DamagedError
-            If a file is not what was written.
-        """
-        for path in self.paths():
-            yield self.decode(path, _from_bytes)
+def counts_in(uri: str) -> Records[tuple[Range, Counted]]:
+    """Return the counts of finished parts that are kept in a folder, with their users."""
+    return Records(uri, _encode, _decode)
 
 
-def _from_bytes(raw: bytes) -> tuple[Range, Counted]:
-    with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-        first, stop, n_users = arrays["users"].tolist()
-        bounds = None
-        if len(arrays["bounds"]):
-            event, user_day, user, series, rois, null_roi = arrays["bounds"].tolist()
-            bounds = Bounds(event, user_day, user, series, rois, bool(null_roi))
-        return (first, stop), Counted(arrays["counts"], arrays.get("sums"), bounds, n_users)
+def _encode(part: tuple[Range, Counted]) -> Parts:
+    users, counted = part
+    arrays: dict[str, Any] = {"counts": counted.counts}
+    if counted.sums is not None:
+        arrays["sums"] = counted.sums
+    bounds = None if counted.bounds is None else asdict(counted.bounds)
+    return {"users": users, "n_users": counted.n_users, "bounds": bounds}, arrays
+
+
+def _decode(plain: Any, arrays: Mapping[str, Any]) -> tuple[Range, Counted]:
+    (first, stop), bounds = plain["users"], plain["bounds"] and Bounds(**plain["bounds"])
+    sums = arrays.get("sums")
+    return (first, stop), Counted(arrays["counts"], sums, bounds, plain["n_users"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from clusterscale import storage
-from clusterscale.analyses.publish.counting import Counted, CountJournal
+from clusterscale.analyses.publish.counting import Counted, counts_in
 from clusterscale.analyses.publish.gate import GateVerdict, ReleaseGate, compare_series
 from clusterscale.analyses.publish.plan import PublishPlan
 from clusterscale.analyses.publish.release import (
@@ -212,7 +212,7 @@ class Publication:
 
     def _counted(self) -> Counted:
         """Return the counts of all parts, each once."""
-        kept = dict(CountJournal(f"{self.job.uri}/{COUNTS}").read())
+        kept = dict(counts_in(f"{self.job.uri}/{COUNTS}"))
         stops = [0, *(stop for _, stop in sorted(kept))]
         starts = [*(first for first, _ in sorted(kept)), self.job.cube.n_users]
         if stops != starts:

@@ -1,28 +1,75 @@
-"""Index of the finished tasks of a plan and of their journal files: a few bytes per task."""
+"""The finished tasks of an audit: their outcomes in files, and where the entry of each task is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.analyses.audit.journal import Entry, Journal
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, Key
 from clusterscale.errors import DamagedError
+from clusterscale.game import Outcome
+from clusterscale.storage.records import Parts, Records
 
 Index = tuple[int, int, int, int]
 
 _NOWHERE = -1
+_TEXTS = [field.name for field in fields(Outcome) if field.type == "str"]
+_LISTS = [field.name for field in fields(Outcome) if field.type == "tuple[int, ...]"]
+_NUMBERS = [field.name for field in fields(Outcome) if field.name not in (*_TEXTS, *_LISTS)]
 
 
-class CompletionIndex:
-    """The tasks of a plan, each with the number of the journal file that has its entry.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A task that ended: its outcomes, or the error that ended it, with traceback."""
 
-    Tasks that an earlier run finished are read from the journal; those that failed run again.
+    key: Key
+    outcomes: tuple[Outcome, ...] = ()
+    error: str = ""
+    traceback: str = ""
+
+
+def entries_in(uri: str) -> Records[Sequence[Entry]]:
+    """Return the entries that are kept in a folder, a file per batch of tasks."""
+    return Records(uri, _encode, _decode)
+
+
+def _encode(entries: Sequence[Entry]) -> Parts:
+    outcomes = [outcome for entry in entries for outcome in entry.outcomes]
+    plain = {
+        "tasks": [[one.key, one.error, one.traceback, len(one.outcomes)] for one in entries],
+        "texts": {name: [getattr(one, name) for one in outcomes] for name in _TEXTS},
+    }
+    arrays = {name: np.array([getattr(one, name) for one in outcomes]) for name in _NUMBERS}
+    for name in _LISTS:
+        lists = [getattr(one, name) for one in outcomes]
+        arrays[name] = np.array([number for one in lists for number in one], np.int64)
+        arrays[f"{name}_length"] = np.array([len(one) for one in lists], np.int64)
+    return plain, arrays
+
+
+def _decode(plain: Any, arrays: Mapping[str, NDArray[Any]]) -> list[Entry]:
+    columns = {**plain["texts"], **{name: arrays[name].tolist() for name in _NUMBERS}}
+    for name in _LISTS:
+        ends = np.cumsum(arrays[f"{name}_length"])[:-1]
+        columns[name] = [tuple(part.tolist()) for part in np.split(arrays[name], ends)]
+    rows = zip(*columns.values(), strict=False)
+    outcomes = iter([Outcome(**dict(zip(columns, row, strict=True))) for row in rows])
+    return [
+        Entry(tuple(key), tuple(next(outcomes) for _ in range(n)), error, traceback)
+        for key, error, traceback, n in plain["tasks"]
+    ]
+
+
+class FinishedTasks:
+    """The tasks of a plan, each with the number of the file that has its entry.
+
+    Tasks that an earlier run finished are read from their records; those that failed run again.
 
     Raises
     ------
@@ -30,8 +77,8 @@ class CompletionIndex:
         If a file of the journal cannot be read, or is of other tasks.
     """
 
-    def __init__(self, plan: AuditPlan, chosen: Chosen, journal: Journal) -> None:
-        self._users, self._journal = np.asarray(chosen.users, np.int64), journal
+    def __init__(self, plan: AuditPlan, chosen: Chosen, uri: str) -> None:
+        self._users, self._records = np.asarray(chosen.users, np.int64), entries_in(uri)
         self._periods = {period.id: i for i, period in enumerate(plan.periods)}
         self._priors = {prior.id: i for i, prior in enumerate(plan.priors)}
         self._sizes = {size: i for i, size in enumerate(plan.group_sizes)}
@@ -40,10 +87,10 @@ class CompletionIndex:
         self._failed = np.zeros(shape, np.bool_)
         attacked = np.ones(shape[:2], np.bool_) if chosen.attacked is None else chosen.attacked
         self._planned = np.broadcast_to(attacked[:, :, None, None], shape)
-        for number in range(journal.n_files):
-            for key, failed in journal.keys(number):
-                if not failed:
-                    self._file[self._index(key)] = number
+        for number, path in enumerate(self._records.paths):
+            for key, error, *_ in self._records.plain(path)["tasks"]:
+                if not error:
+                    self._file[self._index(tuple(key))] = number
         self._file[~self._planned] = _NOWHERE
 
     @property
@@ -62,15 +109,16 @@ class CompletionIndex:
         return int((self._file != _NOWHERE).sum()) - self.n_failed
 
     def left(self, tasks: Iterable[AuditTask]) -> Iterator[AuditTask]:
-        """Yield the tasks that have not ended; ``tasks`` are all of the plan, in its order."""
-        ended = (self._file != _NOWHERE)[self._planned]
-        for task, has_ended in zip(tasks, ended, strict=True):
-            if not has_ended:
+        """Yield the tasks without an entry; ``tasks`` are all of the plan, in its order."""
+        has_file = (self._file != _NOWHERE)[self._planned]
+        for task, finished in zip(tasks, has_file, strict=True):
+            if not finished:
                 yield task
 
     def add(self, entries: list[Entry]) -> None:
-        """Write a batch to the journal."""
-        number = self._journal.add(entries)
+        """Write a batch of entries."""
+        self._records.add(entries)
+        number = len(self._records.paths) - 1
         for entry in entries:
             index = self._index(entry.key)
             self._file[index], self._failed[index] = number, bool(entry.error)
@@ -93,7 +141,7 @@ class CompletionIndex:
     def _read(self, numbers: NDArray[Any], targets: range) -> dict[Key, Entry]:
         entries = {}
         for number in np.unique(numbers[numbers != _NOWHERE]):
-            for entry in self._journal.read(int(number)):
+            for entry in self._records.read(self._records.paths[int(number)]):
                 index = self._index(entry.key)
                 if index[1] in targets and self._file[index] == number:
                     entries[entry.key] = entry

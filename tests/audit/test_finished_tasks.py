@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.completion_index import CompletionIndex
-from clusterscale.analyses.audit.journal import Entry, Journal
+from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, entries_in
 from clusterscale.analyses.audit.results import open_results, write_results
 from clusterscale.errors import DamagedError
 from clusterscale.metrics import N_PVALUE_BINS
@@ -34,7 +33,7 @@ def test_any_batches_of_any_order_come_back(cube, plan_fields, tmp_path_factory,
     chosen = plan.targets.choose(cube, plan.seed)
     tasks = list(plan.tasks(cube, chosen))
     folder = str(tmp_path_factory.mktemp("journal"))
-    done, known = CompletionIndex(plan, chosen, Journal(folder)), {}
+    done, known = FinishedTasks(plan, chosen, folder), {}
     order = data.draw(st.permutations(range(len(tasks))))
     ended = order[: data.draw(st.integers(0, len(tasks)))]
     while ended:
@@ -54,7 +53,7 @@ def test_any_batches_of_any_order_come_back(cube, plan_fields, tmp_path_factory,
     assert done.entries(1, 3) == {k: v for k, v in known.items() if k[0] in chosen.users[1:3]}
     assert set(done.failures(100)) == {key for key, entry in known.items() if entry.error}
     assert len(done.failures(1)) == min(1, n_failed)
-    again = CompletionIndex(plan, chosen, Journal(folder))
+    again = FinishedTasks(plan, chosen, folder)
     sound = {key: entry for key, entry in known.items() if not entry.error}
     assert again.entries(0, 5) == sound, "what failed is to be tried again"
     assert [task.key for task in again.left(tasks)] == [
@@ -68,9 +67,9 @@ def test_any_batches_of_any_order_come_back(cube, plan_fields, tmp_path_factory,
 def test_entries_of_another_plan_are_refused(plan, cube, chosen, tmp_path, other):
     key = next(iter(plan.tasks(cube, chosen))).key
     strange = tuple(new or old for new, old in zip(other, key, strict=True))
-    Journal(str(tmp_path)).add([Entry(strange, (outcome(),))])
+    entries_in(str(tmp_path)).add([Entry(strange, (outcome(),))])
     with pytest.raises(DamagedError, match="entries of tasks that are not in this plan"):
-        CompletionIndex(plan, chosen, Journal(str(tmp_path)))
+        FinishedTasks(plan, chosen, str(tmp_path))
 
 
 @pytest.mark.slow
@@ -78,7 +77,7 @@ def test_results_written_a_few_targets_at_a_time_are_the_same(
     plan, cube, chosen, tmp_path, monkeypatch
 ):
     rng = np.random.default_rng(0)
-    done = CompletionIndex(plan, chosen, Journal(str(tmp_path / "journal")))
+    done = FinishedTasks(plan, chosen, str(tmp_path / "journal"))
     levels = {name: tuple(range(N_PVALUE_BINS)) for name in ("level_inside", "level_outside")}
     keys = [(m.id, a.id) for m in plan.mechanisms for a in plan.attacks]
     for task in plan.tasks(cube, chosen):
