@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from loops import for_each
 from oracles.dense import traces_of
 from oracles.plays import EXACT, crowd, deal
 
@@ -86,7 +87,7 @@ RELEASES = {
 }
 
 
-@pytest.mark.parametrize("misuse", list(RELEASES))
+@for_each("misuse", list(RELEASES))
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_no_distinguisher_scores_what_it_was_not_trained_for(name, misuse):
     release, message = RELEASES[misuse]
@@ -94,7 +95,7 @@ def test_no_distinguisher_scores_what_it_was_not_trained_for(name, misuse):
         trained(name).score(release())
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
+@for_each("name", list(ATTACKS))
 def test_noisy_values_may_be_any_finite_numbers(name):
     values = with_value(-3.5)
     values[1, 1, 1] = 40.25
@@ -151,7 +152,7 @@ KNOWLEDGE = {
 }
 
 
-@pytest.mark.parametrize("misuse", list(KNOWLEDGE))
+@for_each("misuse", list(KNOWLEDGE))
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_no_attack_trains_on_what_does_not_fit(name, misuse):
     made, message = KNOWLEDGE[misuse]
@@ -356,7 +357,7 @@ MISUSES = {
 }
 
 
-@pytest.mark.parametrize("misuse", list(MISUSES))
+@for_each("misuse", list(MISUSES))
 def test_misuse_is_refused(misuse):
     """As the error that is documented, which is a ``ClusterscaleError`` and a ``ValueError``."""
     call, error, message = MISUSES[misuse]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 from cube import crowd
+from loops import for_each
 from typer.testing import CliRunner
 
 import clusterscale
@@ -105,14 +106,14 @@ def test_secrets_are_hidden_percent_encoded_too(encode, monkeypatch):
     assert "Geh3im" not in clean(f"redirected to {url}")
 
 
-@pytest.mark.parametrize("url", WITHOUT)
+@for_each("url", WITHOUT)
 def test_other_addresses_pass(url):
     assert check_url(url) == url
     assert clean(url) == url
     assert parse(CONFIG.format(cube=url, output=url)).output == url
 
 
-@pytest.mark.parametrize(
+@for_each(
     "command",
     [
         "audit --output {url}",
@@ -135,7 +136,7 @@ def test_commands_refuse_them(command):
     assert CANARY not in f"{done.output}{done.exception}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         (

@@ -6,6 +6,7 @@ import pickle
 from typing import Literal
 
 import pytest
+from loops import for_each
 from pydantic import BaseModel, TypeAdapter
 
 from clusterscale.contracts import ConfigModel, Count, Positive
@@ -41,11 +42,11 @@ def test_create():
     assert NOISES.create("rounding").label == "rounding"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "hint"),
     [("gaus", "; did you mean 'gauss'?"), ("zzz", ""), ("", ""), (None, ""), (["gauss"], "")],
 )
-@pytest.mark.parametrize("ask", [NOISES.create, NOISES.__getitem__])
+@for_each("ask", [NOISES.create, NOISES.__getitem__])
 def test_unknown_names(ask, name, hint):
     with pytest.raises(UnknownNameError) as caught:
         ask(name)
@@ -54,7 +55,7 @@ def test_unknown_names(ask, name, hint):
     assert isinstance(caught.value, InputError)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "fields", "message"),
     [
         ("gauss", {}, "noise.gauss.sigma: is missing"),

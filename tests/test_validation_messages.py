@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from pydantic import BaseModel, ValidationError
 
 from clusterscale.validation_messages import (
@@ -40,7 +41,7 @@ def test_a_tie_is_named_and_none_is_named_twice():
     assert name_best(["a"], [np.nan]) == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [(1.0, "1"), (0.1, "0.1"), (12.5, "12.5"), (1e-5, "1e-05"), (1 / 3, "0.3333333333333333")],
 )

@@ -175,8 +175,9 @@ def mean_interval(
     -----
     That the interval has its confidence for every distribution is proven for two-point
     distributions and conjectured for others (Gaffke, Mathematical Methods of Statistics 14;
-    Learned-Miller and Thomas 2020). ``tests/benchmarks/intervals.py`` compares it with Student's,
-    the studentised bootstrap and the betting interval, for seven distributions and 6 to 150 values.
+    Learned-Miller and Thomas 2020). ``tests/nightly/benchmarks/intervals.py`` compares it with
+    Student's, the studentised bootstrap and the betting interval, for seven distributions and 6 to
+    150 values.
 
     The quantiles are exact up to 50 values, by integration through the saddlepoint. Above that,
     they are Lugannani and Rice's approximation, with an error below 1 % of the width.

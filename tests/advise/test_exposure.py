@@ -127,6 +127,7 @@ def test_several_periods_are_certified_together(plan_fields, cube):
     assert parts == whole > half
 
 
+@pytest.mark.slow
 def test_what_nothing_bounds_has_a_certificate_of_one(audit, cube):
     found = certificates(audit, cube, create("exact"), CertifiedLimit(auc=0.9))
     assert (found.auc, found.worst, found.unit) == (1, 1, "none")

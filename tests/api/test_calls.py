@@ -4,6 +4,7 @@ import sys
 
 import pytest
 import xarray as xr
+from loops import mostly_slow
 
 import clusterscale as cs
 from clusterscale.api.execution import open_executor, show_progress
@@ -83,6 +84,7 @@ def test_a_notebook_shows_the_progress_without_widgets(monkeypatch):
     assert shown.states[-1]["text/plain"].startswith("audit 1,000 of 3,000, 0:")
 
 
+@pytest.mark.slow
 def test_failed_tasks_are_a_warning(run, cube, monkeypatch, tmp_path):
     folder, plan, _ = run
     monkeypatch.setattr("clusterscale.api.analyses.count_failed", lambda results: 2)
@@ -103,7 +105,7 @@ def test_gate_and_report_of_a_folder(run):
         cs.report([folder])
 
 
-@pytest.mark.parametrize(("size", "level"), [(None, "warn"), (3, "pass"), (4, "warn")])
+@mostly_slow(("size", "level"), [(None, "warn"), (3, "pass"), (4, "warn")])
 def test_a_gate_is_for_the_audited_size_only(run, size, level):
     reasons = {one["check"]: one for one in cs.gate(run[0], group_size=size).reasons}
     assert reasons["group_size"]["level"] == level
@@ -128,6 +130,7 @@ def test_the_accessor_has_findings_tables_and_figures(run):
         _ = xr.Dataset().clusterscale.findings
 
 
+@pytest.mark.slow
 def test_figures_are_saved_with_their_names(run, tmp_path):
     pytest.importorskip("matplotlib")
     results = cs.open_results(str(run[0]))

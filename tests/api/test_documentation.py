@@ -9,6 +9,7 @@ from textwrap import dedent
 from typing import Literal, get_args
 
 import pytest
+from loops import for_each
 
 import clusterscale as cs
 from clusterscale import contracts, testing
@@ -144,7 +145,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@for_each("plan", PLANS)
 def test_help_fits_a_screen_and_has_a_line_for_each_setting(plan):
     lines = pydoc.render_doc(plan, renderer=pydoc.plaintext).splitlines()
     assert len(lines) <= PLANS[plan]

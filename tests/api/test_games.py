@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loops import for_each
 
 import clusterscale as cs
 from clusterscale.api.arrays import read_traces
@@ -56,7 +57,7 @@ def test_play_and_attack_agree_on_raw_counts(setting):
     assert played.auc.item() == pytest.approx((above > 0).mean() + (above == 0).mean() / 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "error", "message"),
     [
         ({"challenge": "few"}, InputError, "9 contain the target and 1 do not; give at least 10"),

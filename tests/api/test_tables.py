@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from loops import for_each
 from typer.testing import CliRunner
 
 import clusterscale as cs
@@ -74,7 +75,7 @@ def test_python_and_the_command_agree(tmp_path, monkeypatch, part, declared, lev
     assert checked.attrs["level"] == level
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "error", "message"),
     [
         ({"values": xr.DataArray(COUNTS, dims=("x", "y"))}, InputError, "should have .roi, epoch"),

@@ -1,9 +1,9 @@
 """The minimum of a quadratic model and the penalty is where no weight can better it."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.attacks.active_set import minimise
 
@@ -42,8 +42,8 @@ def descend(hessian, gradient, start, n=20_000):
     return weights
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("n", [1, 2, 5, 20])
+@for_each("seed", range(10))
+@for_each("n", [1, 2, 5, 20])
 def test_weights_are_those_of_coordinate_descent(seed, n):
     hessian, gradient = model(seed, n)
     start = np.where(np.arange(n) % 3 == 1, gradient / 10, 0)

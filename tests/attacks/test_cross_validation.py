@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import mostly_slow
 from oracles.plays import EXACT, deal
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
@@ -186,7 +187,7 @@ class Wrapped(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("noise", [EXACT, LaplaceNoise(1.0)], ids=["exact", "laplace"])
+@mostly_slow("noise", [EXACT, LaplaceNoise(1.0)], ids=["exact", "laplace"])
 def test_dask_ml_chooses_the_same(noise, monkeypatch):
     search = pytest.importorskip("dask_ml.model_selection").GridSearchCV
     knowledge = deal(0, noise=noise, size=5).knowledge

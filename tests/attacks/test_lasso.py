@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from loops import for_each, mostly_slow
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -86,8 +87,8 @@ def violation(inputs, labels, weights, intercept):
     return violations(inputs, labels, weights, intercept).sum()
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("n_rows", "n_features"), [(60, 200), (60, 2000), (200, 12)])
+@for_each("seed", range(4))
+@for_each(("n_rows", "n_features"), [(60, 200), (60, 2000), (200, 12)])
 def test_weights_are_those_of_scikit_learn(seed, n_rows, n_features):
     inputs, labels = draw(seed, n_rows=n_rows, n_features=n_features)
     features, weights, intercept = fit_lasso(inputs, labels, tolerance=1e-9)
@@ -108,8 +109,8 @@ def test_cost_is_that_of_scikit_learn(cost):
     assert intercept == pytest.approx(peer_intercept, rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("draw_one", [draw, count])
+@for_each("seed", range(6))
+@for_each("draw_one", [draw, count])
 def test_objective_is_no_worse_than_liblinears(seed, draw_one):
     inputs, labels = draw_one(seed)
     features, weights, intercept = fit_lasso(inputs, labels)
@@ -117,7 +118,7 @@ def test_objective_is_no_worse_than_liblinears(seed, draw_one):
     assert ours <= objective(inputs, labels, *liblinear(inputs, labels)) * (1 + 1e-7)
 
 
-@pytest.mark.parametrize(("scale", "n_pairs", "n_features"), [
+@mostly_slow(("scale", "n_pairs", "n_features"), [
     (1, 100, 2400), (10, 100, 2400), (10, 60, 600), (100, 60, 600)
 ])  # fmt: skip
 def test_pairs_under_far_more_noise_than_they_differ_by(scale, n_pairs, n_features):
@@ -238,8 +239,8 @@ def test_same_twice_and_inputs_left_alone():
     np.testing.assert_array_equal(inputs, before)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.float64])
-@pytest.mark.parametrize("n_features", [0, 1, 5])
+@for_each("dtype", [np.int32, np.float64])
+@for_each("n_features", [0, 1, 5])
 def test_zeros_leave_only_the_intercept(dtype, n_features):
     labels = np.arange(40) < 10
     features, weights, intercept = fit_lasso(np.zeros((40, n_features), dtype), labels)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each, mostly_slow
 from oracles.plays import EXACT, blind, crowd, deal
 from scipy.special import logsumexp
 from scipy.stats import binom, norm
@@ -45,9 +46,9 @@ def log_ratio(values, size, chance, here, scale):
     return inside - logsumexp(binom.logpmf(count, size, chance) + density, axis=1)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 300])
-@pytest.mark.parametrize("seen", [0, 3, 10])
-@pytest.mark.parametrize("here", [0, 1])
+@for_each("size", [1, 2, 7, 300])
+@for_each("seen", [0, 3, 10])
+@for_each("here", [0, 1])
 def test_exact_counts_follow_binomial_laws(size, seen, here):
     """In a single cell, for every count that there can be."""
     chance = (seen + 0.5) / (N_USERS + 1)
@@ -69,9 +70,9 @@ def test_the_ratios_of_cells_add_up():
         np.testing.assert_allclose(score(holding(EXACT, 6), values), expected.sum(axis=1))
 
 
-@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 5.0, 50.0])
-@pytest.mark.parametrize("seen", [0, 3, 10])
-@pytest.mark.parametrize("here", [0, 1])
+@for_each("scale", [0.05, 0.3, 1.0, 5.0, 50.0])
+@for_each("seen", [0, 3, 10])
+@for_each("here", [0, 1])
 def test_laplace_noise_is_convolved_with_the_counts(scale, seen, here):
     """Anywhere, from far below the smallest count to far above the largest."""
     size, chance = 9, (seen + 0.5) / (N_USERS + 1)
@@ -82,9 +83,9 @@ def test_laplace_noise_is_convolved_with_the_counts(scale, seen, here):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 5.0, 50.0])
-@pytest.mark.parametrize("seen", [0, 3, 10])
-@pytest.mark.parametrize("here", [0, 1])
+@for_each("scale", [0.05, 0.3, 1.0, 5.0, 50.0])
+@for_each("seen", [0, 3, 10])
+@for_each("here", [0, 1])
 def test_laplace_noise_in_large_groups(scale, seen, here):
     """Within eight standard deviations of the count that is expected."""
     size, chance = 400, (seen + 0.5) / (N_USERS + 1)
@@ -96,8 +97,8 @@ def test_laplace_noise_in_large_groups(scale, seen, here):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 50.0])
-@pytest.mark.parametrize("here", [0, 1])
+@for_each("scale", [0.05, 0.3, 1.0, 50.0])
+@for_each("here", [0, 1])
 def test_geometric_noise_is_convolved_with_the_counts(scale, here):
     """A sum over every count and the whole-numbered noise that takes it to the value."""
     size, chance = 9, 3.5 / (N_USERS + 1)
@@ -133,8 +134,8 @@ def test_hardly_any_laplace_noise_is_none():
         np.testing.assert_allclose(score(holding(LaplaceNoise(scale), 6), counts), exact)
 
 
-@pytest.mark.parametrize("sigma", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("size", [1, 50])
+@for_each("sigma", [0.1, 1.0, 30.0])
+@for_each("size", [1, 50])
 def test_gaussian_noise_makes_normal_laws(sigma, size):
     values = np.random.default_rng(3).normal(size / 3, 3 * sigma, (40, *SHAPE))
     out, one = size * CHANCE, CHANCE * (1 - CHANCE)
@@ -205,7 +206,7 @@ def area(labels, scores):
     return (inside > outside).mean() + (inside == outside).mean() / 2
 
 
-@pytest.mark.parametrize("noise", [EXACT, LaplaceNoise(1.0), GaussianNoise(1.0)])
+@mostly_slow("noise", [EXACT, LaplaceNoise(1.0), GaussianNoise(1.0)])
 def test_likelihood_beats_projection_where_its_model_holds(noise):
     """On 100 crowds of independent members; the gain is some five standard errors."""
     gains = []

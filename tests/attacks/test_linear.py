@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from sklearn.feature_selection import RFE
 from sklearn.linear_model import LogisticRegression
 
@@ -18,8 +19,8 @@ def draw(seed, n_rows=40, n_features=200):
     return inputs, labels
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("n_features", [20, 200])
+@for_each("seed", range(5))
+@for_each("n_features", [20, 200])
 def test_weights_are_those_of_scikit_learn(seed, n_features):
     inputs, labels = draw(seed, n_features=n_features)
     weights, intercept = fit_logistic(inputs, labels)
@@ -28,8 +29,8 @@ def test_weights_are_those_of_scikit_learn(seed, n_features):
     assert intercept == pytest.approx(model.intercept_[0], rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("cost", [0.1, 1.0, 5.0])
-@pytest.mark.parametrize("share", [0.5, 0.2])
+@for_each("cost", [0.1, 1.0, 5.0])
+@for_each("share", [0.5, 0.2])
 def test_inner_products_are_all_it_takes(cost, share):
     inputs, _ = draw(6)
     labels = np.arange(len(inputs)) < share * len(inputs)
@@ -40,8 +41,8 @@ def test_inner_products_are_all_it_takes(cost, share):
     np.testing.assert_allclose(decisions, model.decision_function(asked), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("step", [0.1, 0.04])
+@for_each("seed", range(5))
+@for_each("step", [0.1, 0.04])
 def test_elimination_keeps_what_rfe_keeps(seed, step):
     inputs, labels = draw(seed)
     kept = eliminate(inputs, labels, n_keep=40, step=step)
@@ -56,6 +57,7 @@ def rfe(inputs, labels, n_keep, step):
     return set(np.flatnonzero(peer.support_).tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.1, 0.04])
 def test_elimination_on_counts_differs_from_rfe_as_rfe_from_itself(step):
     """What rounding decides in liblinear, which stops early, is also decided by feature order.

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loops import for_each, mostly_slow
 from oracles.plays import crowd
 from scipy import stats
 from scipy.special import logsumexp
@@ -125,8 +126,8 @@ def rules(law, size):
     return PublishedBinomialCounts(CHANCE, size, law)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 300])
-@pytest.mark.parametrize("here", [True, False])
+@for_each("size", [1, 2, 7, 300])
+@for_each("here", [True, False])
 def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
     """Within eight standard deviations: farther off neither law gives the count."""
     ours, plain = rules(OutputDistribution(), size), BinomialCounts(CHANCE, size)
@@ -137,9 +138,9 @@ def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
     assert near.all() if size < 10 else not near.all()
 
 
-@pytest.mark.parametrize("law", [LaplaceNoise, DiscreteLaplaceNoise])
-@pytest.mark.parametrize("scale", [0.3, 1.0, 20.0])
-@pytest.mark.parametrize("size", [1, 9, 400])
+@for_each("law", [LaplaceNoise, DiscreteLaplaceNoise])
+@for_each("scale", [0.3, 1.0, 20.0])
+@for_each("size", [1, 9, 400])
 def test_noise_alone_is_weighed_as_noise_is(law, scale, size):
     ours = rules(OutputDistribution(law(scale)), size)
     faded = LaplaceCounts(CHANCE, size, scale)
@@ -153,6 +154,7 @@ def test_noise_alone_is_weighed_as_noise_is(law, scale, size):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 @EACH
 def test_the_total_is_the_sum_of_what_each_cell_says(case):
     """Of cells in any number, more than are weighed at once too."""
@@ -211,7 +213,7 @@ def test_what_neither_law_gives_says_nothing():
     assert found[1, 0] == pytest.approx(np.log(2 / 0.4), rel=1e-9)
 
 
-@pytest.mark.parametrize("up_to", [1, 3, 6])
+@mostly_slow("up_to", [1, 3, 6])
 def test_to_know_what_is_hidden_is_better_than_to_take_it_for_normal(up_to):
     """On 40 crowds of independent members; of the same groups, published by the same law."""
     by = mechanism("suppress_small", up_to=up_to)

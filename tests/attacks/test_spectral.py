@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from loops import mostly_slow
 from oracles.plays import EXACT, deal
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -33,9 +34,9 @@ def peer(play, kept, *, standardize=False):
     return model.decision_function(play.challenge.flat.astype(float))
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=["exact", "laplace"])
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize("seed", range(3))
+@mostly_slow("noise", NOISES, ids=["exact", "laplace"])
+@mostly_slow("rule", RULES, ids=str)
+@mostly_slow("seed", range(3), n_quick=16)
 def test_scores_are_those_of_scikit_learn(noise, rule, seed):
     play = deal(seed, noise=noise, size=15)
     kept = rule.get("components", rule.get("variance"))

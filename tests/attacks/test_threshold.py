@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from loops import for_each
 from sklearn.metrics import roc_curve
 
 from clusterscale.attacks.cells import youden
@@ -60,7 +61,7 @@ def test_scores_that_are_all_equal_are_not_parted(score):
     assert j_at(labels, np.full(3, score), found) == 0
 
 
-@pytest.mark.parametrize("low", [0.0, 1.0, 1.0 + 2.0**-52, -5e-324, 1e300])
+@for_each("low", [0.0, 1.0, 1.0 + 2.0**-52, -5e-324, 1e300])
 def test_neighbouring_numbers_are_parted(low):
     scores = np.array([low, np.nextafter(low, np.inf)])
     assert j_at(np.array([False, True]), scores, youden(np.array([False, True]), scores)) == 1

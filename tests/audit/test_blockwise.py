@@ -10,6 +10,7 @@ from conftest import write_cube
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each, mostly_slow
 from oracles.entries import build
 
 from clusterscale.analyses.audit import AuditPlan, Period, run_task
@@ -130,7 +131,7 @@ def adds(prior):
     return PRIORS[prior]["name"] == "known_subset" or prior == "shared"
 
 
-@pytest.mark.parametrize("prior", ["independent", "perfect", "same_groups"])
+@mostly_slow("prior", ["independent", "perfect", "same_groups"])
 def test_three_parts_give_the_outcomes_of_one_with_membership_lists(two_days, prior):
     groups = [[f"u{i:03d}" for i in range(first, 60, 3)] for first in range(3)]
     chosen = plan(
@@ -142,7 +143,7 @@ def test_three_parts_give_the_outcomes_of_one_with_membership_lists(two_days, pr
     assert by_parts(fold_evaluation(evaluation, PARTS)) == evaluate_mechanism_task(evaluation)
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("prior", "size", "null_roi"),
     [(prior, (6, 26)[i % 2], i % 4 < 2) for i, prior in enumerate(PRIORS)],
 )
@@ -186,8 +187,8 @@ def the_evaluation(cube, size, null_roi):
     return task
 
 
-@pytest.mark.parametrize("size", [6, 50])
-@pytest.mark.parametrize("null_roi", [False, True])
+@mostly_slow("size", [6, 50])
+@mostly_slow("null_roi", [False, True])
 def test_three_parts_give_the_evaluation_of_one(two_days, size, null_roi):
     task = the_evaluation(two_days, size, null_roi)
     assert repr(by_parts(fold_evaluation(task, PARTS))) == repr(evaluate_mechanism_task(task))
@@ -261,7 +262,7 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     assert repr(evaluated.value) == repr(evaluate_mechanism_task(evaluation))
 
 
-@pytest.mark.parametrize("users", [(2, 8), (0, 6), (8, 8), (8, 64), (-4, 8)])
+@for_each("users", [(2, 8), (0, 6), (8, 8), (8, 64), (-4, 8)])
 def test_parts_that_are_not_whole_blocks_are_refused(two_days, users):
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}])
     task = the_task(two_days, chosen, 0)

@@ -6,6 +6,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from loops import for_each
 from oracles.entries import build
 from runs import run
 
@@ -58,7 +59,7 @@ def verdict(auc, **options):
 NEAR_CHANCE = np.linspace(0.45, 0.55, 18)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("auc", "options", "exposure", "reason"),
     [
         (np.full(18, 0.95), {}, "exposed", "the mean AUC is 0.950, above 0.75"),

@@ -9,6 +9,7 @@ import pytest
 from conftest import draw_dense, write_cube
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from loops import for_each
 from runs import run, screen
 
 from clusterscale.analyses.audit import AuditPlan, Targets, predict
@@ -106,8 +107,8 @@ def test_a_share_of_the_most_exposed_is_of_the_seen(cube):
     assert share.model_copy(update={"unseen": "include"}).n_most_exposed(cube, late) == 6
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("kind", "number"), [("tertiles", 5), ("random", 17), ("all", True)])
+@for_each("seed", range(8))
+@for_each(("kind", "number"), [("tertiles", 5), ("random", 17), ("all", True)])
 def test_where_all_are_seen_the_draw_is_what_it_was(cube, sparse, kind, number, seed):
     """The same stream, the same order: studies of before find their targets again."""
     whole = Period(name="all", first=0, epochs=2 * DAY)

@@ -16,6 +16,7 @@ from certify.oracles import (
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.stats import norm
 
 from clusterscale.analyses import certify
@@ -51,7 +52,7 @@ def test_a_published_attack_nearly_reaches_the_ceiling():
     assert best.tight
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 12])
+@for_each("n", [1, 2, 3, 6, 12])
 def test_laplace_is_the_integral_over_all_outcomes(n):
     epsilon = 0.66
     fpr, tpr = best_test([Changes(LaplaceShift(1 / epsilon), n)])
@@ -61,8 +62,8 @@ def test_laplace_is_the_integral_over_all_outcomes(n):
         assert largest == pytest.approx(laplace_delta(epsilon, n, at), abs=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("n", [1, 2, 7, 12])
+@for_each("epsilon", [0.1, 1.0, 3.0])
+@for_each("n", [1, 2, 7, 12])
 def test_geometric_is_the_sum_over_all_outcomes(epsilon, n):
     best, curve = ceiling(event_noise(epsilon, discrete=True), n), geometric_roc(epsilon, n)
     assert best.auc == pytest.approx(area(*curve), abs=1e-6)
@@ -77,8 +78,8 @@ def test_one_geometric_cell_is_one_bit():
     assert area(*curve) == pytest.approx(area(*geometric_roc(0.7, 1)), abs=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 5, 12])
-@pytest.mark.parametrize("sensitivity", [3.0, 30.0])
+@for_each("n", [1, 5, 12])
+@for_each("sensitivity", [3.0, 30.0])
 def test_gaussian_is_the_closed_form(n, sensitivity):
     mechanism = create("gaussian", epsilon=1.0, delta=0.01, l2_sensitivity=sensitivity)
     best, shift = ceiling(mechanism, n), n**0.5 / mechanism.sigma
@@ -87,8 +88,8 @@ def test_gaussian_is_the_closed_form(n, sensitivity):
     assert best.tpr(1e-3) == pytest.approx(norm.cdf(norm.ppf(1e-3) + shift), abs=1e-6)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("n", [1, 3, 12])
+@for_each("p", [0.1, 0.5, 0.9])
+@for_each("n", [1, 3, 12])
 def test_randomised_response_is_the_sum_over_all_outcomes(p, n):
     """Every answer is yes if the person is there; otherwise all are with probability pⁿ."""
     best = ceiling(create("randomized_response", p=p), n)
@@ -183,7 +184,7 @@ RANDOM = [
 ]
 
 
-@pytest.mark.parametrize(("name", "values"), RANDOM)
+@for_each(("name", "values"), RANDOM)
 def test_more_cells_never_lower_the_ceiling(name, values):
     mechanism = create(name, **values)
     for neighbours in ("add_remove", "replace"):
@@ -196,7 +197,7 @@ def test_more_cells_never_lower_the_ceiling(name, values):
         assert all(0.5 <= one.accuracy <= one.auc + 1e-9 <= 1 + 2e-9 for one in found)
 
 
-@pytest.mark.parametrize(("name", "values"), RANDOM)
+@for_each(("name", "values"), RANDOM)
 def test_replacing_a_visit_reveals_no_less_than_adding_one(name, values):
     mechanism = create(name, **values)
     assert ceiling(mechanism, 5, neighbours="replace").auc >= ceiling(mechanism, 5).auc - 1e-9
@@ -236,7 +237,7 @@ def test_sampling_before_a_mechanism_without_a_bound_still_bounds():
     assert not best.tight
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "values"),
     [
         ("exact", {}),

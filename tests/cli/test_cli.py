@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from loops import mostly_slow
 from typer.testing import CliRunner
 
 import clusterscale
@@ -91,7 +92,7 @@ def test_only_an_audit_has_cases(config, tmp_path):
     assert "there are no results" in str(result.exception)
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("options", "told"),
     [
         (
@@ -103,7 +104,7 @@ def test_only_an_audit_has_cases(config, tmp_path):
         (["--cluster", "slurm", "--memory", "4GB"], "4.0 GB per worker, set by `--memory`"),
     ],
 )
-@pytest.mark.parametrize("verb", ["audit", "screen"])
+@mostly_slow("verb", ["audit", "screen"], n_quick=3)
 def test_explain_counts_the_memory_of_the_chosen_cluster(verb, options, told, config):
     result = call(verb, config, "--explain", *options)
     assert result.exit_code == 0, result.output
@@ -153,6 +154,7 @@ def test_explain_says_which_noise_is_not_safe_as_floats(tmp_path, cube, plan_fie
     assert "publish whole numbers: integers: round" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
     monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
@@ -195,6 +197,7 @@ def test_bad_input_ends_in_2_with_one_clear_line(words, message, tmp_path, monke
     assert list(tmp_path.iterdir()) == [], "bad input must leave nothing behind"
 
 
+@pytest.mark.slow
 def test_a_process_ends_as_main_does(tmp_path):
     result = shell("audit", "no.yaml", cwd=tmp_path)
     assert result.returncode == 2
@@ -223,6 +226,7 @@ def test_only_what_may_go_on_by_itself_ends_in_75(error, code, monkeypatch, caps
     assert capsys.readouterr().err == "error: two workers\n"
 
 
+@pytest.mark.slow
 def test_synth_and_inspect_agree(tmp_path):
     made = call("synth", "milan", tmp_path / "cube", "--users", 40, "--seed", 3)
     seen = call("inspect", tmp_path / "cube")
@@ -240,6 +244,7 @@ def test_config_verbs(config, tmp_path, monkeypatch):
     assert "the run will write its cube" in call("config", "check").output
 
 
+@pytest.mark.slow
 def test_help_is_quick_and_names_the_verbs(tmp_path):
     result = shell("--help", cwd=tmp_path)
     assert result.returncode == 0

@@ -3,12 +3,13 @@
 import errno
 
 import pytest
+from loops import for_each
 
 from clusterscale.cli.failures import describe_failure, find_exit_code
 from clusterscale.errors import DamagedError, InputError, StoreError
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "code", "words"),
     [
         (InputError("bad"), 2, "bad"),

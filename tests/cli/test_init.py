@@ -6,6 +6,7 @@ import re
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from loops import mostly_slow
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
@@ -24,6 +25,7 @@ def init(*words):
     return CliRunner().invoke(app, ["init", *map(str, words)], catch_exceptions=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knows", ["users", "past", "release"])
 def test_what_it_writes_fits_the_cube(weeks, tmp_path, knows):
     file = tmp_path / "new" / "audit.yaml"
@@ -66,7 +68,7 @@ def test_what_cannot_be_written_is_refused(weeks, tmp_path, words, says):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("knows", "size", "n_people"),
     [("users", "everyone", 800), ("release", 199, 398), ("users", 30, 200), ("past", 60, 200)],
 )

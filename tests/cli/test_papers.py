@@ -55,6 +55,7 @@ def test_without_names_or_list_it_says_what_to_type(studies):
     assert "`clusterscale reproduce --list` lists them" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_what_can_be_run_is_run_and_told(studies):
     place = studies / "out"
     result = call("reproduce", "all", "--output", place, "--cluster", "serial")
@@ -68,6 +69,7 @@ def test_what_can_be_run_is_run_and_told(studies):
     assert again.exit_code == 0, again.output
 
 
+@pytest.mark.slow
 def test_quick_runs_have_a_folder_of_their_own(studies):
     place = studies / "out"
     words = ("--output", place, "--cluster", "serial", "--quick")

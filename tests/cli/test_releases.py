@@ -272,6 +272,7 @@ def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp
     assert call("gate", folder, flag, label).exit_code in (3, 4)
 
 
+@pytest.mark.slow
 def test_a_policy_with_a_fault_is_refused(run, tmp_path):
     refused = call("gate", run, "--policy", write_policy(tmp_path, exposure={"exposed": "no"}))
     assert isinstance(refused.exception, ConfigError)

@@ -59,6 +59,7 @@ def test_the_page_of_a_run_tells_all_that_has_finished(folder):
     assert '<section id="exposed"' not in (folder / "screen" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_what_has_not_finished_is_left_out_and_said(folder):
     import zarr
 
@@ -90,6 +91,7 @@ def test_several_runs_on_one_page(folder, tmp_path):
     assert '<section id="run-2-everyone"' in (tmp_path / "both.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "parquet", "netcdf"])
 def test_other_formats(folder, form):
     result = call("report", folder, "--format", form)
@@ -107,6 +109,7 @@ def test_other_formats(folder, form):
         assert again.exit_code == 0, again.output
 
 
+@pytest.mark.slow
 def test_the_page_can_be_opened(folder, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import xarray as xr
+from loops import mostly_slow
 from rich.console import Console
 
 from clusterscale.cli import results as module
@@ -153,7 +154,7 @@ def test_a_summary_shows_the_utility_that_is_farthest_from_ideal(shown):
     assert row[1:] == ["0.500", "0.125"], "errors are best at 0, correlations at 1"
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("n_priors", "n_mechanisms"), [(1, 1), (3, 2), (1, 8), (1, 9), (3, 8), (3, 9), (3, 40)]
 )
 def test_a_summary_fits_in_40_lines_of_80_columns(shown, n_mechanisms, n_priors):

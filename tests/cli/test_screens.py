@@ -34,6 +34,7 @@ def config(tmp_path, cube, plan_fields):
     return path
 
 
+@pytest.mark.slow
 def test_everyone_is_screened_and_nobody_named(config, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = call("screen", config)
@@ -64,6 +65,7 @@ def test_explain_says_what_would_run(config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_an_audit_of_the_most_exposed_goes_on_from_a_screen(config, tmp_path, monkeypatch):
     assert call("screen", config).exit_code == 0
     fields = yaml.safe_load(config.read_text())

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import yaml
+from loops import for_each
 
 from clusterscale.config import built_in, parse, parse_releases
 from clusterscale.errors import ConfigError
@@ -228,13 +229,13 @@ def refuse(text):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@for_each("name", TEXTS)
 def test_text_that_is_no_config(name):
     text, message = TEXTS[name]
     assert refuse(text) == f"run.yaml: {message}"
 
 
-@pytest.mark.parametrize(("place", "value", "message"), CHANGES)
+@for_each(("place", "value", "message"), CHANGES)
 def test_one_wrong_value(place, value, message):
     assert refuse(yaml.safe_dump(changed(place, value))) == f"run.yaml: {message}"
 

@@ -4,6 +4,7 @@ import os
 import random
 
 import pytest
+from loops import for_each
 
 from clusterscale.config import load, parse
 from clusterscale.config.plain_yaml import content_of
@@ -33,7 +34,7 @@ VALUES = ["!!set {a}", "2021-02-30", "1" + "0" * 400, ".nan", "-1", "[[]]", "{a:
 VALUES += ["null", "[" * 99, "x" * 5000, "*a", "{name: laplace, epsilom: 1}", "[{name: []}]", "0b_"]
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@for_each("name", REFUSED)
 def test_refused(name):
     text, words = REFUSED[name]
     with pytest.raises(ConfigError, match=r"^x\.yaml: ") as caught:
@@ -79,7 +80,7 @@ def test_many_faults_are_counted():
     assert lines[-1].endswith("more")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_changed_configs_are_valid_or_refused_in_ten_lines(seed):
     rng = random.Random(seed)
     lines = (CONFIGS / "quickstart.yaml").read_text(encoding="utf-8").splitlines()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from loops import for_each
 
 from clusterscale.config import find_studies, load_study
 from clusterscale.errors import MissingError
@@ -12,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "configs" / "papers"
 STUDIES = find_studies(["all"])
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_shipped_studies_load_and_say_what_they_are_for(name):
     study = load_study(STUDIES[name])
     assert study.paper.lower() == name.split("/")[0]
@@ -23,7 +24,7 @@ def test_shipped_studies_load_and_say_what_they_are_for(name):
     assert list(find_faults(study)) == []
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_quick_studies_load_too(name):
     load_study(STUDIES[name], quick=True)
 

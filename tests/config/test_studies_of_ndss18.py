@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from oracles.ndss18 import EPSILONS, TABLE_3
 
 from clusterscale.config import find_studies, load_study
+
+pytestmark = pytest.mark.slow  # reading the studies takes seconds
 
 STUDIES = {name: load_study(path) for name, path in find_studies(["ndss18"]).items()}
 
@@ -42,7 +45,7 @@ def test_table_3_is_copied_whole():
     assert found == expected
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_cabs_are_compared_and_presets_say_something_that_can_be(name):
     study = STUDIES[name]
     assert study.is_real == name.endswith("-cabs")
@@ -50,7 +53,7 @@ def test_cabs_are_compared_and_presets_say_something_that_can_be(name):
     assert not study.audit.control  # the paper has none, and they take half of the time
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_numbers_are_no_further_than_they_are_printed(name):
     for published in STUDIES[name].published:
         values = np.array([figure.value for figure in published.figures()])

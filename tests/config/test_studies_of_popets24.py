@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 
 from clusterscale.config import find_studies, load_study
 from clusterscale.papers import Cubes
+
+pytestmark = pytest.mark.slow  # reading the studies takes seconds
 
 STUDIES = {name: load_study(path) for name, path in find_studies(["popets24"]).items()}
 RUN = {name: study for name, study in STUDIES.items() if study.runs}
@@ -31,7 +34,7 @@ def test_every_figure_and_table_is_told_of():
     assert {item for study in STUDIES.values() for item in study.items()} == ITEMS
 
 
-@pytest.mark.parametrize("name", RUN)
+@for_each("name", RUN)
 def test_each_study_has_statements_that_can_be_checked(name):
     study = STUDIES[name]
     assert study.claims
@@ -41,14 +44,14 @@ def test_each_study_has_statements_that_can_be_checked(name):
     assert not study.audit.null_roi
 
 
-@pytest.mark.parametrize("name", RUN)
+@for_each("name", RUN)
 def test_numbers_are_no_further_than_they_are_printed(name):
     for published in STUDIES[name].published:
         steps = np.array([figure.value for figure in published.figures()]) / published.step
         np.testing.assert_allclose(steps, np.round(steps), atol=1e-9)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("item", "name", "n_numbers"),
     [
         ("Table 3", "defences-milan", 12),
@@ -94,7 +97,7 @@ def test_targets_of_milan_are_active_and_the_same_everywhere(milan):
             assert min(events[each] for each in listed) >= LEAST_EVENTS
 
 
-@pytest.mark.parametrize("name", OF_MILAN)
+@for_each("name", OF_MILAN)
 def test_studies_of_milan_can_be_answered(name, milan):
     STUDIES[name].audit.check(milan)
     load_study(find_studies([name])[name], quick=True).audit.check(milan)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, chain, draw_counts, draw_visits, find, table
+from loops import for_each
 
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.mechanisms import MECHANISMS
@@ -20,7 +21,7 @@ def test_names():
     ]
 
 
-@pytest.mark.parametrize("name", list(CHECKS))
+@for_each("name", list(CHECKS))
 def test_entry_is_a_frozen_picklable_value_that_config_can_name(name):
     entry = create(name)
     assert isinstance(entry, Check)
@@ -34,8 +35,8 @@ def test_entry_is_a_frozen_picklable_value_that_config_can_name(name):
     assert type(entry).__doc__
 
 
-@pytest.mark.parametrize("name", list(CHECKS))
-@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+@for_each("name", list(CHECKS))
+@for_each("mechanism", list(MECHANISMS))
 def test_any_table_has_a_finding_and_nothing_is_written(name, mechanism):
     made = table(bound(mechanism), COUNTS, roi_totals=np.full(8, np.nan))
     other = table(bound(mechanism), draw_counts(7), name="week 2", first=3)
@@ -96,7 +97,7 @@ def test_a_release_with_all_faults_is_seen_by_all():
         assert each.level == "consistent"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "fields"),
     [
         ("noise_law", {"confidence": 1.0}),

@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, draw_visits, find, table
+from loops import for_each
 
 EXACT, HIDES = bound("exact"), bound("suppress_small", up_to=4)
 VISITS = draw_visits(2, 240, share=0.8)
@@ -18,7 +19,7 @@ def of(name, declared=EXACT, values=None, **fields):
     return table(declared, COUNTS[name], values, size=SIZES[name], name=name, **fields)
 
 
-@pytest.mark.parametrize("order", list(permutations(PARTS)))
+@for_each("order", list(permutations(PARTS)))
 def test_a_suppressed_part_follows_from_the_others(order):
     tables = {"all": of("all"), "men": of("men", HIDES), "women": of("women")}
     first, *others = (tables[name] for name in order)

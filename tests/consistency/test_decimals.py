@@ -1,9 +1,9 @@
 """Decimals of numbers as they were written."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.release.checks.table import MOST_DECIMALS, decimals
 
@@ -21,6 +21,6 @@ def test_of_full_floats_there_is_no_end():
     assert decimals(np.zeros(0)) == 0
 
 
-@pytest.mark.parametrize("places", range(MOST_DECIMALS + 1))
+@for_each("places", range(MOST_DECIMALS + 1))
 def test_rounded_noise(places):
     assert decimals(np.round(np.random.default_rng(2).laplace(5, 2, 400), places)) == places

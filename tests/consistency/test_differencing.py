@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_visits, find, released, table
+from loops import for_each
 from scipy import stats
 
 from clusterscale.release.checks.table import smallest_shown
@@ -57,9 +58,7 @@ def test_epochs_are_those_of_the_cube():
     assert find("differencing", of(WHOLE), [shifted]).level == "consistent"
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(60, 60), (60, 59), (60, 57), (60, 50), (60, 12), (10, 9)]
-)
+@for_each(("one", "other"), [(60, 60), (60, 59), (60, 57), (60, 50), (60, 12), (10, 9)])
 def test_groups_apart_are_let_be(one, other):
     """Two draws without regard to each other, which may share members."""
     for seed in range(40):
@@ -203,8 +202,8 @@ def pair_of(whole, part, sizes, declared=False, mechanism=EXACT):
     return one, replace(two, subset_of=subset_of)
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(
+@for_each("turned", [False, True])
+@for_each(
     ("whole", "part", "sizes", "undeclared", "declared"),
     [
         ([9], [8], (300, 299), "unknown", "inconsistent"),

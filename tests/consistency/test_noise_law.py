@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, released, table
+from loops import for_each
 from scipy import stats
 
 from clusterscale.errors import ConfigError
@@ -67,7 +68,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@for_each("fault", FAULTS)
 def test_a_fault_is_found(fault):
     found = find("noise_law", table(FAULTS[fault][0], COUNTS, FAULTS[fault][1]))
     assert found.level == "inconsistent", found.text
@@ -194,8 +195,8 @@ def test_how_many_releases_a_confidence_asks_for(confidence, n):
     assert create("noise_law", confidence=confidence).n_honest == n
 
 
-@pytest.mark.parametrize("name", list(MECHANISMS))
-@pytest.mark.parametrize("seed", range(3))
+@for_each("name", list(MECHANISMS))
+@for_each("seed", range(3))
 def test_an_honest_release_of_any_mechanism_is_not_inconsistent(name, seed):
     declared, counts = bound(name), draw_counts(seed)
     made = table(declared, counts, released(declared, counts, seed=[seed, 6]))

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, find, released, table
+from loops import for_each
 
 EXACT = bound("exact")
 HIDES = bound("suppress_small", up_to=2)
@@ -46,8 +47,8 @@ def test_no_strangers_are_taken_for_a_part(n_rois, n_days, one, other, declared)
         assert find("differencing", first, [second]).level != "inconsistent"
 
 
-@pytest.mark.parametrize(("n_rois", "n_days"), [(2, 7), (6, 3), (30, 2)])
-@pytest.mark.parametrize(("one", "other"), [(50, 49), (50, 47), (140, 137)])
+@for_each(("n_rois", "n_days"), [(2, 7), (6, 3), (30, 2)])
+@for_each(("one", "other"), [(50, 49), (50, 47), (140, 137)])
 def test_parts_are_found(n_rois, n_days, one, other):
     visits = commuters(n_rois, n_days)
     for seed in range(6):

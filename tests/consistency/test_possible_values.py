@@ -6,6 +6,7 @@ from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, re
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import for_each
 
 from clusterscale.mechanisms import MECHANISMS
 
@@ -49,7 +50,7 @@ BARE = draw_counts(mean=4)
 SMALL = int(((BARE > 0) & (BARE <= 2)).sum())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("declared", "values", "n"),
     [
         (bound("exact"), BARE + 0.5, BARE.size),

@@ -5,6 +5,7 @@ from itertools import repeat
 import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, draw_counts
+from loops import for_each
 from scipy import stats
 
 from clusterscale.release.checks.noise_law import NAMES, ReferenceMoments, estimate_null
@@ -87,7 +88,7 @@ def test_moments_of_cells_are_those_of_the_releases():
     assert np.bincount(frame.parts).tolist() == [38, 37, 38, 37, 38, 37, 38, 37]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "values"),
     [
         ("smallest root size of the noise in a ROI, in standard errors",

@@ -6,6 +6,7 @@ from consistency.tables import EVENT, UP_TO, bound, chain, table
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import for_each
 
 from clusterscale.errors import InputError
 from clusterscale.release.checks import PublishedTable
@@ -33,7 +34,7 @@ def test_a_table_keeps_what_it_is_given():
     assert made != PublishedTable(**FIELDS)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("field", "value", "message"),
     [
         ("values", np.ones(3), "values have shape (3,), but should be (roi, epoch)"),
@@ -137,7 +138,7 @@ def test_of_redacted_cells_and_of_what_is_never_published_any_count_is_possible(
     np.testing.assert_array_equal([low[0], high[0]], [[0, 0, 2], [9, 9, 2]])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["laplace", "gaussian", "fourier", "adaptive_ranges", "perturb_small", "sample_events"]
 )
 def test_of_noise_and_of_whole_series_no_counts_are_told(name):

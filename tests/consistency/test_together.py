@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
@@ -126,7 +127,7 @@ def result_level(findings):
     return worst_level(findings.results, findings.omitted)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("other", "reason"),
     [
         ({"epochs": HOURS[:30] + 1800}, "begin at other times"),

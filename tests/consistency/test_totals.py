@@ -5,6 +5,7 @@ import pytest
 from consistency.tables import EVENT, bound, draw_counts, find, table
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 EXACT, HIDES = bound("exact"), bound("suppress_small", up_to=3)
 COUNTS = draw_counts(4)
@@ -96,8 +97,8 @@ def test_what_totals_add_to_noise_is_not_known(name):
     assert np.isnan(found.measured)
 
 
-@pytest.mark.parametrize("off", [1, -1, 0.5])
-@pytest.mark.parametrize("axis", ["roi_totals", "epoch_totals"])
+@for_each("off", [1, -1, 0.5])
+@for_each("axis", ["roi_totals", "epoch_totals"])
 def test_totals_that_no_table_has(off, axis):
     wrong = totals(COUNTS)
     wrong[axis] = wrong[axis] + off * (np.arange(len(wrong[axis])) == 2)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 
 pytest.importorskip("dask")  # the readers and the clusters
 
@@ -79,7 +80,7 @@ def cases():
             yield pytest.param(registry, name, quick, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("registry", "name", "checks"), list(cases()))
+@for_each(("registry", "name", "checks"), list(cases()))
 def test_contract(registry, name, checks):
     """A check that fails names itself."""
     entry = build(registry, name)
@@ -101,20 +102,20 @@ def test_reader(name, tmp_path):
         check(READERS.create(name), str(tmp_path / file))
 
 
-@pytest.mark.parametrize("name", list(MECHANISMS))
+@for_each("name", list(MECHANISMS))
 def test_without_a_guarantee_no_loss_of_a_user_is_known_and_with_one_it_is(name):
     mechanism = build(MECHANISMS, name).bind(bounds())
     known = mechanism.user_privacy_loss(bounds()) is not None
     assert known == (mechanism.guarantee.unit != "none")
 
 
-@pytest.mark.parametrize("name", list(PRIORS))
+@for_each("name", list(PRIORS))
 def test_a_group_of_all_users_is_refused(name):
     with pytest.raises(PoolError):
         build(PRIORS, name).check(traces().n_users, traces().n_users)
 
 
-@pytest.mark.parametrize("name", slow_if_it_learns_long(ATTACKS))
+@for_each("name", slow_if_it_learns_long(ATTACKS))
 def test_attack_beats_chance(name):
     """Its control is that of the contract tests."""
     auc, _ = measure(build(ATTACKS, name))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.cube import Calendar
 from clusterscale.cube.calendar import parse_step
@@ -20,7 +21,7 @@ def seconds(*when: int) -> int:
     return int(datetime(*when, tzinfo=UTC).timestamp())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("start", "timezone", "utc"),
     [
         ("2008-05-19T00:00", "America/Los_Angeles", (2008, 5, 19, 7)),
@@ -84,7 +85,7 @@ def test_locate_any_number():
     assert CABS.locate(np.array([100], np.int8)).tolist() == [-1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [("90s", 90), ("15min", 900), ("1h", 3600), ("24 h", 86_400), (" 1d ", 86_400)],
 )
@@ -92,7 +93,7 @@ def test_steps(text, expected):
     assert parse_step(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "h", "1", "0h", "-1h", "1.5h", "1 hour", "1w", "1H", "h1"])
+@for_each("text", ["", "h", "1", "0h", "-1h", "1.5h", "1 hour", "1w", "1H", "h1"])
 def test_wrong_steps(text):
     with pytest.raises(InputError) as caught:
         parse_step(text)
@@ -104,7 +105,7 @@ ISO = "is not an ISO date and time such as '2008-05-19T00:00'"
 LEAVES = "the calendar leaves the years 1678 to 2261"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "message"),
     [
         ({"start": "19/05/2008"}, f"start '19/05/2008' {ISO}"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.cube import Box, Geohash, InspireGrid, coded_cells
 from clusterscale.cube.coded_cells import geohash_degrees
@@ -41,7 +42,7 @@ def around(lat, lon, size):
     return Box(lat - size, lon - size, min(lat + size, 90), lon + size)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lat", "lon", "code"),
     [  # of Wikipedia, and of the libraries pygeohash and latlon-geohash
         (57.64911, 10.40744, "u4pruydqq"),
@@ -145,7 +146,7 @@ def test_locators_travel(locator):
     assert again.regions.names == made.regions.names
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "expected"),
     [
         ("1kmN2689E4337", "CRS3035RES1000mN2689000E4337000"),
@@ -162,7 +163,7 @@ def test_codes_in_the_long_form(code, expected):
     assert inspire_code(code) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "code",
     ["", "u09tv", "1kmE4337N2689", "1kmN2689", "3kmN2689E4337", "5kmN2689E4337", "١kmN1E1",
      "CRS3035RES1000mN2689E4337", "CRS25832RES1000mN2689000E4337000", " 1kmN2689E4337"],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.cube import Box, Grid, Hexagons, Points, Regions
 from clusterscale.cube.regions import EARTH_RADIUS
@@ -60,8 +61,8 @@ def test_grid_cells_hold_their_centres_and_tile_the_box(n_lat, n_lon, south, wes
     assert (grid.locate(*scatter(50, south, west, box.north, box.east)) >= 0).all()
 
 
-@pytest.mark.parametrize("share", [1.0, 0.6, 0.1])
-@pytest.mark.parametrize("box", [(-90, -180, 90, 180), (60, 179, 61, 180), (51.4, -0.2, 51.6, 0.1)])
+@for_each("share", [1.0, 0.6, 0.1])
+@for_each("box", [(-90, -180, 90, 180), (60, 179, 61, 180), (51.4, -0.2, 51.6, 0.1)])
 def test_points_against_haversine(box, share):
     lat, lon = scatter(60, *box, seed=1)
     where = scatter(400, *box, seed=2)
@@ -150,7 +151,7 @@ BOX = "is not south,west,north,east in degrees with south < north and west < eas
 ONE, TWO = np.zeros(1), np.zeros(2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("make", "message"),
     [
         (lambda: Grid.parse(CABS), f"grid {CABS!r} {GRID}"),

@@ -11,6 +11,7 @@ import zarr
 from cube import crowd
 from hypothesis import example, given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.cube import Regions, TraceCube, arrays, new_cube
 from clusterscale.errors import ExistsError, FormatError, InputError
@@ -178,7 +179,7 @@ def test_scattered_users_are_read_in_pieces(fresh, small_chunks, monkeypatch):
     assert sum(sizes) == np.diff(cube.offsets)[[3, 50]].sum()
 
 
-@pytest.mark.parametrize("n_users", [1, 2, 3, 7, 100])
+@for_each("n_users", [1, 2, 3, 7, 100])
 def test_blocks_of_users_are_all_users(fresh, n_users):
     dense = crowd.draw(7, 2, 3)
     found = list(crowd.write(fresh(), dense).blocks(n_users))
@@ -186,7 +187,7 @@ def test_blocks_of_users_are_all_users(fresh, n_users):
     np.testing.assert_array_equal(np.concatenate([crowd.densify(t) for _, t in found]), dense)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ask", "message"),
     [
         (lambda c: c.traces(np.array([0, 3])), "user 3 is not in a cube of 3 users"),

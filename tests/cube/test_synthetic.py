@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from loops import for_each
 from oracles.crowd import Crowd, dense
 from scipy.spatial import Delaunay
 
@@ -35,7 +36,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "what"), KNOWN)
+@for_each(("name", "what"), KNOWN)
 def test_preset_has_its_own_statistics(cubes, name, what):
     statistic = getattr(PRESETS[name], what)
     values = getattr(Crowd(cubes[name].traces()), what)

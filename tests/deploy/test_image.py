@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from loops import for_each
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -107,7 +108,7 @@ def test_the_image_is_sound():
     assert find_faults(DOCKERFILE) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "fault"),
     [
         ("FROM python:3.13-slim\n", "FROM python:latest\n", "base python:latest"),

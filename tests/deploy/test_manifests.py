@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,17 @@ from clusterscale.runtime.clusters.kubernetes import dask_cluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OVERLAYS = ("base", "s3", "pvc")
+MADE = ("made-s3", "made-pvc", "no-such-key", "no-number", "no-such-core-key", "no-text")
 
-RENDERED = {name: render(DEPLOY / "kubernetes" / name) for name in OVERLAYS}
+
+@cache
+def rendered(overlay):
+    return render(DEPLOY / "kubernetes" / overlay)
 
 
 @pytest.fixture(params=OVERLAYS)
 def objects(request):
-    return copy.deepcopy(RENDERED[request.param])
+    return copy.deepcopy(rendered(request.param))
 
 
 def test_everything_is_shut_in_and_there(objects):
@@ -39,12 +44,12 @@ def test_everything_is_shut_in_and_there(objects):
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
 def test_an_overlay_lacks_nothing(overlay):
-    assert find_faults(RENDERED[overlay]) == []
-    assert {each["metadata"].get("namespace") for each in RENDERED[overlay]} == {"clusterscale"}
+    assert find_faults(rendered(overlay)) == []
+    assert {each["metadata"].get("namespace") for each in rendered(overlay)} == {"clusterscale"}
 
 
 def test_the_base_says_where_it_is_to_go_nowhere():
-    assert not any("namespace" in each["metadata"] for each in RENDERED["base"])
+    assert not any("namespace" in each["metadata"] for each in rendered("base"))
 
 
 def edit(path, value=None):
@@ -105,7 +110,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("change", "expected"), FAULTS, ids=[fault for _, fault in FAULTS])
 def test_each_check_finds_its_fault(change, expected):
-    objects = copy.deepcopy(RENDERED["s3"])
+    objects = copy.deepcopy(rendered("s3"))
     change(objects)
     assert any(expected in fault for fault in find_faults(objects)), find_faults(objects)
 
@@ -125,28 +130,28 @@ def invalid(tmp_path_factory):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed: clusterscale[deploy-test] has it")
     folder = tmp_path_factory.mktemp("rendered")
-    for name, objects in EXAMPLES.items():
+    for name, objects in examples().items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(objects))
     files = sorted(map(str, folder.glob("*.yaml")))
     done = subprocess.run([sys.executable, str(path), *files], capture_output=True, text=True)
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == sum(map(len, EXAMPLES.values())), done.stderr
+    assert len(lines) == sum(map(len, examples().values())), done.stderr
     return {
         name: [" ".join(line) for line in lines if line[0] == f"{name}.yaml" and line[4] != "OK"]
-        for name in EXAMPLES
+        for name in examples()
     }
 
 
 def broken(kind, change):
     """Return an object of the base after a change."""
-    objects = copy.deepcopy(RENDERED["base"])
+    objects = copy.deepcopy(rendered("base"))
     change(objects)
     return [pick(objects, kind)]
 
 
 def catalogue(overlay):
     """Return the catalogue that is re-audited."""
-    return parse_releases(pick(RENDERED[overlay], "ConfigMap")["data"]["releases.yaml"])
+    return parse_releases(pick(rendered(overlay), "ConfigMap")["data"]["releases.yaml"])
 
 
 def made_by(overlay):
@@ -155,19 +160,21 @@ def made_by(overlay):
     return dask_cluster(cluster, "clusterscale", f"clusterscale:{__version__}")
 
 
-EXAMPLES = RENDERED | {
-    "made-s3": [made_by("s3")],
-    "made-pvc": [made_by("pvc")],
-    "no-such-key": broken("DaskJob", edit((*WORKER, "comand"), ["dask"])),
-    "no-number": broken("DaskJob", edit((*CLUSTER, "worker", "replicas"), "many")),
-    "no-such-core-key": broken("CronJob", edit(("CronJob", "spec", "scheduel"), "1 2 3 4 5")),
-    "no-text": broken("CronJob", edit((*DRIVER, "spec", "containers", 0, "image"), 5)),
-}
+@cache
+def examples():
+    return {name: rendered(name) for name in OVERLAYS} | {
+        "made-s3": [made_by("s3")],
+        "made-pvc": [made_by("pvc")],
+        "no-such-key": broken("DaskJob", edit((*WORKER, "comand"), ["dask"])),
+        "no-number": broken("DaskJob", edit((*CLUSTER, "worker", "replicas"), "many")),
+        "no-such-core-key": broken("CronJob", edit(("CronJob", "spec", "scheduel"), "1 2 3 4 5")),
+        "no-text": broken("CronJob", edit((*DRIVER, "spec", "containers", 0, "image"), 5)),
+    }
 
 
 @pytest.mark.nightly(group="kubernetes")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [*OVERLAYS, *MADE])
 def test_objects_follow_their_schemas_or_are_found(name, invalid):
     assert len(invalid[name]) == (1 if name.startswith("no-") else 0), invalid[name]
 
@@ -175,8 +182,8 @@ def test_objects_follow_their_schemas_or_are_found(name, invalid):
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
 def test_the_kubernetes_cluster_makes_the_same_pods(overlay):
     """What a scheduled run has made for it is what the DaskJob has written out."""
-    made, others = made_by(overlay), [o for o in RENDERED[overlay] if o["kind"] != "DaskJob"]
-    written = copy.deepcopy(pick(RENDERED[overlay], "DaskJob")["spec"]["cluster"]["spec"])
+    made, others = made_by(overlay), [o for o in rendered(overlay) if o["kind"] != "DaskJob"]
+    written = copy.deepcopy(pick(rendered(overlay), "DaskJob")["spec"]["cluster"]["spec"])
     # A driver knows its namespace; manifests are applied to any.
     address = written["worker"]["spec"]["containers"][0]["args"]
     address[0] = "tls://audit-scheduler.clusterscale.svc:8786"
@@ -196,7 +203,7 @@ def sort(value):
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
 def test_configs_and_files_agree_on_paths(overlay):
     """Where runs read and write is what pods mount, and no two of them write to one place."""
-    objects = RENDERED[overlay]
+    objects = rendered(overlay)
     config, listed = parse(pick(objects, "ConfigMap")["data"]["audit.yaml"]), catalogue(overlay)
     assert listed.cube == config.cube
     assert listed.output != config.output
@@ -213,7 +220,7 @@ def test_configs_and_files_agree_on_paths(overlay):
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_schedule_runs_the_one_command_and_tries_again_what_may_go_on(overlay):
-    job = pick(RENDERED[overlay], "CronJob")["spec"]["jobTemplate"]["spec"]
+    job = pick(rendered(overlay), "CronJob")["spec"]["jobTemplate"]["spec"]
     (driver,) = job["template"]["spec"]["containers"]
     config = "/run/clusterscale/config/releases.yaml"
     assert [*driver["command"], *driver["args"]] == ["clusterscale", "reaudit", config]
@@ -229,6 +236,6 @@ def test_the_schedule_runs_the_one_command_and_tries_again_what_may_go_on(overla
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
 def test_workers_are_set_as_on_any_other_cluster(overlay):
-    (worker,) = [pod for name, pod, _ in pods(RENDERED[overlay]) if name == "worker"]
+    (worker,) = [pod for name, pod, _ in pods(rendered(overlay)) if name == "worker"]
     variables = {each["name"]: each.get("value") for each in containers(worker)[0]["env"]}
     assert variables.items() >= ENVIRONMENT.items()

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from cube import crowd
+from loops import for_each
 from oracles.entries import build
 from runs import run
 
@@ -199,8 +200,8 @@ def test_one_answer_is_one_cell_with_and_without_a_null_roi():
         assert tried(bound, null_roi=null_roi, trials=20_000).verdict == "consistent"
 
 
-@pytest.mark.parametrize("trials", [4, 20, 100, 140, 150, 160, 170, 200, 400])
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@for_each("trials", [4, 20, 100, 140, 150, 160, 170, 200, 400])
+@for_each("epsilon", [1.0, 2.0])
 def test_too_few_samples_exactly_where_nothing_could_be_seen(trials, epsilon):
     """Bare counts under a promise are told apart without an error, if that can be enough."""
     bare = create(**EVENT | {"epsilon": epsilon}, sensitivity=1e-6)

@@ -5,6 +5,7 @@ import pytest
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.analyses.dp_audit.privacy_units import (
     draw_unit,
@@ -147,7 +148,7 @@ def test_every_unit_can_be_drawn():
         assert {(unit.user, tuple(unit.outside.tolist())) for unit in drawn} == every
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mechanism", "kind"),
     [
         (create("laplace", epsilon=1.0, unit="user_day"), "user_day"),

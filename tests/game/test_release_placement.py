@@ -7,6 +7,7 @@ import pytest
 from conftest import draw_dense, write_cube
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale import attacks, priors
 from clusterscale.contracts import Bounds, GroupRequest, publish
@@ -107,7 +108,7 @@ def test_who_is_inside_stands_above_who_is_not(traces, mechanism):
     assert np.mean(ranks[True]) - np.mean(ranks[False]) > 0.15
 
 
-@pytest.mark.parametrize("shape", [(6, 23), (7, 24), (24, 6), (144,), (1, 6, 24)])
+@for_each("shape", [(6, 23), (7, 24), (24, 6), (144,), (1, 6, 24)])
 def test_another_shape_is_refused(traces, shape):
     with pytest.raises(InputError) as caught:
         evaluation(traces).score_release(np.zeros(shape))

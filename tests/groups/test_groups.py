@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from oracles.dense import traces_of
 
 from clusterscale.cube import with_null_roi
@@ -45,8 +46,8 @@ def test_groups_are_distinct_sorted_and_half_hold_the_target(n_pool, size, seed)
     assert labels.sum() == n_groups // 2
 
 
-@pytest.mark.parametrize("n_pool", range(2, 11))
-@pytest.mark.parametrize("n_groups", [4, 10, 30])
+@for_each("n_pool", range(2, 11))
+@for_each("n_groups", [4, 10, 30])
 def test_largest_group_is_what_enumeration_finds(n_pool, n_groups):
     def enough(size):
         others = range(n_pool - 1)

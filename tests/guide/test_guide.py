@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from loops import for_each
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
@@ -109,7 +110,7 @@ def test_configs_of_the_guide_are_valid(page, tmp_path):
                 assert load_policy(path) if is_policy else load_either(path)
 
 
-@pytest.mark.parametrize("page", [*WRITTEN])
+@for_each("page", [*WRITTEN])
 def test_links_of_the_guide_lead_somewhere(page):
     for target, anchor in LINK.findall(re.sub(r"```.*?```", "", WRITTEN[page], flags=re.DOTALL)):
         if "://" in target:
@@ -138,7 +139,7 @@ def test_every_command_has_its_place():
     assert named >= set(get_command(app).commands)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text"),
     [
         ("commands", "## config schema"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loops import for_each
 
 pytest.importorskip("dask")
 
@@ -25,7 +26,7 @@ def times(raw: Any, timezone: str | None = None) -> list[float]:
     return decode.times("t", raw, timezone=timezone, where="F").values.tolist()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "1700000000",
@@ -45,7 +46,7 @@ def test_text_that_is_a_time(text: str) -> None:
     assert times(pa.array([text, "x"]).dictionary_encode())[0] == 1.7e9
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", "noon", "nan", "inf", "2023-11-14", "2023-11-14T22:13:20", "2023-13-14T22:13:20Z", "1_0"],
 )
@@ -72,8 +73,8 @@ def test_the_repeated_hour_is_its_first_and_the_skipped_hour_is_no_time() -> Non
         assert np.isnan(skipped)
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "+05:30"])
+@for_each("unit", ["s", "ms", "us", "ns"])
+@for_each("zone", ["UTC", "America/Los_Angeles", "+05:30"])
 def test_timestamps_are_moments_whatever_their_zone(unit: str, zone: str) -> None:
     values = times(pa.array([MOMENT, None], pa.timestamp(unit, zone)))
     assert values[0] == MOMENT.timestamp()

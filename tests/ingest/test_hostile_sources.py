@@ -1,4 +1,4 @@
-"""Damaged and absurd sources; `tests/fuzz/sources.py` has those that are damaged at random."""
+"""Damaged and absurd sources; `nightly/fuzz/sources.py` damages others at random."""
 
 import numpy as np
 import pandas as pd

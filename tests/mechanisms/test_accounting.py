@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from loops import for_each
 from mechanisms.published import BOUNDS, WITH_NULL
 from mechanisms.test_gaussian import exact_epsilon
 from scipy import signal
@@ -97,8 +98,8 @@ def test_discrete_noise_needs_more_than_laplace(n, scale):
             assert delta_of(*laws, less, 2 * n) > delta
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("n_rois", [1, 2, 4])
+@for_each("epsilon", [0.1, 1.0, 4.0])
+@for_each("n_rois", [1, 2, 4])
 def test_parts_of_pure_epsilon_are_composed_exactly(epsilon, n_rois):
     """The worst of them all is a coin that tells the truth (Kairouz et al. 2015).
 
@@ -135,8 +136,8 @@ def test_parts_with_a_delta():
         assert delta_of(*coin, ceiling, 2) <= delta + TINY
 
 
-@pytest.mark.parametrize("bound", [BOUNDS, WITH_NULL])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.1), (10.0, 0.1), (0.3, 1e-6)])
+@for_each("bound", [BOUNDS, WITH_NULL])
+@for_each(("epsilon", "delta"), [(1.0, 0.1), (10.0, 0.1), (0.3, 1e-6)])
 def test_normal_noise_is_one_part(bound, epsilon, delta):
     """And replacing one user by another moves √2 times as much as removing one."""
     for norm in (None, 1.0, 50.0):
@@ -180,7 +181,7 @@ UNLIMITED = {
 }
 
 
-@pytest.mark.parametrize("name", UNLIMITED)
+@for_each("name", UNLIMITED)
 def test_without_a_guarantee_nothing_is_known(name):
     mechanism = mechanisms.create(name, **UNLIMITED[name])
     assert isinstance(mechanism.guarantee, Guarantee)
@@ -198,8 +199,8 @@ LIMITED = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [1e-12, 0.01, 1.0, 30.0, 1e3, 1e12])
-@pytest.mark.parametrize("name", [*LIMITED, "geometric"])
+@for_each("epsilon", [1e-12, 0.01, 1.0, 30.0, 1e3, 1e12])
+@for_each("name", [*LIMITED, "geometric"])
 def test_curves_fall(name, epsilon):
     """The more may slip, the less is ε, and never is it more than the plain sum. At an ε of 710
     and more a library's e^ε overflowed."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from mechanisms.published import publish
 
 from clusterscale import mechanisms
@@ -96,8 +97,8 @@ def test_small_empty_and_large_shapes(name, shape):
     assert np.isfinite(values).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(MECHANISMS) - {"suppress_unpopular", "chain"}))
-@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (3, 1, 1)])
+@for_each("name", sorted(set(MECHANISMS) - {"suppress_unpopular", "chain"}))
+@for_each("shape", [(1, 1), (1, 6), (6, 1), (3, 1, 1)])
 def test_one_place_or_one_hour(name, shape):
     values = publish(make(name), np.full(shape, 4, np.int32))
     assert values.shape == shape
@@ -122,7 +123,7 @@ NOISY = ["laplace", "gaussian", "fourier", "enhanced_fourier", "randomized_respo
 NOISY += ["truncated_laplace"]
 
 
-@pytest.mark.parametrize("name", NOISY)
+@for_each("name", NOISY)
 def test_clipped_whole_numbers(name):
     mechanism = mechanisms.create(name, **SETTINGS[name], clip=True, integers="round")
     counts = np.tile([[0, 0, 0], [10, 10, 10]], (200, 1, 1)).astype(np.int32)
@@ -132,14 +133,14 @@ def test_clipped_whole_numbers(name):
     np.testing.assert_array_equal(values, np.rint(values))
 
 
-@pytest.mark.parametrize("name", [*NOISY, "perturb_small", "sample_events", "chain"])
+@for_each("name", [*NOISY, "perturb_small", "sample_events", "chain"])
 def test_another_stream_publishes_otherwise(name):
     mechanism = make(name)
     one, other = (publish(mechanism, COUNTS, seed=seed) for seed in (1, 2))
     assert (one != other).any()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["adaptive_ranges", "exact", "fixed_ranges", "suppress_small", "suppress_unpopular"]
 )
 def test_revisions_draw_nothing(name):

@@ -9,6 +9,7 @@ import pytest
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from mechanisms.published import BOUNDS, WITH_NULL, fits, publish, refusal
 
 from clusterscale import mechanisms
@@ -113,7 +114,7 @@ def test_the_cap_is_a_day_s_sensitivity():
     assert stability.limit(WITH_NULL) == replace(WITH_NULL, event=4, user_day=8)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("days", "until", "n_days"),
     [
         ([0, 0, 1, 1], [0, 0, 1, 1], 1),

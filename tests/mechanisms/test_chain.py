@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from cube import crowd
+from loops import for_each
 from mechanisms.published import BOUNDS, WITH_NULL, publish, refusal
 
 from clusterscale import mechanisms
@@ -114,7 +115,7 @@ def test_label_is_that_of_the_steps():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("steps", "message"),
     [
         (
@@ -174,7 +175,7 @@ def test_a_chain_is_no_step():
     assert message.startswith("steps.0: 'chain' is not known: choose from adaptive_ranges, ")
 
 
-@pytest.mark.parametrize("step", [LAPLACE, EVENT, GAUSSIAN, FOURIER, RESPONSE, PERTURB])
+@for_each("step", [LAPLACE, EVENT, GAUSSIAN, FOURIER, RESPONSE, PERTURB])
 def test_guarantee_is_that_of_the_noise(step):
     noise = alone(step)
     assert chain(SPACE, step, SMALL, FIXED).guarantee == noise.guarantee
@@ -242,8 +243,8 @@ def test_law_of_noise_holds_only_where_nothing_stands_beside_it():
         assert chain(*steps).noise is None
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 20.0, 800.0])
-@pytest.mark.parametrize("remove", [0.01, 0.3, 0.9])
+@for_each("epsilon", [0.01, 0.5, 1.0, 3.0, 20.0, 800.0])
+@for_each("remove", [0.01, 0.3, 0.9])
 def test_sampling_strengthens_event_level_noise(epsilon, remove):
     """One event is kept or not: the densities of both outcomes, mixed, on a grid of values."""
     mechanism = chain(SAMPLE | {"remove": remove}, EVENT | {"epsilon": epsilon})

@@ -5,6 +5,7 @@ import pytest
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from mechanisms.published import BOUNDS, publish
 
 from clusterscale import mechanisms
@@ -160,7 +161,7 @@ def test_two_steps_are_one(step):
     np.testing.assert_allclose(once[1].lat, twice[1].lat)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each("seed", range(5))
 def test_places_off_a_grid_are_merged_with_their_neighbours(seed):
     """Four towns in four corners, three antennas each, in any order."""
     rng = np.random.default_rng(seed)
@@ -190,8 +191,8 @@ def test_blocks_off_a_grid_are_as_large_as_asked(n_rois, factor):
     assert sizes.sum() == n_rois
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
-@pytest.mark.parametrize("null_roi", [False, True])
+@for_each("batch", [(), (3,), (2, 2)])
+@for_each("null_roi", [False, True])
 def test_every_cell_takes_the_value_of_its_block(batch, null_roi):
     where = grid(3, 5, 7)
     steps = {

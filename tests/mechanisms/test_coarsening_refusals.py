@@ -1,11 +1,11 @@
 """What cannot be merged."""
 
-import pytest
+from loops import for_each
 from mechanisms.published import refusal
 
 
-@pytest.mark.parametrize("name", ["coarsen_space", "coarsen_time"])
-@pytest.mark.parametrize(
+@for_each("name", ["coarsen_space", "coarsen_time"])
+@for_each(
     ("params", "message"),
     [
         ({}, "give exactly one of factor, groups"),

@@ -9,6 +9,7 @@ here the seeds are fixed.
 import numpy as np
 import pytest
 from cube import crowd
+from loops import for_each
 from mechanisms.distinguish import SIZE, add, laplace_ratio, measured, normal_ratio
 from scipy import fft, stats
 
@@ -21,9 +22,9 @@ DAY = [(0, 0), (1, 0), (1, 1)]
 USER = [*DAY, (2, 2), (0, 3)]
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize(
+@for_each("discrete", [False, True])
+@for_each("epsilon", [0.5, 1.0, 2.0])
+@for_each(
     ("unit", "cells", "share"),
     [("event", DAY[:1], 0.6), ("user_day", DAY, 0.35), ("user", USER, 0.2)],
 )
@@ -90,7 +91,7 @@ def test_gaussian_with_less_delta_than_it_has():
     assert measured(mechanism, BASE, inside, score, n=20_000, delta=0.5) <= 1.5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kept", "trace"),
     [
         (1, [1, 1, 1, 1]),  # all of the change is in the mean
@@ -99,7 +100,7 @@ def test_gaussian_with_less_delta_than_it_has():
         (3, [0, 1, 1, 0, 1]),
     ],
 )
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@for_each("epsilon", [1.0, 2.0])
 def test_fourier(kept, trace, epsilon):
     """Laplace noise of one scale on the parts of the coefficients."""
     outside = np.random.default_rng(kept).integers(0, 30, (1, len(trace)))
@@ -221,9 +222,9 @@ def test_cap_and_laplace(null_roi):
     assert 0.4 * 1.5 <= found <= mechanism.guarantee.epsilon
 
 
-@pytest.mark.parametrize("null_roi", [False, True])
-@pytest.mark.parametrize("unit", ["event", "user_day", "user"])
-@pytest.mark.parametrize("discrete", [False, True])
+@for_each("null_roi", [False, True])
+@for_each("unit", ["event", "user_day", "user"])
+@for_each("discrete", [False, True])
 def test_sensitivity_of_a_cube_covers_its_worst_unit(unit, null_roi, discrete):
     """Each unit of the cube is left out; the one that changes most is looked for."""
     dense = crowd.draw(6, 2, 3, share=0.4, seed=8)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import for_each
 from mechanisms.published import RARE, enhanced, fits, fourier, publish
 from scipy import stats
 
@@ -41,7 +42,7 @@ def low_pass(series, coefficients):
     return series @ basis.T @ basis
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("n_epochs", "kept"), [(12, 1), (12, 4), (12, 6), (12, 7), (11, 5), (11, 6), (2, 2), (1, 1)]
 )
 def test_law_of_coefficients(n_epochs, kept):
@@ -147,8 +148,8 @@ def n_kept(released):
     return found.shape[-1] - np.argmax(found[..., ::-1], axis=-1)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
-@pytest.mark.parametrize(
+@for_each("epsilon", [0.05, 1.0, 4.0])
+@for_each(
     "series",
     [
         [9, 1, 4, 4, 7, 0],

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from mechanisms.published import BOUNDS, WITH_NULL, enhanced, fourier, publish, refusal
 
 from clusterscale import mechanisms
@@ -91,7 +92,7 @@ def test_more_coefficients_than_there_are(n_epochs, most):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "message"),
     [
         (

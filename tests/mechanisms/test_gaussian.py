@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from mechanisms.published import BOUNDS, RARE, WITH_NULL, publish, refusal
 from scipy import optimize, stats
 
@@ -52,8 +53,8 @@ def test_clip_comes_before_integers():
     np.testing.assert_array_equal(values, np.rint(np.clip(plain, 0, 10)))
 
 
-@pytest.mark.parametrize("delta", [0.5, 0.1, 1e-3, 1e-6])
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0])
+@for_each("delta", [0.5, 0.1, 1e-3, 1e-6])
+@for_each("epsilon", [0.01, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0])
 def test_guarantee_is_exact_where_the_rule_promises_too_much(epsilon, delta):
     guarantee = gaussian(epsilon=epsilon, delta=delta, l2_sensitivity=3.0).guarantee
     exact = exact_epsilon(np.sqrt(2 * np.log(2 / delta)) / epsilon, delta)
@@ -73,8 +74,8 @@ def test_the_rule_holds_at_one_and_fails_at_ten():
     assert gaussian(epsilon=10.0, delta=0.1).guarantee.epsilon == pytest.approx(12.72, abs=0.005)
 
 
-@pytest.mark.parametrize("epsilon", [1e-18, 1e-9, 1e6, 1e12])
-@pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.1])
+@for_each("epsilon", [1e-18, 1e-9, 1e6, 1e12])
+@for_each("delta", [1e-30, 1e-6, 0.1])
 def test_guarantee_at_the_edges_is_a_number(epsilon, delta):
     guarantee = gaussian(epsilon=epsilon, delta=delta).guarantee
     assert np.isfinite(guarantee.epsilon)
@@ -106,7 +107,7 @@ def test_unbound_release_is_refused():
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "message"),
     [
         ({"epsilon": 0.0, "delta": 0.1}, "epsilon: is 0.0, but should be greater than 0"),

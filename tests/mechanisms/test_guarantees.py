@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.guarantees import describe_guarantee, describe_person, group_privacy
@@ -25,7 +26,7 @@ def test_group_privacy_of_huge_losses_is_no_bound():
     assert group_privacy(600.0, 0.0, 3) == (1800.0, 0.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("unit", "delta", "steps", "words"),
     [
         ("user_day", 0.0, (), "for a person who is there on all 14 days, up to ε 14"),

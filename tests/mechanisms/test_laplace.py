@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from mechanisms.published import BOUNDS, RARE, WITH_NULL, fits, publish, refusal
 from scipy import stats
 
@@ -106,8 +107,8 @@ def test_epsilon_without_end_leaves_counts_alone():
         np.testing.assert_allclose(values, COUNTS, atol=1e-9)
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-@pytest.mark.parametrize("unit", ["event", "user_day", "user"])
+@for_each("discrete", [False, True])
+@for_each("unit", ["event", "user_day", "user"])
 def test_guarantee_is_pure(unit, discrete):
     guarantee = laplace(epsilon=0.5, sensitivity=20.0, unit=unit, discrete=discrete).guarantee
     assert (guarantee.unit, guarantee.epsilon, guarantee.delta) == (unit, 0.5, 0.0)
@@ -121,8 +122,8 @@ def test_unit_is_a_user_unless_stated():
     assert laplace(epsilon=1.0).unit == "user"
 
 
-@pytest.mark.parametrize("unit", ["event", "user_day", "user"])
-@pytest.mark.parametrize("bounds", [BOUNDS, WITH_NULL])
+@for_each("unit", ["event", "user_day", "user"])
+@for_each("bounds", [BOUNDS, WITH_NULL])
 def test_sensitivity_is_taken_from_the_cube(unit, bounds):
     free = laplace(epsilon=0.5, unit=unit)
     known = 1.0 if unit == "event" else np.nan
@@ -166,7 +167,7 @@ def test_an_event_changes_one_count_until_there_is_a_null_roi():
     assert free.bind(WITH_NULL).scale == 2.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "message"),
     [
         ({"epsilon": 0.0}, "epsilon: is 0.0, but should be greater than 0"),

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from loops import for_each, mostly_slow
 from mechanisms.published import BOUNDS, fits, publish
 from oracles.entries import build
 from scipy import integrate, stats
@@ -199,7 +200,7 @@ def test_below_publishes_its_edge_and_up_to_does_not(edge, shown):
     assert found[values == 0] == pytest.approx(hidden, rel=1e-12)
 
 
-@pytest.mark.parametrize("step", [LAPLACE, DISCRETE, GAUSSIAN, LAPLACE | ROUND, DISCRETE | FLOOR])
+@for_each("step", [LAPLACE, DISCRETE, GAUSSIAN, LAPLACE | ROUND, DISCRETE | FLOOR])
 def test_what_is_not_clipped_falls_below_zero(step):
     mechanism = create(**step)
     down, up = np.array([-4.0, -1.0]), np.array([4.0, 1.0])
@@ -221,7 +222,7 @@ def test_moments_are_those_of_the_chances(mechanism):
     np.testing.assert_allclose(variance, chance @ values**2 - expected**2, rtol=5e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", SMOOTH, **LABEL)
+@mostly_slow("mechanism", SMOOTH, **LABEL)
 def test_moments_are_those_of_the_densities(mechanism):
     law = mechanism.law(SIZE)
     mean, variance = law.moments(COUNTS)
@@ -262,7 +263,7 @@ def test_what_is_not_revised_is_the_noise_alone(mechanism):
     np.testing.assert_array_equal(*(each.likelihood(values, counts) for each in (law, again)))
 
 
-@pytest.mark.parametrize("name", sorted(MECHANISMS))
+@for_each("name", sorted(MECHANISMS))
 def test_every_mechanism_has_a_law_or_a_reason(name):
     mechanism = build(MECHANISMS, name).bind(BOUNDS)
     covered = {step.name for each in [*IN_STEPS, *SMOOTH] for step in

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import mostly_slow
 from mechanisms.published import BOUNDS, publish
 from oracles.entries import build
 
@@ -69,7 +70,7 @@ def drawn(mechanism, n=N):
     return values.mean(axis=1), squares.mean(axis=1), *errors
 
 
-@pytest.mark.parametrize("mechanism", [*CELL, *FINISHED, *CHAINS], **LABEL)
+@mostly_slow("mechanism", [*CELL, *FINISHED, *CHAINS], n_quick=5, **LABEL)
 def test_moments_are_those_of_many_releases(mechanism):
     """Where the response is drawn too, 2¹⁴ times, it errs by as much as so many do."""
     rng = np.random.default_rng(1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from mechanisms.published import BOUNDS, MATRICES, RARE, publish, refusal
 from scipy import stats
 
@@ -62,7 +63,7 @@ def test_a_threshold_hides_small_counts_in_three_ways(counts, k):
     np.testing.assert_array_equal(zero, publish(small(below=k), counts))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "contributions", "hidden"),
     [  # by the definitions of both rules, for cells to which each person contributes one visit
         ({"n": 1, "share": 0.5}, 1, True),
@@ -223,7 +224,7 @@ def test_what_is_no_count_is_refused(counts, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "message"),
     [
         ("suppress_small", {}, "give exactly one of below, up_to"),

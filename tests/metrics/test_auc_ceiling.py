@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.integrate import quad
 
 from clusterscale.errors import InputError
@@ -24,8 +25,8 @@ def exact_auc(inside, outside):
     return float((cross * wins).sum())
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
+@for_each("epsilon", EPSILONS)
+@for_each("delta", DELTAS)
 def test_ceiling_is_one_minus_the_area_under_the_trade_off(epsilon, delta):
     def missed(alpha):
         steep, flat = 1 - delta - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - delta - alpha)
@@ -36,8 +37,8 @@ def test_ceiling_is_one_minus_the_area_under_the_trade_off(epsilon, delta):
     assert auc_ceiling(epsilon, delta) == pytest.approx(1 - area, abs=1e-10)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
+@for_each("epsilon", EPSILONS)
+@for_each("delta", DELTAS)
 def test_randomized_response_with_a_slip_reaches_the_ceiling(epsilon, delta):
     right, wrong = (1 - delta) * np.array([1, np.exp(-epsilon)]) / (1 + np.exp(-epsilon))
     reached = exact_auc([delta, right, wrong, 0], [0, wrong, right, delta])
@@ -85,7 +86,7 @@ def test_a_huge_epsilon_allows_everything_without_overflow(epsilon):
         assert auc_ceiling(np.array([epsilon]), 0.1).tolist() == [1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon", "delta", "message"),
     [
         (-0.1, 0.0, "epsilon must be at least 0, not -0.1"),

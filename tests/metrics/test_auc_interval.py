@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each, mostly_slow
 from scipy.stats import norm
 
 from clusterscale.errors import InputError
@@ -93,8 +94,8 @@ def test_only_the_order_of_scores_counts_not_that_of_rows(rows, random):
     assert auc_interval(labels[order], ranks[order]) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("n_inside", "n_outside"), [(1, 1), (1, 9), (2, 2), (10, 4), (50, 50)])
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@for_each(("n_inside", "n_outside"), [(1, 1), (1, 9), (2, 2), (10, 4), (50, 50)])
+@for_each("confidence", [0.5, 0.95])
 def test_without_variance_the_interval_is_exact(n_inside, n_outside, confidence):
     labels = np.repeat([True, False], [n_inside, n_outside])
     sure = ((1 - confidence) / 2) ** (1 / min(n_inside, n_outside))
@@ -113,9 +114,9 @@ OUTCOMES = [0, 1, 2]
 LAWS = [(0.98, 0.01, 0.01), (0.02, 0.0, 0.98), (0.5, 0.5, 0.0), (0.1, 0.8, 0.1)]
 
 
-@pytest.mark.parametrize(("inside", "outside"), list(product(LAWS, LAWS)))
-@pytest.mark.parametrize("confidence", [0.5, 0.9])
-@pytest.mark.parametrize("n_outside", [1, 3])
+@for_each(("inside", "outside"), list(product(LAWS, LAWS)))
+@for_each("confidence", [0.5, 0.9])
+@for_each("n_outside", [1, 3])
 def test_a_class_of_one_row_by_listing_every_sample(inside, outside, confidence, n_outside):
     """No sampling error: the chance that the interval misses is summed up, and is never more."""
     truth = sum(
@@ -143,8 +144,8 @@ def coverage(n_each, area, repetitions, seed, scale="plain"):
     return held / repetitions
 
 
-@pytest.mark.parametrize("n_each", [25, 50, 100])
-@pytest.mark.parametrize("area", [0.5, 0.7, 0.9, 0.95, 0.99])
+@mostly_slow("n_each", [25, 50, 100])
+@mostly_slow("area", [0.5, 0.7, 0.9, 0.95, 0.99])
 def test_on_the_scale_of_odds_it_keeps_its_word_up_to_one(n_each, area):
     """93 to 97 %, give or take 2.5 standard errors of 1,500 repetitions (.55 percentage points)."""
     held = coverage(n_each, area, 1500, seed=n_each, scale="odds")
@@ -165,15 +166,13 @@ def test_both_scales_agree_on_the_middle_and_on_what_is_certain(seed):
         assert (low, high) == auc_interval(labels, scores)
 
 
-@pytest.mark.parametrize(
-    ("n_each", "area"), [(50, 0.5), (50, 0.7), (100, 0.5), (100, 0.7), (100, 0.9)]
-)
+@mostly_slow(("n_each", "area"), [(50, 0.5), (50, 0.7), (100, 0.5), (100, 0.7), (100, 0.9)])
 def test_the_interval_holds_the_truth_as_often_as_it_says(n_each, area):
     """2,000 repetitions have a standard error of half a percentage point."""
     assert 0.93 <= coverage(n_each, area, 2000, seed=20180218) <= 0.97
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("n_each", "area", "documented"), [(50, 0.9, 0.92), (50, 0.95, 0.90), (50, 0.99, 0.82)]
 )
 def test_the_interval_falls_short_near_one_by_as_much_as_is_documented(n_each, area, documented):

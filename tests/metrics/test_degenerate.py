@@ -4,6 +4,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
+from loops import for_each
 
 from clusterscale import metrics
 from clusterscale.errors import InputError
@@ -312,13 +313,12 @@ def cases():
         for function, (options, answers) in table.items():
             known = answers | refused
             for name, given in inputs.items():
-                case = f"{function.__name__}, {name}"
-                yield pytest.param(function, given, options, known[name], id=case)
+                yield function, given, options, known[name]
     for function, given, options, answer in ON_NUMBERS:
-        yield pytest.param(function, given, options, answer)
+        yield function, given, options, answer
 
 
-@pytest.mark.parametrize(("function", "given", "options", "answer"), list(cases()))
+@for_each(("function", "given", "options", "answer"), cases())
 def test_answer(function, given, options, answer):
     if answer is InputError:
         with pytest.raises(InputError):

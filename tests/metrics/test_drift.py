@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each, mostly_slow
 from scipy import stats
 
 from clusterscale.errors import InputError
@@ -35,8 +36,8 @@ def trial(n, shift, rng):
     return [np.maximum(0, 2 * a - 1) for a in each]
 
 
-@pytest.mark.parametrize(("n", "repetitions"), [(5, 1500), (10, 1500), (19, 1500), (25, 200)])
-@pytest.mark.parametrize("shift", [0.0, -0.05])
+@mostly_slow(("n", "repetitions"), [(5, 1500), (10, 1500), (19, 1500), (25, 200)])
+@mostly_slow("shift", [0.0, -0.05])
 def test_the_interval_holds_the_change_at_least_as_often_as_it_says(
     n, repetitions, shift, monkeypatch
 ):
@@ -52,7 +53,7 @@ def test_the_interval_holds_the_change_at_least_as_often_as_it_says(
     assert n > 19 or held <= 0.975 + tolerance
 
 
-@pytest.mark.parametrize(("n", "repetitions"), [(6, 1500), (12, 1500), (40, 600), (80, 600)])
+@mostly_slow(("n", "repetitions"), [(6, 1500), (12, 1500), (40, 600), (80, 600)])
 def test_the_test_rejects_no_more_than_it_says_where_nothing_changed(n, repetitions, monkeypatch):
     monkeypatch.setattr("clusterscale.metrics.drift._interval", lambda *_: (0.0, 0.0))
     rng = np.random.default_rng([n, 2])
@@ -235,7 +236,7 @@ def test_a_pool_is_the_plain_mean(sides):
         assert mean == pytest.approx(np.mean([side[user] for side in sides if user in side]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("before", "after", "options", "message"),
     [
         (([0.5], [0.1]), ([1], [0.1]), {}, "before: users are row indices, whole numbers, not flo"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.stats import binomtest, rankdata
 
 from clusterscale.errors import InputError
@@ -138,7 +139,7 @@ def test_a_real_threshold_is_chosen_even_when_none_promises_anything():
 TRUE_FALSE = [True, False, True, False]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("labels", "scores", "options", "message"),
     [
         ([1, 0], [1.0, 2.0], {}, "labels are int64, not bool (True = target inside)"),

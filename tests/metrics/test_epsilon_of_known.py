@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import mostly_slow
 from metrics.known import (
     coin,
     gaussian,
@@ -20,8 +21,8 @@ REPETITIONS = 400
 ERROR_RATE = 1e-6
 
 
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-@pytest.mark.parametrize(
+@mostly_slow("confidence", [0.95, 0.5])
+@mostly_slow(
     ("mechanism", "epsilon", "delta"),
     [
         pytest.param(coin, 0.0, 0.0, id="coin"),
@@ -32,6 +33,7 @@ ERROR_RATE = 1e-6
         pytest.param(gaussian(1), 0.5, gaussian_delta(0.5, 1), id="Gaussian, epsilon .5"),
         pytest.param(gaussian(1), 1.0, gaussian_delta(1, 1), id="Gaussian, epsilon 1"),
     ],
+    n_quick=2,
 )
 def test_true_epsilon_is_seldom_passed(mechanism, epsilon, delta, confidence):
     rng = np.random.default_rng(20180218)
@@ -83,6 +85,7 @@ def test_an_atom_without_noise_is_found(side, leaks):
     assert epsilon_lower_bound(labels, scores, delta=0.2) < 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "delta"),
     [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from loops import for_each, mostly_slow
 from scipy import stats
 
 from clusterscale.errors import InputError
@@ -28,8 +29,8 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("n", [6, 18, 150])
-@pytest.mark.parametrize("law", list(LAWS))
+@mostly_slow("n", [6, 18, 150])
+@mostly_slow("law", list(LAWS))
 def test_the_interval_holds_the_mean(law, n):
     """200 samples; a true coverage of .975 passes but for 1 time in 5,000 (binomial)."""
     draw, truth = LAWS[law]
@@ -128,7 +129,7 @@ def test_no_value_has_no_interval():
     assert np.isnan(mean_interval([])).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "options", "message"),
     [
         ([0.5, np.nan], {}, "1 values are not finite numbers"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from metrics.known import laplace, randomized_response, reversed_sign
 from scipy.stats import binom
 
@@ -95,9 +96,9 @@ def test_delta_takes_its_part():
     assert 0 < pooled_epsilon_lower_bound(*found, delta=0.3) < pooled_epsilon_lower_bound(*found)
 
 
-@pytest.mark.parametrize("n_pairs", [1, 2, 4])
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("delta", [0.0, 0.1])
+@for_each("n_pairs", [1, 2, 4])
+@for_each("seed", range(20))
+@for_each("delta", [0.0, 0.1])
 def test_it_is_the_plain_bound_with_targets_for_halves(seed, n_pairs, delta):
     """Rows of the targets that choose, in turn with rows of those that judge.
 
@@ -156,7 +157,7 @@ def test_unlike_proportions_would_pass_for_a_leak_and_are_refused():
 ONES = np.ones((2, 3), int)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inside", "outside", "options", "message"),
     [
         (

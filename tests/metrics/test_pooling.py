@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.stats import binom
 
 from clusterscale.errors import InputError
@@ -200,8 +201,8 @@ def test_a_single_row_a_target_is_found_at_random_as_often_as_the_rate_says():
 GOOD = np.ones((2, 3), int)
 
 
-@pytest.mark.parametrize("function", [pooled_auc, pooled_resolvable_fpr])
-@pytest.mark.parametrize(
+@for_each("function", [pooled_auc, pooled_resolvable_fpr])
+@for_each(
     ("inside", "outside", "message"),
     [
         (GOOD[0], GOOD[0], "counts inside (3,) and outside (3,) must both be (target, level)"),

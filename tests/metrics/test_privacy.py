@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.errors import InputError
 from clusterscale.metrics import privacy_gain
@@ -34,7 +35,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "released", "gain"), CASES)
+@for_each(("raw", "released", "gain"), CASES)
 def test_a_float_for_floats(raw, released, gain):
     got = privacy_gain(raw, released)
     assert type(got) is float

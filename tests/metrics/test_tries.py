@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from loops import for_each
 from metrics.known import randomized_response
 from scipy.stats import binom
 
@@ -83,7 +84,7 @@ def test_the_largest_bound_is_about_what_its_docstring_says(confidence):
     assert found == pytest.approx(about, abs=0.02)
 
 
-@pytest.mark.parametrize("tries", [0, -1, 1.5, np.nan, np.inf])
+@for_each("tries", [0, -1, 1.5, np.nan, np.inf])
 def test_tries_are_counted(tries):
     for refused in (
         lambda: epsilon_lower_bound([True, False] * 4, np.arange(8), tries=tries),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.errors import InputError
 from clusterscale.metrics import Verdict, claim_verdict, epsilon_lower_bound, largest_bound
@@ -13,7 +14,7 @@ from clusterscale.metrics import Verdict, claim_verdict, epsilon_lower_bound, la
 EPSILONS = st.floats(0, 20)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lower_bound", "declared", "largest", "verdict"),
     [
         (1.1, 1.0, 5.0, "broken"),
@@ -54,8 +55,8 @@ def test_a_mechanism_that_hides_nothing(n, promise, verdict):
     assert claim_verdict(bound, promise, largest=largest_bound(n // 2, n - n // 2)) == verdict
 
 
-@pytest.mark.parametrize("place", ["lower_bound", "declared", "largest"])
-@pytest.mark.parametrize("value", [np.nan, -0.1, -np.inf])
+@for_each("place", ["lower_bound", "declared", "largest"])
+@for_each("value", [np.nan, -0.1, -np.inf])
 def test_no_epsilon_is_refused(place, value):
     given = {"lower_bound": 0.5, "declared": 1.0, "largest": 2.0} | {place: value}
     with pytest.raises(InputError) as caught:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
@@ -128,7 +129,7 @@ def held(**fields):
 SIDE = {**EXACT, "attack": "logistic"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "margin"),
     [
         ({"relation": "above", "than": 0.8}, 0.1),
@@ -224,7 +225,7 @@ def test_a_claim_of_what_is_left_out_is_passed_over():
     assert list(check_claims(study(claims=[said]), Results({"audit": audited()}))) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields",
     [
         {"relation": "above"},

@@ -1,10 +1,13 @@
 """Studies of PETS17 have the numbers that its oracle has, which were read from the paper before."""
 
 import pytest
+from loops import for_each
 from oracles import pets17
 from oracles.recovered import LOSSES, PAPER
 
 from clusterscale.config import find_studies, load_study
+
+pytestmark = pytest.mark.slow  # reading the studies takes seconds
 
 STUDIES = {name: load_study(path) for name, path in find_studies(["pets17"]).items()}
 # The paper states the losses of these; the oracle's errors follow from them.
@@ -57,7 +60,7 @@ def test_every_figure_and_table_of_the_paper_is_told():
     assert told >= {f"Figure {i}" for i in range(1, 17)} | {f"Table {i}" for i in range(1, 6)}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@for_each("name", STUDIES)
 def test_inferred_is_the_last_week_of_the_data(name):
     study = STUDIES[name]
     assert study.recovery.base == "e"

@@ -3,10 +3,13 @@
 from collections import Counter
 
 import pytest
+from loops import for_each
 from oracles.pomacs20 import IMPORTANCE, RANDOM_GUESS, TABLES, UNIQUE_HOURS
 
 from clusterscale import mechanisms
 from clusterscale.config import find_studies, load_study
+
+pytestmark = pytest.mark.slow  # reading the studies takes seconds
 
 STUDIES = {name: load_study(path) for name, path in find_studies(["pomacs20"]).items()}
 CABS = [study for study in STUDIES.values() if study.is_real]
@@ -77,7 +80,7 @@ def by_mechanism(item):
     return dict(zip(keys, (each.value for each in figures(item)), strict=True))
 
 
-@pytest.mark.parametrize("table", TABLES)
+@for_each("table", TABLES)
 def test_tables_of_the_cabs_are_those_of_the_oracle(table):
     found = by_mechanism(f"Table {table}")
     wanted = {
@@ -139,7 +142,7 @@ def test_every_figure_and_table_of_the_experiments_is_named():
     assert wanted - named == set()
 
 
-@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.is_real])
+@for_each("name", [name for name, study in STUDIES.items() if study.is_real])
 def test_gains_and_losses_are_of_the_groups_of_the_paper(name):
     plan = STUDIES[name].audit
     if "utility" in name or "gains" in name:

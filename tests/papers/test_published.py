@@ -1,6 +1,7 @@
 """Published numbers as data: nested as they are said to be, each at a place of its own."""
 
 import pytest
+from loops import for_each
 from papers.made import published
 from pydantic import ValidationError
 
@@ -31,7 +32,7 @@ def test_numbers_stand_where_their_labels_say():
     assert all(each.selection.of == "utility" for each in table.figures())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "message"),
     [
         ({"values": [0.9]}, "a list of 2 along group_size"),

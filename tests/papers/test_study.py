@@ -1,13 +1,14 @@
 """A study as a whole: what it must have, and what is wrong with one before it runs."""
 
 import pytest
+from loops import for_each
 from papers.made import EXACT, published, study
 from pydantic import ValidationError
 
 from clusterscale.papers import PaperStudy, find_faults
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "message"),
     [
         ({"cube": "taxis"}, "cube 'taxis' is not known: choose from cabs"),
@@ -59,7 +60,7 @@ def test_a_good_study_has_no_faults():
     assert faults(published=[published()], claims=claims, best=["logistic"]) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "message"),
     [
         ({"of": "aux"}, "Figure 4: of 'aux': .*did you mean 'auc'"),

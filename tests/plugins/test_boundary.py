@@ -11,6 +11,7 @@ import pytest
 from acme_privacy.attack import Direction, MatchingCells
 from acme_privacy.measure import LargestError
 from acme_privacy.mechanism import UniformNoise
+from loops import for_each
 
 import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan
@@ -99,7 +100,7 @@ class Zeroes:
         return release.values[:, 0, 0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("named", "act"),
     [
         ("release", lambda: release(Hides())),
@@ -131,7 +132,7 @@ def test_read_only_copies_no_array_and_leaves_the_argument():
             assert getattr(other, name).flags.writeable
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("methods", "message"),
     [
         ({"release": returning(COUNTS)}, r"release returned int32 of shape .*float64 of shape"),
@@ -165,7 +166,7 @@ def use(mechanism, name):
         value(*([Support(0.0, 1.0, 1.0), 9] if name == "support" else [9]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"unit": "epsilon"}, "has unit 'epsilon': choose from event, user_day, user, roi_series"),

@@ -4,6 +4,7 @@ import pytest
 from acme_privacy.attack import MatchingCells
 from acme_privacy.measure import LargestError
 from acme_privacy.mechanism import UniformNoise
+from loops import for_each
 
 pytest.importorskip("dask")
 from acme_privacy.reader import Pings
@@ -43,7 +44,7 @@ def test_the_reader_of_the_example_passes(pings):
     testing.check_reader(Pings, pings)
 
 
-@pytest.mark.parametrize(("kind", "name"), TWINS)
+@for_each(("kind", "name"), TWINS)
 def test_a_broken_twin_fails_by_name(kind, name, pings):
     checks_of, twins = KINDS[kind]
     cls = twins[name](name)
@@ -53,7 +54,7 @@ def test_a_broken_twin_fails_by_name(kind, name, pings):
         dict(checks_of())[name](entry, *data)
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@for_each("kind", list(KINDS))
 def test_every_check_has_a_twin(kind):
     checks_of, twins = KINDS[kind]
     assert {name for name, _ in checks_of()} - BY_TRACES == set(twins) | FOR_ALL

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from acme_privacy import attack, measure, mechanism
+from loops import for_each
 
 import clusterscale
 
@@ -16,7 +17,7 @@ PAGE = Path(clusterscale.__file__).parent / "guide" / "plug-ins.md"
 EXAMPLE = Path(__file__).with_name("example")
 
 
-@pytest.mark.parametrize("module", [analysis, attack, measure, mechanism, reader])
+@for_each("module", [analysis, attack, measure, mechanism, reader])
 def test_the_page_quotes_each_module(module):
     _, _, code = inspect.getsource(module).partition('"""\n\n')
     assert f"```python\n{code}```" in PAGE.read_text()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loops import for_each
 from oracles.dense import frame_of, traces_of
 from oracles.entries import build
 
@@ -57,7 +58,7 @@ def roll_call():
     return traces_of(np.eye(N_USERS, dtype=bool)[:, :, None])
 
 
-@pytest.mark.parametrize("name", list(PRIORS))
+@for_each("name", list(PRIORS))
 def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_call):
     prior = PRIORS.create(name, **SMALL[name])
     game = set_up(prior, roll_call, [roll_call])

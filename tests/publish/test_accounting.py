@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.analyses.publish.accounting import compose, spent_by
 from clusterscale.release import LedgerEntry
@@ -25,8 +26,8 @@ def optimal(epsilon, k, delta):
     return k * epsilon
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 52])
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+@for_each("k", [1, 2, 7, 52])
+@for_each("epsilon", [0.1, 0.5, 1.0])
 def test_it_is_not_below_the_optimal_composition_and_close_to_it(epsilon, k):
     exact = optimal(epsilon, k, 1e-6)
     found = compose([(epsilon, 0.0)] * k, 1e-6)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import write_cube
+from loops import mostly_slow
 from oracles.releases import dataset, touch, write
 
 from clusterscale import storage
@@ -223,7 +224,7 @@ def test_addresses_that_lead_elsewhere(folder, cube, tmp_path, opened, way):
     assert opened == []
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b"null", b'{"x": {}}'])
+@mostly_slow("content", [b"", b"{", b"[1]", b"\xff", b"null", b'{"x": {}}'], n_quick=2)
 def test_a_memory_that_is_damaged_is_made_again(folder, cube, tmp_path, opened, content):
     first = look(folder, cube, tmp_path)
     whole = (tmp_path / "listed.json").read_bytes()

@@ -112,6 +112,7 @@ def test_what_changed_is_judged_again(folder, cube, tmp_path):
     assert not any(everyone.is_audited(each) for each in everyone.pending())
 
 
+@pytest.mark.slow
 def test_who_is_told_to_stop_adds_nothing(folder, cube, tmp_path):
     class Stop(Exception):
         pass
@@ -127,6 +128,7 @@ def test_who_is_told_to_stop_adds_nothing(folder, cube, tmp_path):
     assert again.is_audited(again.pending()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attributes", "told"),
     [
@@ -146,6 +148,7 @@ def test_what_cannot_be_audited_is_a_problem(folder, cube, tmp_path, attributes,
     assert [row.release for row in bad.ledger.rows] == ["day-1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [6, 59, 900])
 def test_values_are_checked_even_if_they_cannot_be_attacked(size, folder, cube, tmp_path):
     """Groups of 59 and 900 of 60 users are simulated, but no fraction; nobody is not attacked."""
@@ -177,6 +180,7 @@ def test_failed_tasks_leave_no_verdict_and_are_run_again(folder, cube, tmp_path,
     assert bad.evaluate(bad.pending()[0], SerialExecutor()).release == "day-0"
 
 
+@pytest.mark.slow
 def test_what_an_earlier_version_began_is_gone_on_with(folder, cube, tmp_path):
     """It wrote the tables of a release before anything said what the folder is of."""
     begun = work(folder, cube, tmp_path)

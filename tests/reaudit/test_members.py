@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.errors import FormatError, InputError
 from clusterscale.reauditing.scoring import NO_MEMBERS, Membership, read_members
@@ -21,10 +22,8 @@ def table(form, users, inside, columns=("user", "inside")):
     return sink.getvalue()
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize(
-    "flags", [(True, False), (1, 0), ("yes", "no"), ("True", "FALSE"), ("1", "0")]
-)
+@for_each("form", ["csv", "parquet"])
+@for_each("flags", [(True, False), (1, 0), ("yes", "no"), ("True", "FALSE"), ("1", "0")])
 def test_what_was_written_is_read(cube, form, flags):
     users, inside = ["u007", "u003", "u059", "u011"], [flags[0], flags[1], flags[0], flags[1]]
     found = read_members(table(form, users, inside), "members", cube, 5)
@@ -69,8 +68,8 @@ def test_nobody(cube):
     assert users.shape == labels.shape == (0,)
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize(
+@for_each("form", ["csv", "parquet"])
+@for_each(
     ("users", "inside", "told"),
     [
         (["u001", "u001"], [True, False], "1 users are listed twice"),
@@ -86,7 +85,7 @@ def test_what_is_wrong_is_told_without_names(cube, form, users, inside, told):
     assert str(caught.value) == f"s3://b/members: {told}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [
         b"",

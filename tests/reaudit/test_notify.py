@@ -53,6 +53,7 @@ def test_nothing_new():
     assert len(JUnitXml.fromstring(junit([]).encode())) == 0
 
 
+@pytest.mark.slow
 @given(st.floats(), st.floats(), st.text())
 def test_any_row(number, other, name):
     row = verdict(mean_privacy_loss=number, change=other, release=name, series=name)

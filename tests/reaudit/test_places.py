@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from loops import mostly_slow
 from oracles.catalogues import write_catalogue, write_release
 from oracles.releases import dataset, write
 from typer.testing import CliRunner
@@ -86,9 +87,9 @@ def _places(folder: Path, url: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("key", ["members", "cube"])
-@pytest.mark.parametrize("form", ["zarr3", "netcdf4"])
-@pytest.mark.parametrize("words", [["--list"], []], ids=["list", "audit"])
+@mostly_slow("key", ["members", "cube"])
+@mostly_slow("form", ["zarr3", "netcdf4"])
+@mostly_slow("words", [["--list"], []], n_quick=2, ids=["list", "audit"])
 def test_nothing_that_attributes_name_is_opened(cube, tmp_path, touched, server, key, form, words):
     url, asked = server
     places, releases = _places(tmp_path, url), tmp_path / "releases"

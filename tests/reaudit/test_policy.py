@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.analyses.audit.findings import EXPOSURES
 from clusterscale.contracts import VERDICT_LEVELS
@@ -49,7 +50,7 @@ def test_a_number_that_is_known_fails_or_not(value, warn, fail):
     assert (level == "fail") == (fail is not None and abs(value) > abs(fail))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "low", "high", "ideal", "judged"),
     [
         (0.6, 0.2, 0.7, 0.0, ("fail", 0.5, "above 0.5 (fail)")),
@@ -90,7 +91,7 @@ def test_a_number_alone_is_where_it_fails():
     assert policy.change == Limit(warn=0.1)
 
 
-@pytest.mark.parametrize("wrong", [{}, True, "0.2", [0.1], float("nan"), float("inf"), {"file": 1}])
+@for_each("wrong", [{}, True, "0.2", [0.1], float("nan"), float("inf"), {"file": 1}])
 def test_what_is_no_limit(wrong):
     with pytest.raises(ConfigError):
         Policy(mean_privacy_loss=wrong)
@@ -110,7 +111,7 @@ def test_names_that_are_not_known(wrong, told, known):
     assert all(name in str(caught.value) for name in known)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"promise": "bad"}, {"consistency": "bad"}, {"last": 0}, {"exposed_above": 1.5},

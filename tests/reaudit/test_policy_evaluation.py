@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from oracles.verdicts import FINDING, FOUND
 
 from clusterscale.analyses.audit.findings import EXPOSURES
@@ -158,7 +159,7 @@ def test_one_measure_twice_is_judged_where_it_is_worst():
     assert (reason.level, reason.measured) == ("fail", 0.25)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("published", "level"),
     [
         (IntervalEstimate(0.75, 0.6, 0.9), "fail"),
@@ -181,7 +182,7 @@ def test_a_limited_value_that_is_missing_is_an_error():
     assert reason.text == "the policy limits published_auc, but its value is missing"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("drift", "level"),
     [
         (DRIFT, "fail"),

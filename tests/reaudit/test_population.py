@@ -194,6 +194,7 @@ def test_a_population_that_is_too_small_is_refused(panel, release):
         resolved(release, panel, population=30)
 
 
+@pytest.mark.slow
 def test_a_panel_is_enough_for_a_verdict(panel, release, tmp_path):
     policy = {"worst_privacy_loss": 1.0, "share_exposed": 1.0}
     work, row = audited(release, panel.uri, tmp_path, policy=policy)
@@ -308,6 +309,7 @@ def test_limits_by_known_members_hold(data):
     assert (known.counts(complete=False, everyone=False) == -1).all()
 
 
+@pytest.mark.slow
 def test_noise_by_the_largest_contribution_is_not_tested(panel, release, tmp_path):
     noise = {"name": "laplace", "epsilon": 1.0, "unit": "user", "integers": "round"}
     entry = ReleaseEntry.model_validate(
@@ -357,6 +359,7 @@ def test_a_cube_without_people_is_written_once(release, tmp_path):
     assert len(list((tmp_path / "out" / "places").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_simulated_people_have_the_weights_of_known_ones(dense, release, tmp_path):
     weights = np.where(np.arange(12) % 2, 2.0, 8.0)
     panel = write_cube(str(tmp_path / "cube.zarr"), dense[:12], weights=weights)

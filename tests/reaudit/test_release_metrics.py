@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each, mostly_slow
 
 from clusterscale import reauditing
 from clusterscale.analyses.audit.findings import find_exposures, worst_findings
@@ -100,8 +101,8 @@ def strongest(told, mechanism, dims):
     return best
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@mostly_slow("seed", range(6))
+@mostly_slow("mechanism", MECHANISMS, n_quick=2)
 def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     audit = results(seed)
     found = measure(audit, None, mechanism, exposed_above=0.5)
@@ -125,7 +126,7 @@ def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     assert found.exposed_above == 0.5
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_the_promise_and_utility_at_their_worst(seed):
     audit = results(seed)
     found = measure(audit, None, LAPLACE, exposed_above=0.5)
@@ -144,7 +145,7 @@ def test_the_promise_and_utility_at_their_worst(seed):
         assert found.utility[name][:2] == (max(values, key=lambda each: abs(each - ideal)), ideal)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@mostly_slow("seed", range(4))
 def test_users_without_an_event_in_the_period_are_nobody(seed):
     """As if the screen had never scored them: in the share, and in who is strongest."""
     audit, screen = results(), screened(seed)
@@ -198,6 +199,7 @@ def test_targets_count_where_it_does_not():
         assert measure(audit, screen, LAPLACE, exposed_above=0.5).n_screened == len(told.users)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 50))
 def test_the_order_of_dimensions_does_not_matter(seed):
     audit, screen = results(seed), screened(seed)
@@ -217,7 +219,7 @@ def test_one_target_has_a_wide_interval():
     assert found.mean_loss.high - found.mean_loss.low > 0.9
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "error", "message"),
     [
         ("status", "failed", InputError, "tasks of this audit failed"),

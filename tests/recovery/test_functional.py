@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from loops import for_each
 from oracles import recovery as oracle
 
 from clusterscale.analyses import recovery
@@ -30,8 +31,8 @@ def traces():
     return recovery.with_null((rng.random((12, 6, 200)) < 0.3) & busy)
 
 
-@pytest.mark.parametrize("name", LEARNT)
-@pytest.mark.parametrize("observed", [168, 180])  # 180: not a whole number of days or weeks
+@for_each("name", LEARNT)
+@for_each("observed", [168, 180])  # 180: not a whole number of days or weeks
 def test_what_is_learnt(traces, name, observed):
     n_epochs = traces.shape[2] - observed
     seen = traces[:, :, :observed]
@@ -165,7 +166,7 @@ def test_losses_and_gains_are_shares():
     assert gain.tolist() == [0.5, 0, 0, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "what"),
     [
         (lambda t: recovery.with_null(t.astype(int)), "bool"),

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from loops import for_each
 
 from clusterscale.analyses.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief
@@ -31,7 +32,7 @@ def same(one: EpochBelief, other: EpochBelief):
     )
 
 
-@pytest.mark.parametrize("name", list(BELIEFS))
+@for_each("name", list(BELIEFS))
 def test_a_prior(name, visits):
     belief = BELIEFS.create(name)
     assert isinstance(belief, InferencePrior)
@@ -55,8 +56,8 @@ def test_a_prior(name, visits):
     assert belief.needs <= OBSERVED
 
 
-@pytest.mark.parametrize("prior", list(BELIEFS))
-@pytest.mark.parametrize("name", list(STRATEGIES))
+@for_each("prior", list(BELIEFS))
+@for_each("name", list(STRATEGIES))
 def test_a_strategy(name, prior, visits):
     strategy = STRATEGIES.create(name)
     assert isinstance(strategy, InferenceStrategy)

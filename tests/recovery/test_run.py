@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import runs
 from conftest import write_cube
+from loops import for_each
 
 from clusterscale import open_recovery, storage
 from clusterscale.analyses import recovery
@@ -52,7 +53,7 @@ def by_arrays(name, there):
     return recovery.learn(name, there[:, :, :OBSERVED], EPOCHS), False
 
 
-@pytest.mark.parametrize("name", list(recovery.BELIEFS))
+@for_each("name", list(recovery.BELIEFS))
 def test_a_run_is_what_whole_arrays_give(found, traces, name):
     there = recovery.with_null(traces)
     truth, activity = there[:, :, OBSERVED:], traces[:, :, :OBSERVED].sum(axis=(1, 2))

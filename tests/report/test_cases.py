@@ -42,6 +42,7 @@ def test_axes_are_found_by_name(make_results):
     assert sizes[: n_attacks + 2] == [5] * (n_attacks + 1) + [50]
 
 
+@pytest.mark.slow
 def test_sound_controls_are_seldom_reported_off(make_results):
     verdicts = [check_controls(cases(make_results(seed=seed))).verdict for seed in range(100)]
     assert verdicts.count("off") <= 4

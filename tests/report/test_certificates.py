@@ -53,6 +53,7 @@ def folder(shared_plan_fields, cube, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_mechanism_with_less_noise_than_it_states_exceeds_its_ceiling(folder):
     run, notes = open_run(folder)
     assert not notes
@@ -96,6 +97,7 @@ def test_the_page_says_so(folder):
     assert "independent noise of a known distribution" in page
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_4(folder, tmp_path):
     """Also for a run that others have made: `report` shows it, commands that run fail."""
     with pytest.raises(typer.Exit) as ended:
@@ -118,6 +120,7 @@ def test_certificates_alone_make_a_page(folder):
     assert np.char.count(page, "Highest ceiling:") == 1
 
 
+@pytest.mark.slow
 def test_the_gate_fails_what_exceeds_its_ceiling(folder):
     run, _ = open_run(folder)
     broken, sound = sorted(map(str, run.audit.mechanism.values))
@@ -131,6 +134,7 @@ def test_the_gate_fails_what_exceeds_its_ceiling(folder):
     assert found[sound]["measured"] < found[sound]["limit"]
 
 
+@pytest.mark.slow
 def test_a_policy_limits_the_certified_auc(folder):
     run, _ = open_run(folder)
     sound = max(map(str, run.audit.mechanism.values))
@@ -149,6 +153,7 @@ def test_a_policy_limits_the_certified_auc(folder):
     assert alone["ceiling"]["level"] == "unknown"
 
 
+@pytest.mark.slow
 def test_certificates_about_simulated_people_never_pass(folder):
     """Of 60 people 20 are known, or none: how much others change is not known."""
     run, _ = open_run(folder)

@@ -377,6 +377,7 @@ def test_emptiness_in_words(share):
     assert (word == "empty") == (share == 0)
 
 
+@pytest.mark.slow
 def test_an_empty_release_is_marked_in_tables_and_figures(make):
     results = make(priors=PRIORS)
     results["released_share"][..., 2] = 0.01
@@ -425,6 +426,7 @@ def test_the_price_is_told_where_it_is_closest_to_a_guess(make):
     assert (best.mechanism, best.measure.name, best.value) == (MECHANISMS[1], "hotspot_f1", 0.02)
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(make):
     results = make(mechanisms=("exact", HOSTILE), priors=(HOSTILE, "b"))
     results = results.assign_coords(measure_title=("measure", [HOSTILE] * results.sizes["measure"]))

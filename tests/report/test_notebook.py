@@ -181,6 +181,7 @@ def test_a_screen_is_told_as_a_distribution(plan, cube, tmp_path):
     assert "Exposure of all users" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_screen_without_a_number_is_shown(plan, cube, tmp_path):
     found = screen(plan, cube, tmp_path, SerialExecutor()).compute()
     nothing = found.assign(auc=found.auc * np.float32(np.nan))

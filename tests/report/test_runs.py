@@ -93,6 +93,7 @@ def test_what_cannot_go_together_is_refused(make_results):
         )
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_page(whole):
     assert render(whole) == render(whole)
 

@@ -63,6 +63,7 @@ def test_pieces_make_the_whole(monkeypatch, tmp_path):
     assert len(pd.read_parquet(tmp_path / "screen-users.parquet")) == len(whole)
 
 
+@pytest.mark.slow
 def test_netcdf_is_the_dataset(run, tmp_path):
     run.screen.attrs["complete"] = True
     write_tables(run, tmp_path, "netcdf")

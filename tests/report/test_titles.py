@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from loops import for_each
 from report.made import make_screen, make_traits
 from report.page import Page
 
@@ -149,7 +150,7 @@ def component(name, fields):
     return (MECHANISMS if name in list(MECHANISMS) else PRIORS).create(name, **fields)
 
 
-@pytest.mark.parametrize(("name", "fields", "title"), TITLES)
+@for_each(("name", "fields", "title"), TITLES)
 def test_titles_are_short_phrases(name, fields, title):
     assert component(name, fields).heading == title
     assert len(title) <= 110
@@ -252,6 +253,7 @@ def settings_of(html):
     return json.loads(found[1]) if found else {}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_a_page_shows_titles_and_lists_what_they_stand_for(plan, cube, tmp_path):
     results = run(plan, cube, tmp_path, SerialExecutor()).compute()
@@ -272,6 +274,7 @@ def test_a_page_shows_titles_and_lists_what_they_stand_for(plan, cube, tmp_path)
     assert list(SETTINGS.values())[1] in shorten(results).facts["mechanisms"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_a_screen_records_the_settings_of_its_mechanisms(plan, cube, tmp_path):
     html = render(screen(plan, cube, tmp_path, SerialExecutor()))

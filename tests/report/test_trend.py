@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from loops import mostly_slow
 from report.made_trend import judged, make_trend, reason, said, shown
 from report.page import Page
 
@@ -20,7 +21,7 @@ def empty_numbers(table):
     return table.assign(**dict.fromkeys(numbers, np.nan), utility='{"pearson": NaN}')
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     "table",
     [
         make_trend(),

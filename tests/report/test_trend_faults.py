@@ -7,6 +7,7 @@ from urllib.parse import urljoin, urlsplit
 import numpy as np
 import pandas as pd
 import pytest
+from loops import for_each
 from report.made_trend import make_trend, reason, said, shown
 from report.page import Page
 
@@ -81,7 +82,7 @@ def test_a_release_without_a_run_has_no_link():
     assert all(ref.startswith("#") for ref in page.references)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "message"),
     [
         (

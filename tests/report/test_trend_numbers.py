@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from loops import for_each
 from report.made_trend import judged, make_trend, reason, said, shown
 
 from clusterscale.reporting.figures import Course, ReleaseAxis, draw_time_series
@@ -128,7 +129,7 @@ def test_verdicts_are_told_apart_without_colour():
     assert marks[-1].data_source.data["mark"] == [0.4]
 
 
-@pytest.mark.parametrize("n", [1, 2, 12, 13, 60, 61, 500, 12_345])
+@for_each("n", [1, 2, 12, 13, 60, 61, 500, 12_345])
 def test_ticks_are_few_whole_and_round(n):
     box = draw_time_series(
         [Course("x", [0.0] * n)], ReleaseAxis([""] * n, [""] * n, ["pass"] * n, [""] * n), axis=""

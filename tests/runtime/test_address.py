@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 
 import pytest
+from loops import for_each
 from oracles import poison, processes
 
 from clusterscale.errors import ClusterError, ConfigError
@@ -118,7 +119,7 @@ def test_an_encrypted_scheduler_is_joined_with_its_certificates(encrypted, tls):
         assert executor.n_workers == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "fault"),
     [
         ({"address": "host:8786"}, "address"),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from loops import for_each
 
 from clusterscale.errors import ClusterError, ConfigError, MissingError
 from clusterscale.runtime import CLUSTERS
@@ -12,7 +13,7 @@ from clusterscale.runtime.clusters.kubernetes import dask_cluster
 pytestmark = pytest.mark.dask
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "fault"),
     [
         ({"memory": "lots"}, "memory 'lots' is not a size such as 4GiB"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
+from loops import mostly_slow
 from oracles.entries import NEEDED
 from runs import run_screen as run
 from screening.brute import Brute, auc_of_pairs
@@ -55,7 +56,7 @@ def screened(small, tmp_path_factory, request):
     return found, Brute(with_nowhere(dense) if null_roi else dense, source, setting, PLAN, bounds)
 
 
-@pytest.mark.parametrize("mechanism", ON_COUNTS, ids=[each.label for each in ON_COUNTS])
+@mostly_slow("mechanism", ON_COUNTS, ids=[each.label for each in ON_COUNTS])
 def test_every_number_by_brute_force(screened, mechanism):
     found, brute = screened
     if mechanism.id not in found.mechanism.values:

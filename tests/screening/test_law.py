@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
+from loops import for_each, mostly_slow
 from runs import run_screen as run
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
@@ -52,7 +53,7 @@ def screened(crowd, tmp_path_factory):
     return run(screen, crowd[1], tmp_path_factory.mktemp("screen"), SerialExecutor()).load()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=[each.name for each in MECHANISMS])
+@mostly_slow("mechanism", MECHANISMS, ids=[each.name for each in MECHANISMS])
 def test_the_screen_finds_what_the_game_finds(crowd, screened, mechanism):
     """Over 8 users the mean AUC differs by no more than 4 standard errors: once in 16,000."""
     dense, cube = crowd
@@ -70,9 +71,9 @@ def test_the_screen_finds_what_the_game_finds(crowd, screened, mechanism):
     assert played.min() < 0.9, "else everything is told, and nothing is compared"
 
 
-@pytest.mark.parametrize("n", [20, 150])
-@pytest.mark.parametrize("shared", [0.0, 0.9, 1.0])
-@pytest.mark.parametrize("shift", [0.1, 0.7, 2.5])
+@for_each("n", [20, 150])
+@for_each("shared", [0.0, 0.9, 1.0])
+@for_each("shift", [0.1, 0.7, 2.5])
 def test_intervals_hold_the_true_auc(n, shared, shift):
     """In 2,000 draws of groups whose two worlds share some of their noise: 93 to 97 %, give or
     take 2.5 standard errors (.5 %), and for 20 groups or nearly equal worlds 91 to 98 %."""

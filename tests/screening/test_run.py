@@ -80,6 +80,7 @@ class Backwards(SerialExecutor):
         return super().map_batches(function, reversed(list(items)))
 
 
+@pytest.mark.slow
 def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
     seen = []
     found = screen(plan, cube, tmp_path / "run", SerialExecutor(), on_progress=seen.append)
@@ -158,6 +159,7 @@ def test_a_finished_screen_is_not_made_again(plan, cube, copied, monkeypatch):
     xr.testing.assert_identical(first, again.load())
 
 
+@pytest.mark.slow
 def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, monkeypatch):
     real = analysis.score
 
@@ -185,6 +187,7 @@ STAGES = (("count", 0), ("score", 152), ("count", 180), ("score", 276))
 """Of each size before it is counted and in the middle, by the rows that are done."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_screen_whose_driver_dies_goes_on(plan, cube, tmp_path, undisturbed, stage):
     scored = [0]

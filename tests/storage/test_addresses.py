@@ -16,6 +16,7 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 pytest.importorskip("dask")  # readers of records
 
@@ -257,8 +258,8 @@ def test_a_chunk_is_not_read_beyond_the_limit(tmp_path):
         storage.open_group(str(tmp_path / "week.zarr"))["values"][:]
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
+@for_each("door", DOORS)
+@for_each(
     "uri", ["s3://ann:{}@bucket/c", "s3://{}@bucket/c", "https://{}@host/c", "ftp://ann:{}@host/c"]
 )
 def test_credentials_are_refused_and_not_repeated(door, uri):
@@ -277,7 +278,7 @@ def test_missing_files_are_still_missing(tmp_path):
     assert not storage.exists(str(tmp_path / "none" / "below"))
 
 
-@pytest.mark.parametrize("door", DOORS)
+@for_each("door", DOORS)
 def test_paths_that_are_too_long_are_errors_of_input(door):
     with pytest.raises(InputError, match="is longer than a path can be here"):
         DOORS[door]("x" * 300)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import zarr
 from cube import crowd
+from loops import for_each
 from object_store import ObjectStore, serve
 
 from clusterscale import storage
@@ -49,7 +50,7 @@ def boto(code, status):
     return s3fs.translate_boto_error(botocore.ClientError(answer, "PutObject"))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "passes"),
     [
         (OSError("the network is down"), True),
@@ -77,7 +78,7 @@ def test_what_passes(error, passes):
     assert is_transient(error) == passes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "status", "passes"),
     [
         ("SlowDown", 503, True),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from oracles import traits as oracle
 
 from clusterscale.analyses import traits
@@ -19,8 +20,8 @@ def releases(seed, n_groups, n_cells, tells=3):
     return counts.astype(np.int32), labels
 
 
-@pytest.mark.parametrize("shape", [(30, 80), (60, 20), (12, 300)])
-@pytest.mark.parametrize("components", [1, 2, 5])
+@for_each("shape", [(30, 80), (60, 20), (12, 300)])
+@for_each("components", [1, 2, 5])
 def test_they_are_those_of_scikit_learn(shape, components):
     rows, labels = releases(sum(shape), *shape)
     found = traits.loading(rows, labels, components=components)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -115,7 +116,7 @@ def test_a_tenth_of_150_are_15():
     assert bottom.tolist() == list(range(14, -1, -1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("auc", "share", "message"),
     [
         (np.ones(10), 0.1, "a share of 0.1 of 10 users is 1: each group needs at least 2"),

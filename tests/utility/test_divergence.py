@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.spatial.distance import jensenshannon
 
 from clusterscale.utility import jensen_shannon, jensen_shannon_distance, total_variation
@@ -114,8 +115,8 @@ def test_epoch_without_raw_counts_is_left_out(measure):
         assert with_quiet == pytest.approx(found, abs=1e-15)
 
 
-@pytest.mark.parametrize(("measure", "farthest"), FARTHEST)
-@pytest.mark.parametrize("size", [5e-324, 1e-300, 1.7e308])
+@for_each(("measure", "farthest"), FARTHEST)
+@for_each("size", [5e-324, 1e-300, 1.7e308])
 def test_extreme_values(measure, farthest, size):
     raw = np.array([[1], [1], [0]])
     assert measure(raw, size * raw) == pytest.approx(0, abs=1e-7)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.stats import kendalltau
 
 from clusterscale.utility import hotspot_f1, hotspot_tau, hotspot_tau_listwise
@@ -186,7 +187,7 @@ def test_guess_finds_one_hotspot_in_ten():
     assert hotspot_tau_listwise(raw, released) == pytest.approx(0, abs=0.05)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("top", "n_rois", "n_top"),
     [(0.1, 100, 10), (0.1, 583, 58), (0.29, 100, 29), (2 / 3, 3, 2), (0.1, 5, 1), (1.0, 7, 7)],
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.errors import InputError
 from clusterscale.utility import (
@@ -89,8 +90,8 @@ def test_error_grows_with_the_distance(seed, factor):
     assert times == pytest.approx(factor * once, abs=1e-9)
 
 
-@pytest.mark.parametrize("measure", [mean_relative_error, busiest_relative_error])
-@pytest.mark.parametrize("floor", [0.0, -0.1, np.nan, np.inf])
+@for_each("measure", [mean_relative_error, busiest_relative_error])
+@for_each("floor", [0.0, -0.1, np.nan, np.inf])
 def test_floor_is_a_positive_number(measure, floor):
     with pytest.raises(InputError) as caught:
         measure([[1]], [[1]], floor=floor)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from loops import for_each
 
 from clusterscale import utility
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
@@ -35,7 +36,7 @@ def test_names():
     ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_entry_is_a_frozen_picklable_value_that_config_can_name(name):
     entry = utility.create(name)
     assert isinstance(entry, Utility)
@@ -55,14 +56,14 @@ def test_titles_are_distinct():
     assert len({cls.phrase for cls in UTILITIES.classes}) == len(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_entry_has_the_keywords_and_defaults_of_its_function(name):
     parameters = inspect.signature(getattr(utility, name)).parameters.values()
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
     assert utility.create(name).model_dump(exclude={"name", "title"}) == keywords
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_entry_measures_as_its_function_does(name):
     function, settings = getattr(utility, name), {"top": 0.4, "floor": 0.2}
     fields = utility.create(name).model_dump(exclude={"name", "title"})
@@ -75,7 +76,7 @@ def test_entry_measures_as_its_function_does(name):
         assert found != function(RAW, RELEASED)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_ideal_is_reached_and_noise_takes_away_from_it(name):
     measure = utility.create(name)
     raw = RAW + np.linspace(0, 0.5, RAW.size).reshape(RAW.shape)  # without ties
@@ -88,8 +89,8 @@ def test_ideal_is_reached_and_noise_takes_away_from_it(name):
     assert 0 < slight < heavy
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.int64, np.float32])
+@for_each("name", NAMES)
+@for_each("dtype", [np.bool_, np.uint8, np.int32, np.int64, np.float32])
 def test_any_real_dtype_and_memory_order_and_nothing_is_written(name, dtype):
     measure = utility.create(name, **({"top": 0.5} if name.startswith("hotspot") else {}))
     raw, released = (RAW % 3).astype(dtype), ((RAW + 1) // 2 % 3).astype(dtype)
@@ -104,8 +105,8 @@ def test_any_real_dtype_and_memory_order_and_nothing_is_written(name, dtype):
     np.testing.assert_array_equal(before, (raw, released))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
+@for_each("name", NAMES)
+@for_each(
     ("raw", "released", "message"),
     [
         (np.ones((2, 3)), np.ones((2, 4)), "raw (2, 3) and released (2, 4)"),
@@ -127,8 +128,8 @@ def test_bad_input_is_refused(name, raw, released, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
+@for_each("name", NAMES)
+@for_each(
     ("raw", "released"),
     [([[0, 0]], [[1, 2]]), (*[np.ones((0, 4))] * 2,), (*[np.ones((4, 0))] * 2,)],
 )
@@ -171,7 +172,7 @@ def test_zeros_are_never_better_than_a_sampled_release(raw, keep, seed):
             assert isnan(zeros)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "relative_error" not in name])
+@for_each("name", [name for name in NAMES if "relative_error" not in name])
 def test_zeros_are_worse_than_half_of_the_events_on_sparse_data(name):
     """Few cells have a count, so zeros are right nearly everywhere, and tell nothing."""
     rng = np.random.default_rng(3)
@@ -186,15 +187,15 @@ def test_zeros_are_worse_than_half_of_the_events_on_sparse_data(name):
     assert zeros > sampled
 
 
-@pytest.mark.parametrize("name", WITH_TOP)
-@pytest.mark.parametrize("top", [0.0, -0.1, 1.1, np.nan])
+@for_each("name", WITH_TOP)
+@for_each("top", [0.0, -0.1, 1.1, np.nan])
 def test_top_is_a_share(name, top):
     with pytest.raises(InputError) as caught:
         getattr(utility, name)(RAW, RELEASED, top=top)
     assert str(caught.value) == f"top must be a share of the ROIs, above 0 and at most 1, not {top}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "fields"),
     [
         ("mean_relative_error", {"floor": 0.0}),

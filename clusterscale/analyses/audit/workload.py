@@ -1,7 +1,7 @@
 """Processor seconds of an audit.
 
 The rates are processor seconds on one idle core of a Xeon of 2 cores, with numba's code compiled
-beforehand; attacks and mechanisms state their own. ``tests/benchmarks/explain.py`` compares
+beforehand; attacks and mechanisms state their own. ``tests/nightly/benchmarks/explain.py`` compares
 predictions with measurements.
 :func:`measure_slowness` returns how many times slower this machine is.
 """

@@ -30,8 +30,8 @@ several releases       a population for each, or that of   the same: ``per_relea
 =====================  ==================================  =======================================
 
 Options that are not in the paper: ``correction: matched``, ``rhythm: mixed``, ``crowd: counts``
-(:class:`ZeroKnowledge`). ``python tests/real/zero_knowledge.py`` compares them with the paper's,
-``python tests/real/marginals.py`` compares their marginals.
+(:class:`ZeroKnowledge`). ``python tests/nightly/real/zero_knowledge.py`` compares them with the
+paper's, ``python tests/nightly/real/marginals.py`` compares their marginals.
 """
 
 from clusterscale.priors.zero_knowledge.activity import (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from mechanisms.published import RARE, fits
 from scipy import stats
 
@@ -63,7 +64,7 @@ def test_mean_is_the_one_asked_for(activity, mean):
     assert found.mean() == pytest.approx(mean, abs=4 * error + 0.5)
 
 
-@pytest.mark.parametrize(("mean", "visits"), [(0, 1), (0.2, 1), (1.4, 1), (1.6, 2), (7.0, 7)])
+@for_each(("mean", "visits"), [(0, 1), (0.2, 1), (1.4, 1), (1.6, 2), (7.0, 7)])
 def test_constant_is_the_mean_rounded(mean, visits):
     np.testing.assert_array_equal(draw(Constant(), mean, n=5), np.full(5, visits))
 
@@ -103,7 +104,7 @@ def test_what_is_no_mean_is_refused(activity, mean):
         draw(activity, mean)
 
 
-@pytest.mark.parametrize("sigma", [0.0, -1.0, 5.1, np.nan, "1"])
+@for_each("sigma", [0.0, -1.0, 5.1, np.nan, "1"])
 def test_what_is_no_deviation_is_refused(sigma):
     with pytest.raises(ConfigError, match=r"^activity\.lognormal\.sigma: "):
         ACTIVITIES.create("lognormal", sigma=sigma)

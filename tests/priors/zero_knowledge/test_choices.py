@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from loops import for_each
 from priors.zero_knowledge.choices import (
     DEFENCES,
     FRAME,
@@ -45,7 +46,7 @@ def told(outcomes):
     return [repr(replace(outcome, seconds=0.0)) for outcome in outcomes]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@for_each("option", OPTIONS)
 def test_every_choice_works_with_every_defence_of_the_paper(option):
     """With controls: anew for each of four challenges and two stand-ins, or once."""
     game, path = set_up(option), ("zero", option)
@@ -99,7 +100,7 @@ def test_counts_cannot_tell_who_is_nowhere():
         set_up(null_roi=True, crowd="counts")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "words"),
     [
         ({"top_rois": 3}, "top_rois needs an adversary who knows only ROIs: set knows to rois"),

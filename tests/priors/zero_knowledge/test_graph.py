@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from loops import for_each
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay
@@ -174,9 +175,9 @@ def test_hardly_any_rois(n, edges):
     assert edges_of(graph) == edges
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("origin", [(0.0, 0.0), (179.0, -33.0), (-120.0, 89.0)])
-@pytest.mark.parametrize("n", [3, 4, 20])
+@for_each("direction", DIRECTIONS)
+@for_each("origin", [(0.0, 0.0), (179.0, -33.0), (-120.0, 89.0)])
+@for_each("n", [3, 4, 20])
 def test_rois_on_a_line_are_neighbours_in_their_order(direction, origin, n):
     rng = np.random.default_rng(n)
     place = rng.permutation(n)
@@ -276,8 +277,8 @@ def test_a_city_on_the_antimeridian_is_one_city():
     assert edges_of(graph_of(moved)) == edges_of(graph_of(points))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("which", [0, 1])
+@for_each("bad", [np.nan, np.inf, -np.inf])
+@for_each("which", [0, 1])
 def test_rois_without_a_position_are_refused(bad, which):
     points = np.arange(12.0).reshape(6, 2)
     points[[1, 4], which] = bad

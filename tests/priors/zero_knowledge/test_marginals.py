@@ -5,6 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import for_each
 from mechanisms.published import BOUNDS
 from oracles.entries import build
 from oracles.popets24 import compressed, powered
@@ -173,8 +174,8 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", list(MECHANISMS))
-@pytest.mark.parametrize("shape", [(6, 8), (2, 30)])
+@for_each("name", list(MECHANISMS))
+@for_each("shape", [(6, 8), (2, 30)])
 def test_what_every_mechanism_does(name, shape):
     mechanism = build(MECHANISMS, name).bind(BOUNDS)
     rng = np.random.default_rng(0)
@@ -293,7 +294,7 @@ def test_what_is_no_number_is_refused(bad):
         estimate_marginals(release, 10, EVENT)
 
 
-@pytest.mark.parametrize("shape", [(), (4,), (2, 3, 4), (0, 5), (5, 0)])
+@for_each("shape", [(), (4,), (2, 3, 4), (0, 5), (5, 0)])
 def test_what_is_no_matrix_is_refused(shape):
     with pytest.raises(InputError, match=r"^a release has shape \(roi, epoch\), this one "):
         estimate_marginals(np.ones(shape), 10, EVENT)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from loops import for_each
 from mechanisms.published import BOUNDS
 from oracles.entries import build
 from priors.zero_knowledge.populations import (
@@ -123,8 +124,8 @@ def test_what_hangs_on_everything_is_taken_as_it_is():
     assert mean == pytest.approx(release.sum() / SIZE)
 
 
-@pytest.mark.parametrize("mechanism", [EXACT, HIDDEN, CLIPPED_DAY, USER_DAY, BOTH])
-@pytest.mark.parametrize("value", [0.0, -5.0])
+@for_each("mechanism", [EXACT, HIDDEN, CLIPPED_DAY, USER_DAY, BOTH])
+@for_each("value", [0.0, -5.0])
 def test_nothing_is_explained_by_nobody(mechanism, value):
     release = np.full((4, 6), value)
     space, time, mean = match_moments(release, 50, mechanism, rng=np.random.default_rng(0))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from mechanisms.published import RARE, alike, fits
 from oracles.popets24 import border_of, make_up, near_of, neighbourhoods, pairs_of_visits
 from scipy import stats
@@ -248,8 +249,8 @@ def _spoil(which, value):
     return SyntheticPopulation(**laws, activity=VisitCounts(3.0))
 
 
-@pytest.mark.parametrize("which", ["space", "time"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -0.1, 1.5])
+@for_each("which", ["space", "time"])
+@for_each("value", [np.nan, np.inf, -0.1, 1.5])
 def test_what_is_no_law_is_refused(which, value):
     with pytest.raises(InputError, match=f"^{which} is not a distribution: values from "):
         draw(5, _spoil(which, value))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 from mechanisms.published import fits
 
 from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
@@ -31,7 +32,7 @@ def test_the_most_visited_rois_come_first_and_equals_by_number():
     np.testing.assert_array_equal(most_visited_rois(TRACE, N_EPOCHS, 9, None), [1, 3, 4, 0, 2, 5])
 
 
-@pytest.mark.parametrize("top", [1, 2, 4, 6, 50])
+@for_each("top", [1, 2, 4, 6, 50])
 def test_only_the_top_rois_are_known(top):
     np.testing.assert_array_equal(
         most_visited_rois(TRACE, N_EPOCHS, 9, top), [1, 3, 4, 0, 2, 5][:top]

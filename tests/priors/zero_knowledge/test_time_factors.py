@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loops import for_each
 
 from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
 from clusterscale.priors.zero_knowledge.time_factors import hours_of_day, mix_rhythms
@@ -44,10 +45,10 @@ def mix(release, people, days=DAYS, rank=2, undo=as_is):
     return mix_rhythms(release, people, days, rank, undo=undo)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scale", "mean", "left"), [(0.0, 5.0, 0.6), (0.0, 20.0, 0.3), (2.0, 20.0, 0.7), (2.0, 5.0, 1)]
 )
-@pytest.mark.parametrize("seed", range(3))
+@for_each("seed", range(3))
 def test_two_planted_rhythms_are_found_under_noise(scale, mean, left, seed):
     """What is left of one rhythm's distance; in the last case an hour's noise is twice its sum."""
     space, time = two_rhythms(seed)
@@ -68,8 +69,8 @@ def test_noise_alone_is_taken_for_one_rhythm():
         assert distance(found, space, same) < 0.06
 
 
-@pytest.mark.parametrize("rank", [1, 2, 5, 100])
-@pytest.mark.parametrize("scale", [0.0, 30.0])
+@for_each("rank", [1, 2, 5, 100])
+@for_each("scale", [0.0, 30.0])
 def test_what_is_said_of_rois_and_of_epochs_stays(rank, scale):
     space, time = two_rhythms(3)
     people = common(space, time)

@@ -1,0 +1,176 @@
+"""Whether ``--explain`` tells how long an audit takes: five configs, predicted and measured.
+
+    python tests/nightly/benchmarks/explain.py FOLDER [--cluster serial] [--only NAME ...]
+
+Each line is one config on synthetic users: seconds that ``clusterscale audit CONFIG --explain``
+predicts, and those that the run takes in processes of its own, from the interpreter to the report.
+Processor seconds are compared as well: on a busy machine only these mean anything. The last line
+says whether all ratios are within a factor of 1.5. Cubes are made in FOLDER where they are not
+there yet, outside all times. Exit code 1 says that a ratio is beyond the factor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import clusterscale as cs
+from clusterscale.analyses.audit import predict
+from clusterscale.analyses.audit.resources import UNSURE
+from clusterscale.analyses.audit.workload import measure_slowness
+from clusterscale.config import load
+
+WEEK = {"name": "week", "first": 0, "epochs": 168}
+SUBSET = {"name": "known_subset", "alpha": 0.5, "training": 200, "challenges": 100}
+LAPLACE = {"name": "laplace", "epsilon": 1.0, "unit": "event"}
+CHAIN = {
+    "name": "chain",
+    "steps": [
+        {"name": "cap_contributions", "per_day": 10},
+        {
+            "name": "laplace",
+            "epsilon": 1.0,
+            "unit": "user_day",
+            "clip": True,
+            "integers": "round",
+        },
+    ],
+}
+
+
+def audits() -> dict[str, tuple[str, int, dict[str, Any]]]:
+    """Return, by name, the preset, the number of users and the audit of each config."""
+    every = ["logistic", "nearest", "forest", "perceptron", "spectral", "cells", "contradiction"]
+    every += ["projection", "diagonal", "likelihood"]
+    past = {"name": "fourth week", "first": 504, "epochs": 168, "observed": [0, 168, 336]}
+    return {
+        "quickstart": (
+            "tfl",
+            2000,
+            {
+                "targets": {"tertiles": 1},
+                "priors": [SUBSET],
+                "group_sizes": [20, 100, 300],
+                "mechanisms": [
+                    {"name": "exact"},
+                    LAPLACE,
+                    {"name": "suppress_small", "below": 5},
+                    CHAIN,
+                ],
+                "attacks": [{"name": "logistic"}, {"name": "projection"}],
+            },
+        ),
+        "every attack": (
+            "tfl",
+            2000,
+            {
+                "targets": {"random": 6},
+                "priors": [SUBSET],
+                "group_sizes": [50, 500],
+                "mechanisms": [{"name": "exact"}],
+                "attacks": [{"name": name} for name in every],
+                "control": False,
+            },
+        ),
+        "past groups": (
+            "tfl",
+            2000,
+            {
+                "periods": [past],
+                "targets": {"random": 8},
+                "priors": [{"name": "same_groups", "beta": 150}],
+                "group_sizes": [100, 1000],
+                "mechanisms": [{"name": "exact"}],
+                "attacks": [{"name": "logistic"}, {"name": "spectral"}],
+                "control": False,
+            },
+        ),
+        "no knowledge": (
+            "milan",
+            2000,
+            {
+                "null_roi": False,
+                "targets": {"random": 3},
+                "priors": [{"name": "zero_knowledge", "reference": 500, "refit": "shared"}],
+                "group_sizes": [200],
+                "mechanisms": [{"name": "exact"}, {"name": "suppress_small", "up_to": 1}],
+                "attacks": [{"name": "cells"}, {"name": "likelihood"}],
+            },
+        ),
+        "many targets": (
+            "milan",
+            2000,
+            {
+                "targets": {"random": 300},
+                "priors": [SUBSET],
+                "group_sizes": [100],
+                "mechanisms": [{"name": "exact"}, LAPLACE],
+                "attacks": [{"name": "projection"}],
+                "control": False,
+            },
+        ),
+    }
+
+
+def spent() -> float:
+    """Return the processor seconds of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cluster", default="serial")
+    parser.add_argument("--only", nargs="*", default=list(audits()))
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    slowness = measure_slowness()
+    print(f"this machine takes {slowness:.2f} times the processor time of the reference")
+    print(f"{'config':14}{'s told':>9}{'s taken':>9}{'ratio':>7}", end="")
+    print(f"{'cpu told':>10}{'cpu taken':>11}{'ratio':>7}")
+    worst = {"s": 1.0, "cpu": 1.0}
+    for name in given.only:
+        preset, users, audit = audits()[name]
+        uri = given.folder / f"{preset}{users}.zarr"
+        if not uri.exists():
+            cs.synthesise(preset, str(uri), users=users, seed=1)
+        output = given.folder / "run"
+        shutil.rmtree(output, ignore_errors=True)
+        fields = {"seed": 1, "null_roi": True, "periods": [WEEK], **audit}
+        path = given.folder / "config.yaml"
+        content = {"cube": str(uri), "output": str(output), "audit": fields}
+        path.write_text(yaml.safe_dump({**content, "cluster": {"name": given.cluster}}))
+        config = load(path)
+        place = config.cluster
+        cube = cs.TraceCube(str(uri))
+        cost = predict(
+            config.the_audit(), cube, n_workers=place.n_workers, slowness=slowness
+        ).resources
+        before, start = spent(), time.perf_counter()
+        words = [sys.executable, "-m", "clusterscale", "audit", str(path)]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        taken = {"s": time.perf_counter() - start, "cpu": spent() - before}
+        told = {"s": cost.seconds, "cpu": cost.core_seconds}
+        print(f"{name:14}", end="")
+        for kind, width in (("s", 9), ("cpu", 10)):
+            ratio = taken[kind] / told[kind]
+            worst[kind] = max(worst[kind], ratio, 1 / ratio)
+            print(f"{told[kind]:{width}.1f}{taken[kind]:{width + (kind == 'cpu')}.1f}", end="")
+            print(f"{ratio:7.2f}", end="")
+        print(flush=True)
+    print(f"at most off by a factor of {worst['s']:.2f} (seconds), {worst['cpu']:.2f} (processor)")
+    raise SystemExit(worst["cpu"] > UNSURE)
+
+
+if __name__ == "__main__":
+    main()
