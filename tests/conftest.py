@@ -20,7 +20,7 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 
 # Deadlines would measure the machine. The quick profile tries the same few examples in every run;
 # the thorough one (pytest --hypothesis-profile thorough) draws new ones each night.
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=5)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=100)
 settings.load_profile("quick")
 

@@ -46,6 +46,7 @@ def test_every_field_of_an_outcome_is_a_variable_of_the_schema():
     assert named <= set(RESULTS)
 
 
+@pytest.mark.slow
 def test_the_dataset_holds_what_the_journal_does(finished):
     results, folder = finished
     entries = [entry for batch in entries_in(f"{folder}/journal") for entry in batch]

@@ -91,6 +91,7 @@ def test_results_are_complete_and_kept(plan, cube, tmp_path):
     assert json.loads(results.attrs["plan"])["seed"] == 3
 
 
+@pytest.mark.slow
 def test_results_say_whose_noise_is_published_unrounded(cube, tmp_path, plan_fields):
     laplace = {"name": "laplace", "epsilon": 1.0, "unit": "event"}
     ways = [{"name": "exact"}, laplace, laplace | {"integers": "round"}]
@@ -107,6 +108,7 @@ def test_results_say_whose_noise_is_published_unrounded(cube, tmp_path, plan_fie
         assert numbers.float_noise == known
 
 
+@pytest.mark.slow
 def test_a_lost_variable_is_an_error_even_if_the_rest_was_sealed_again(cube, plan, tmp_path):
     run(plan, cube, tmp_path / "run", SerialExecutor())
     missing = ("mechanism_title/c", "mechanism_title", "prior/c", "float_noise")
@@ -139,10 +141,12 @@ def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
     xr.testing.assert_identical(first, run(plan, cube, tmp_path / "run", SerialExecutor()))
 
 
+@pytest.mark.slow
 def test_task_order_does_not_matter(plan, cube, tmp_path, reference):
     same(reference(plan), run(plan, cube, tmp_path / "run", Backwards()))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_with_more_challenges_ends_with_the_same_bits(
     cube, tmp_path, plan_fields, reference, monkeypatch
 ):
@@ -179,6 +183,7 @@ def test_failed_tasks_are_told_and_tried_again(plan, cube, tmp_path, monkeypatch
     same(reference(plan), run(plan, cube, tmp_path / "run", SerialExecutor()))
 
 
+@pytest.mark.slow
 def test_another_plan_needs_force(plan, cube, tmp_path, plan_fields):
     run(plan, cube, tmp_path / "run", SerialExecutor())
     other = AuditPlan(**(plan_fields | {"group_sizes": [3], "seed": 9}))
@@ -291,6 +296,7 @@ class Died(BaseException):
     """Ends a driver in the middle of its work."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_batches", [1, 5])
 def test_a_driver_that_dies_resumes_to_the_same_bits(
     plan, cube, tmp_path, reference, monkeypatch, n_batches

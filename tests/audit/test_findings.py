@@ -6,7 +6,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from loops import for_each
+from loops import for_each, mostly_slow
 from oracles.entries import build
 from runs import run
 
@@ -174,7 +174,7 @@ def test_a_higher_auc_never_makes_a_verdict_kinder(auc, target, raised):
         assert EXPOSURES.index(after.exposure) <= EXPOSURES.index(before.exposure)
 
 
-@pytest.mark.parametrize(("n", "limit"), [(50, 0.75), (25, 0.6), (100, 0.9)])
+@mostly_slow(("n", "limit"), [(50, 0.75), (25, 0.6), (100, 0.9)])
 def test_p_values_are_seldom_small_at_the_limit(n, limit):
     """Binormal scores whose AUC is the limit; four standard errors of 1,500 samples."""
     from scipy.stats import norm

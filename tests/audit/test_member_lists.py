@@ -93,6 +93,7 @@ def test_released_groups_of_every_prior_are_of_one_list(cube, fields, monkeypatc
         assert len({user // 20 for user in group.tolist() if user != 5}) == 1
 
 
+@pytest.mark.slow
 def test_an_audit_names_nobody_and_its_groups_matter(cube, plan_fields, tmp_path):
     plan_fields |= {"attacks": [{"name": "projection"}], "targets": {"random": 2}}
     plan_fields |= {"utility": {"groups": 2, "measures": [{"name": "pearson"}]}}

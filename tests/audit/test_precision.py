@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from loops import mostly_slow
 from runs import run
 
 from clusterscale.analyses.audit import AuditPlan
@@ -99,6 +100,7 @@ def test_every_mechanism_and_attack_must_be_known(cube, fields):
     assert len(outcomes) == 3
 
 
+@pytest.mark.slow
 def test_any_order_of_tasks_gives_the_same_bits(cube, fields, tmp_path):
     fields |= {"group_sizes": [3, 6, 12], "precision": {"width": 0.15, "most": 160}}
     plan = AuditPlan(**fields)
@@ -129,7 +131,7 @@ def stop(rng, shift, stops, width, confidence):
             return low, high, now
 
 
-@pytest.mark.parametrize(("auc", "width"), [(0.5, 0.144), (0.7, 0.15), (0.9, 0.1), (0.98, 0.05)])
+@mostly_slow(("auc", "width"), [(0.5, 0.144), (0.7, 0.15), (0.9, 0.1), (0.98, 0.05)])
 def test_stopping_when_it_looks_sure_keeps_the_confidence(auc, width):
     """Of 1,000 targets at most 5 % may be missed; three standard errors of that are 2.1 %."""
     from scipy.stats import norm

@@ -78,6 +78,7 @@ def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypa
     assert f"{row.top_mean.item():.1f} ± {row.top_sd.item():.1f}" in result.output
 
 
+@pytest.mark.slow
 def test_sides_that_are_told_alike_say_nothing(config, fields):
     """The paper's ``perfect`` adversary without noise to fear errs with nobody."""
     fields["audit"]["priors"] = [{"name": "perfect", "groups": 20}]
@@ -87,6 +88,7 @@ def test_sides_that_are_told_alike_say_nothing(config, fields):
     assert "the comparison explains little" in call("traits", config).output
 
 
+@pytest.mark.slow
 def test_too_few_users_are_said_to_be_too_few(config, fields):
     fields["traits"] = {"share": 0.1}
     config.write_text(yaml.safe_dump(fields))

@@ -376,6 +376,7 @@ def config(tmp_path, cube, plan_fields):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "work", "stages"),
     [
@@ -403,6 +404,7 @@ def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
     assert "finished, 2 failed" in result.output
 
 
+@pytest.mark.slow
 def test_one_folder_serves_every_verb(config):
     for verb in ("recover", "screen", "audit"):
         result = CliRunner().invoke(app, [verb, str(config)], catch_exceptions=False)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, chain, draw_counts, draw_visits, find, table
-from loops import for_each
+from loops import for_each, mostly_slow
 
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.mechanisms import MECHANISMS
@@ -35,8 +35,8 @@ def test_entry_is_a_frozen_picklable_value_that_config_can_name(name):
     assert type(entry).__doc__
 
 
-@for_each("name", list(CHECKS))
-@for_each("mechanism", list(MECHANISMS))
+@mostly_slow("name", list(CHECKS))
+@mostly_slow("mechanism", list(MECHANISMS))
 def test_any_table_has_a_finding_and_nothing_is_written(name, mechanism):
     made = table(bound(mechanism), COUNTS, roi_totals=np.full(8, np.nan))
     other = table(bound(mechanism), draw_counts(7), name="week 2", first=3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_visits, find, released, table
-from loops import for_each
+from loops import for_each, mostly_slow
 from scipy import stats
 
 from clusterscale.release.checks.table import smallest_shown
@@ -148,7 +148,7 @@ NOISY = [
 ]
 
 
-@pytest.mark.parametrize("declared", NOISY, ids=lambda declared: declared.label)
+@mostly_slow("declared", NOISY, ids=lambda declared: declared.label)
 def test_noise_that_is_drawn_twice_protects(declared):
     for seed in range(20):
         for members in (FEWER, WHOLE, slice(60, 120)):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import mostly_slow
 from scipy import stats
 
 from clusterscale.release.checks.pairs import _come_and_go, coincidence
@@ -89,7 +90,7 @@ def test_it_is_a_share():
     np.testing.assert_array_equal(comings(np.zeros((2, 10), int), blind), 0)
 
 
-@pytest.mark.parametrize(("larger", "smaller"), [(12, 11), (12, 9), (20, 18), (9, 4)])
+@mostly_slow(("larger", "smaller"), [(12, 11), (12, 9), (20, 18), (9, 4)])
 def test_the_bound_holds_for_people_who_come_and_go(larger, smaller):
     """Of many pairs of groups apart, as many look like a part as is said, or fewer."""
     rng = np.random.default_rng([larger, smaller])

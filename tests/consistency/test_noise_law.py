@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, released, table
-from loops import for_each
+from loops import for_each, mostly_slow
 from scipy import stats
 
 from clusterscale.errors import ConfigError
@@ -68,7 +68,7 @@ FAULTS = {
 }
 
 
-@for_each("fault", FAULTS)
+@mostly_slow("fault", FAULTS)
 def test_a_fault_is_found(fault):
     found = find("noise_law", table(FAULTS[fault][0], COUNTS, FAULTS[fault][1]))
     assert found.level == "inconsistent", found.text
@@ -167,7 +167,7 @@ def n_called(declared, n, confidence, counts, **fields):
     return found.count("inconsistent")
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     "declared",
     [
         LAPLACE,

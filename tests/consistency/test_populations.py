@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, find, released, table
-from loops import for_each
+from loops import for_each, mostly_slow
 
 EXACT = bound("exact")
 HIDES = bound("suppress_small", up_to=2)
@@ -60,7 +60,7 @@ def test_parts_are_found(n_rois, n_days, one, other):
         assert f"where {who}" in found.text
 
 
-@pytest.mark.parametrize("seed", range(4))
+@mostly_slow("seed", range(4))
 def test_noise_on_a_day_like_any_other_is_not_called_repeated(seed):
     """Counts repeat from day to day; their noise does not."""
     visits = commuters(6, 3)

@@ -6,7 +6,7 @@ from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, re
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from loops import for_each
+from loops import for_each, mostly_slow
 
 from clusterscale.mechanisms import MECHANISMS
 
@@ -34,7 +34,7 @@ MORE = [
 EVERY = [*(bound(name) for name in MECHANISMS), *MORE]
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=lambda mechanism: mechanism.label)
+@mostly_slow("mechanism", EVERY, n_quick=18, ids=lambda mechanism: mechanism.label)
 @given(seed=st.integers(0, 2**32), hidden=st.sampled_from([0.0, 0.3]))
 def test_what_a_mechanism_publishes_is_possible(mechanism, seed, hidden):
     rng = np.random.default_rng(seed)

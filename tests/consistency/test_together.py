@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from loops import for_each
+from loops import for_each, mostly_slow
 
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
@@ -234,7 +234,7 @@ def keyed(counts, keys, method):
     return method.perturb(counts.astype(np.int64), keys % 1)
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("method", "reused"),
     [
         (mechanism("cell_key", deviation=5, variance=3.0), "the key of the cell"),

@@ -258,6 +258,7 @@ def test_another_screen_needs_force(plan_fields, cube, copied):
     assert forced.sizes["mechanism"] == 2
 
 
+@pytest.mark.slow
 def test_another_cube_in_the_same_place_is_not_taken_for_the_first(plan, cube, dense, tmp_path):
     """In one process, which remembers what it made of the first."""
     other = write_cube(str(tmp_path / "other.zarr"), dense[::-1].copy())
@@ -332,6 +333,7 @@ def test_predicted_seconds_know_how_many_work_at_a_time(plan, cube, small_blocks
     assert two.core_seconds > alone.core_seconds, "each worker makes its own tables"
 
 
+@pytest.mark.slow
 def test_what_is_predicted_is_what_is_read(plan, cube, tmp_path, small_blocks, monkeypatch):
     cost = predict(plan.whole_screen, cube)
     assert (cost.n_users, cost.n_rows, cost.n_blocks) == (60, 360, 4)
@@ -357,6 +359,7 @@ def test_open_screen_tells_what_is_there(cube, tmp_path):
         open_screen(cube.uri)
 
 
+@pytest.mark.slow
 def test_merged_hours_are_screened_as_those_of_a_merged_cube(
     cube, dense, tmp_path, plan_fields, monkeypatch
 ):
@@ -376,6 +379,7 @@ def test_merged_hours_are_screened_as_those_of_a_merged_cube(
         np.testing.assert_array_equal(one[name].values, other[name].values)
 
 
+@pytest.mark.slow
 def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     fields = plan.model_dump() | {"targets": {"most_exposed": 5}}
     chosen, seen = AuditPlan(**fields), []

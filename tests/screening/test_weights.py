@@ -32,6 +32,7 @@ def screened(cube, folder, *mechanisms):
     return found.isel(period=0, group_size=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [[], [{"name": "threshold", "k": 3}]], ids=["alone", "hidden"])
 def test_equal_weights_are_a_factor(before, few, tmp_path):
     cube = write_cube(str(tmp_path / "cube.zarr"), few, weights=np.full(N_USERS, 2.0))
