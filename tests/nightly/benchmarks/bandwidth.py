@@ -21,6 +21,7 @@ __all__ = ["show_bandwidth"]
 
 REPEATS = 9
 GOAL = 25  # per cent
+ONE = np.ones(1, np.int32)  # the weight of an event, for all users
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _add(traces: Traces, members: Members, warm: Counts) -> Callable[[], None]:
     def run() -> None:
         for i in range(len(members)):
             warm[i].fill(0)
-            _count(events, members[i : i + 1], warm[i : i + 1])
+            _count(events, ONE, members[i : i + 1], warm[i : i + 1])
 
     return run
 
@@ -126,8 +127,8 @@ def _leave_out(traces: Traces, members: Members, pool: Ints, warm: Counts) -> Ca
 
     def run() -> None:
         everyone.fill(0)
-        _count(events, pool[None, :], everyone)
-        _count_by_complement(events, members, pool, inside, everyone[0], warm)
+        _count(events, ONE, pool[None, :], everyone)
+        _count_by_complement(events, -ONE, members, pool, inside, everyone[0], warm)
 
     return run
 

@@ -15,7 +15,7 @@ from show import at_least, at_most, out, print_table
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import Game, Scores
 from clusterscale.metrics import auc
-from clusterscale.priors import KnownSubset
+from clusterscale.priors.known_subset import KnownSubset
 
 __all__ = ["compare_attacks", "compare_pipelines", "warm_up"]
 

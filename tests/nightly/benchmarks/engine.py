@@ -23,7 +23,7 @@ from clusterscale.contracts import Traces
 from clusterscale.cube import TraceCube, with_null_roi
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ClusterscaleError
-from clusterscale.priors import KnownSubset
+from clusterscale.priors.known_subset import KnownSubset
 from clusterscale.seeds import stream
 from clusterscale.storage import exists
 

@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     Scores,
     Traces,
 )
-from clusterscale.priors import KnownSubset
+from clusterscale.priors.known_subset import KnownSubset
 from clusterscale.seeds import stream
 
 __all__ = ["CLASSIFIERS", "PHASES", "Task", "model_seed", "publish", "run_attacks"]

@@ -13,7 +13,7 @@ from show import print_table
 
 from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
-from clusterscale.priors import KnownSubset
+from clusterscale.priors.known_subset import KnownSubset
 
 __all__ = ["made_up", "show_scaling"]
 

@@ -26,8 +26,7 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.contracts import GroupRequest, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import synthesise
-from clusterscale.priors import ZeroKnowledge
-from clusterscale.priors.zero_knowledge import synthetic_traces
+from clusterscale.priors.zero_knowledge import ZeroKnowledge, synthetic_traces
 from clusterscale.seeds import stream
 
 LAPLACE = {"name": "laplace", "clip": True, "integers": "floor"}

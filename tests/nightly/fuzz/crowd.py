@@ -102,11 +102,12 @@ def without_pages() -> None:
 
     from markupsafe import Markup
 
-    from clusterscale.cli import releases, running
+    from clusterscale.api import releases
+    from clusterscale.cli import running
     from clusterscale.reporting import figures
     from clusterscale.reporting.figures import single
 
-    running.write_page = releases._write_page = lambda folder: None
+    running.write_page = releases.write_page = lambda folder, **options: None
     for module in (figures, single):  # the trend of releases
         module.plot = lambda model, **options: Markup()
     for name in ("boxes", "draw_time_series", "curves", "distributions", "tradeoff"):
