@@ -1,10 +1,10 @@
 """Compare ceilings with the exact best test of each mechanism, by enumeration of what it publishes.
 
-``python tests/nightly/benchmarks/ceilings.py [cubes]``: cubes of eight or nine users, eleven
-mechanisms of others and sampled traces; each user is added, and replaced by a user drawn from all,
-from half of them, or from lists. Every published value is a count or a sum with two-sided geometric
-noise, or one of few values, so the likelihood ratio is summed over all outcomes. None may be above
-its ceiling; tight is a difference of at most .001 in accuracy and AUC.
+``PYTHONPATH=tests python tests/nightly/benchmarks/ceilings.py [cubes]``: cubes of eight or nine
+users, eleven mechanisms of others and sampled traces; each user is added, and replaced by a user
+drawn from all, from half of them, or from lists. Every published value is a count or a sum with
+two-sided geometric noise, or one of few values, so the likelihood ratio is summed over all
+outcomes. None may be above its ceiling; tight is a difference of at most .001 in accuracy and AUC.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the zero-knowledge adversary costs: a release studied anew, and a target studied once.
 
-    python tests/nightly/benchmarks/zero_knowledge.py FOLDER
+    PYTHONPATH=tests python tests/nightly/benchmarks/zero_knowledge.py FOLDER
 
 Synthetic users of the presets milan (100 ROIs x 168 hours) and cdr (500 x 720) are made in FOLDER
 where they are not there yet, outside the time. The first table is processor seconds of one thread
