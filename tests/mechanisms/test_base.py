@@ -68,7 +68,7 @@ LAYOUTS = {
 
 
 @every
-@pytest.mark.parametrize("layout", LAYOUTS)
+@for_each("layout", LAYOUTS)
 def test_memory_and_type_of_counts_do_not_matter(name, layout):
     mechanism, counts = make(name), LAYOUTS[layout]
     before = counts.copy()
@@ -80,7 +80,7 @@ def test_memory_and_type_of_counts_do_not_matter(name, layout):
 
 
 @every
-@pytest.mark.parametrize("shape", [(2, 2, 3, 6), (1, 4, 3, 6), (4, 1, 3, 6)])
+@for_each("shape", [(2, 2, 3, 6), (1, 4, 3, 6), (4, 1, 3, 6)])
 def test_a_batch_is_a_batch_in_any_shape(name, shape):
     mechanism = make(name)
     values = publish(mechanism, COUNTS.reshape(shape))
@@ -88,9 +88,7 @@ def test_a_batch_is_a_batch_in_any_shape(name, shape):
 
 
 @every
-@pytest.mark.parametrize(
-    "shape", [(0, 3, 6), (2, 0, 3, 6), (2, 2), (2, 3), (3, 2), (5, 2, 2), (40_000, 2, 2)]
-)
+@for_each("shape", [(0, 3, 6), (2, 0, 3, 6), (2, 2), (2, 3), (3, 2), (5, 2, 2), (40_000, 2, 2)])
 def test_small_empty_and_large_shapes(name, shape):
     values = publish(make(name), np.full(shape, 4, np.int32))
     assert values.shape == shape
@@ -105,14 +103,14 @@ def test_one_place_or_one_hour(name, shape):
     assert np.isfinite(values).all()
 
 
-@every
+@for_each("name", list(MECHANISMS))
 def test_a_row_is_not_a_release(name):
     with pytest.raises(InputError) as caught:
         publish(make(name), np.zeros(4, np.int32))
     assert str(caught.value) == "counts must have shape (…, roi, epoch), not (4,)"
 
 
-@every
+@for_each("name", list(MECHANISMS))
 def test_nobody_is_not_a_group(name):
     with pytest.raises(InputError) as caught:
         publish(make(name), np.zeros((2, 3), np.int32), group_size=0)

@@ -101,6 +101,7 @@ def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
     assert abs(others - 2000 * chance).max() < 5 * np.sqrt(2000 * chance * (1 - chance))
 
 
+@pytest.mark.slow
 def test_even_the_last_user_left_can_stand_in(roll_call):
     pool = Pool(roll_call, np.arange(6), 0, 5, "test")
     ranks = pool.rank_substitutes(2, rng=stream(0, "x"))

@@ -95,7 +95,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("uri", UNSAFE)
+@for_each("uri", UNSAFE)
 def test_no_door_opens_an_unsafe_address(door, uri, no_file_system):
     if uri == "/dev/stdin/":
         uri = "/dev/null"  # what standard input is depends on how the tests are run
@@ -187,8 +187,8 @@ def special(tmp_path):
 
 
 @pytest.mark.timeout(60)  # opening a FIFO would wait for ever
-@pytest.mark.parametrize("name", ["fifo", "socket", "device", "kernel"])
-@pytest.mark.parametrize("door", DOORS)
+@for_each("name", ["fifo", "socket", "device", "kernel"])
+@for_each("door", DOORS)
 def test_special_files_are_refused_without_opening_them(special, name, door):
     what = (
         "/proc or /sys"

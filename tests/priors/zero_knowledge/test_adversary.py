@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
-from loops import for_each
+from loops import mostly_slow
 from priors.zero_knowledge.choices import (
     DAYS,
     DEFENCES,
@@ -100,8 +100,8 @@ def test_reach_sees_through_views_and_closures():
         assert cells or any(each is traces for each in found)
 
 
-@for_each("by", DEFENCES)
-@for_each("option", ["of the paper", "counts, mixed", "two ROIs"])
+@mostly_slow("by", DEFENCES)
+@mostly_slow("option", ["of the paper", "counts, mixed", "two ROIs"])
 def test_what_it_learns_hangs_on_the_release_the_mechanism_and_the_draws_alone(option, by):
     """Of other people who published the same, and of one who was sent elsewhere, it is the same."""
     game, elsewhere = set_up(option), set_up(option, traces=people(seed=1), seed=2)

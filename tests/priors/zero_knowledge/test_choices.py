@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from loops import for_each
+from loops import for_each, mostly_slow
 from priors.zero_knowledge.choices import (
     DEFENCES,
     FRAME,
@@ -46,7 +46,7 @@ def told(outcomes):
     return [repr(replace(outcome, seconds=0.0)) for outcome in outcomes]
 
 
-@for_each("option", OPTIONS)
+@mostly_slow("option", OPTIONS)
 def test_every_choice_works_with_every_defence_of_the_paper(option):
     """With controls: anew for each of four challenges and two stand-ins, or once."""
     game, path = set_up(option), ("zero", option)
@@ -66,7 +66,7 @@ def test_every_choice_works_with_every_defence_of_the_paper(option):
     assert told(again) == told(found[-2:])
 
 
-@pytest.mark.parametrize("option", ["shared", "counts", "nowhere"])
+@mostly_slow("option", ["shared", "counts", "nowhere"])
 def test_a_raw_release_tells_who_is_inside_and_not_who_is_not(option):
     """Of ten targets: with somebody else in its place, as a coin would, but for one in 10,000."""
     traces, found = people(n_users=60), []

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from loops import for_each
+from loops import for_each, mostly_slow
 from mechanisms.published import BOUNDS
 from oracles.entries import build
 from priors.zero_knowledge.populations import (
@@ -80,7 +80,7 @@ def test_marginals_are_nearer_to_the_truth(mechanism, least):
     np.testing.assert_allclose(matched[:, 2], 1, atol=0.1)
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     "mechanism",
     [
         EVENT,
@@ -91,6 +91,7 @@ def test_marginals_are_nearer_to_the_truth(mechanism, least):
         build(MECHANISMS, "fourier").bind(BOUNDS),
         build(MECHANISMS, "truncated_laplace"),
     ],
+    n_quick=2,
     ids=lambda each: each.label,
 )
 def test_where_sums_are_right_on_average_little_is_lost(mechanism):
