@@ -1,11 +1,12 @@
 """What scheduling costs, what a second worker brings, and what blocks of users cost.
 
-    python tests/nightly/benchmarks/scale.py FOLDER overhead --targets 10000
-    python tests/nightly/benchmarks/scale.py FOLDER speedup --targets 400 --rounds 5
-    python tests/nightly/benchmarks/scale.py FOLDER blocks --users 1000000 \
+    PYTHONPATH=tests python tests/nightly/benchmarks/scale.py FOLDER overhead --targets 10000
+    PYTHONPATH=tests python tests/nightly/benchmarks/scale.py FOLDER speedup --targets 400 \
+        --rounds 5
+    PYTHONPATH=tests python tests/nightly/benchmarks/scale.py FOLDER blocks --users 1000000 \
         --group-size 100000 --targets 20
-    python tests/nightly/benchmarks/scale.py FOLDER blocks --users 10000000 --group-size 100000 \
-        --targets 2 --memory 9 --antennas 5000
+    PYTHONPATH=tests python tests/nightly/benchmarks/scale.py FOLDER blocks --users 10000000 \
+        --group-size 100000 --targets 2 --memory 9 --antennas 5000
 
 ``overhead``: every target of synthetic commuters is attacked by ``projection`` on a local cluster
 of two workers. Told are the share of the workers' time between the first result and the last in
