@@ -9,6 +9,8 @@ import pytest
 
 import clusterscale
 
+WHOLE_RUNS = ("clusterscale",)  # examples that take seconds
+
 
 def examples():
     """Return the docstrings with examples, by module."""
@@ -26,14 +28,17 @@ def examples():
             if not str(error.name).startswith(("dask", "distributed", "kubernetes")):
                 raise
             continue
-        yield from (test for test in finder.find(module) if test.examples)
+        for test in finder.find(module):
+            if test.examples:
+                marks = pytest.mark.slow if test.name in WHOLE_RUNS else ()
+                yield pytest.param(test, marks=marks, id=test.name)
     page = Path(clusterscale.__file__).parent / "guide" / "python.md"
     text = page.read_text().replace("\n```", "\n")
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-    yield pytest.param(test, marks=pytest.mark.dask, id=page.name)
+    yield pytest.param(test, marks=[pytest.mark.dask, pytest.mark.slow], id=page.name)
 
 
-@pytest.mark.parametrize("example", list(examples()), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", list(examples()))
 def test_example(example, request):
     example.globs["getfixture"] = request.getfixturevalue
     result = doctest.DocTestRunner(verbose=False).run(example)
@@ -42,5 +47,4 @@ def test_example(example, request):
 
 
 def test_the_package_has_a_worked_example():
-    names = [getattr(example, "name", "") for example in examples()]
-    assert "clusterscale" in names
+    assert "clusterscale" in [example.id for example in examples()]

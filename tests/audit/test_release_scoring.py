@@ -110,6 +110,7 @@ def test_scores_are_those_of_a_contest(people, tmp_path, mechanism):
         assert score_published(task) == contest.score_release(np.asarray(values, np.float64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [PRIOR, REFIT], ids=lambda each: each["name"])
 @pytest.mark.parametrize("mechanism", [EXACT, LAPLACE, CAPPED, MERGED], ids=str)
 def test_parts_of_users_give_the_same_bits(people, tmp_path, mechanism, prior):

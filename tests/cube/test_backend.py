@@ -11,6 +11,7 @@ import xarray as xr
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import mostly_slow
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.backend import CubeBackend
@@ -56,8 +57,8 @@ def orthogonal(dense, key):
     return dense
 
 
-@pytest.mark.parametrize("null_roi", [False, True])
-@pytest.mark.parametrize("block", [1 << 20, 60])
+@mostly_slow("null_roi", [False, True])
+@mostly_slow("block", [1 << 20, 60])
 def test_every_way_to_index(uri, null_roi, block, monkeypatch):
     monkeypatch.setattr("clusterscale.cube.backend._BLOCK_BYTES", block)
     whole = WITH_NULL if null_roi else DENSE

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loops import for_each
+from loops import for_each, mostly_slow
 
 from clusterscale.cube import Box, Geohash, InspireGrid, coded_cells
 from clusterscale.cube.coded_cells import geohash_degrees
@@ -101,9 +101,9 @@ def test_published_codes_of_inspire():
     assert cells.describe()["metres"] == 1000
 
 
-@pytest.mark.parametrize("metres", [100, 250, 1000, 5000, 100_000])
-@pytest.mark.parametrize(
-    "box", ["48.81,2.22,48.91,2.42", "38.6,-9.3,38.8,-9", "67.7,20.1,67.9,20.4"]
+@mostly_slow("metres", [100, 250, 1000, 5000, 100_000])
+@mostly_slow(
+    "box", ["48.81,2.22,48.91,2.42", "38.6,-9.3,38.8,-9", "67.7,20.1,67.9,20.4"], n_quick=6
 )
 def test_inspire_cells_against_pyproj(metres, box):
     pyproj = pytest.importorskip("pyproj")

@@ -12,6 +12,7 @@ import pytest
 import xarray as xr
 import zarr
 from cube import crowd
+from loops import mostly_slow
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import digest
@@ -314,7 +315,7 @@ CORPUS = {
 }
 
 
-@pytest.mark.parametrize(("damage", "error", "message"), CORPUS.values(), ids=CORPUS)
+@mostly_slow(("damage", "error", "message"), CORPUS.values(), n_quick=15, ids=CORPUS)
 def test_corpus(sound, tmp_path, damage, error, message):
     shutil.copytree(sound / "chunked", tmp_path / "cube")
     damage(tmp_path / "cube")

@@ -73,6 +73,7 @@ def test_what_fills_no_grid_is_points(tmp_path, lat, lon):
     assert describe_shapes(cube_of(tmp_path, regions)) == {"kind": "points"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "kind"), [("sfc", "grid"), ("tfl", "points")])
 def test_synthetic_ones_are_seen(tmp_path, preset, kind):
     cube = synthesise(preset, tmp_path / "cube", users=3)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from loops import for_each
+from loops import for_each, mostly_slow
 from mechanisms.published import BOUNDS, WITH_NULL
 from mechanisms.test_gaussian import exact_epsilon
 from scipy import signal
@@ -80,7 +80,7 @@ def geometric(scale):
     return [law * np.tanh(1 / (2 * scale)) for law in laws]
 
 
-@pytest.mark.parametrize(("n", "scale"), [(1, 0.8), (2, 0.8), (2, 0.5)])
+@mostly_slow(("n", "scale"), [(1, 0.8), (2, 0.8), (2, 0.5)])
 def test_discrete_noise_needs_more_than_laplace(n, scale):
     """Its whole privacy loss is ±1/scale, so accounting it as Laplace noise would be too kind."""
     level = user_level(laplace(scale, discrete=True), bounds(n))
@@ -220,7 +220,7 @@ def test_curves_fall(name, epsilon):
         assert all(ceiling <= level.curve[0][0] for ceiling, _ in level.curve)
 
 
-@pytest.mark.parametrize("discrete", [False, True])
+@mostly_slow("discrete", [False, True])
 def test_more_activity_costs_more(discrete):
     levels = [user_level(laplace(5.0, discrete=discrete), bounds(n)) for n in (1, 5, 40, 2685)]
     assert [level.epsilon for level in levels] == pytest.approx([0.2, 1.0, 8.0, 537.0])

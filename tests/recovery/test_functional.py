@@ -82,6 +82,7 @@ def cases(draw):
     return prior, aggregate, activity, truth
 
 
+@pytest.mark.slow
 @given(cases())
 def test_strategies_are_those_of_the_paper(case):
     prior, aggregate, activity, _ = case

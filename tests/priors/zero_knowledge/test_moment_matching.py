@@ -145,8 +145,8 @@ def test_noise_alone_tells_no_place_from_another():
         assert distance(found, equal) < 0.35 * distance(sums / sums.sum(), equal)
 
 
-@pytest.mark.parametrize("m", [10, 100, 2_000])
-@pytest.mark.parametrize(
+@mostly_slow("m", [10, 100, 2_000])
+@mostly_slow(
     "mechanism",
     [
         EXACT,
@@ -160,6 +160,7 @@ def test_noise_alone_tells_no_place_from_another():
         create("randomized_response", p=0.2, clip=True),
         create("perturb_small", below=4, epsilon=0.5),
     ],
+    n_quick=5,
     ids=lambda each: each.label,
 )
 def test_curve_is_the_average_of_what_is_published(mechanism, m):
