@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from loops import for_each
 from report.made import make_screen, make_traits
 from report.page import Page
+from runs import run
 
-from clusterscale import SerialExecutor, run, screen
+from clusterscale import SerialExecutor, screen
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.recovery.priors import BELIEFS
 from clusterscale.errors import ConfigError
