@@ -112,6 +112,7 @@ def test_one_target_tells_a_rate_and_bounds_nothing():
     assert np.isnan(list(pool(*(each[:0] for each in cells(1)), 0.1).values())).all()
 
 
+@pytest.mark.slow
 def test_the_largest_bound_of_several_attacks_is_seldom_too_high():
     """Attacks at chance, ε = 0: one audit in twenty may say more, of 300 and by three errors."""
     rng = np.random.default_rng(8)

@@ -245,6 +245,7 @@ def finished(cube, shared_plan_fields, tmp_path_factory):
     return plan, folder, found.load(), seen
 
 
+@pytest.mark.slow
 def test_a_target_is_attacked_only_when_it_is_seen(finished, cube, sparse):
     plan, folder, found, progress = finished
     absent = {("early", 0), ("late", 1), ("late", 4)}
@@ -265,6 +266,7 @@ def test_a_target_is_attacked_only_when_it_is_seen(finished, cube, sparse):
     assert [now.n_done for now in again] == [n_tasks], "there is nothing left to do"
 
 
+@pytest.mark.slow
 def test_the_dataset_the_page_and_the_tables_say_who_is_left_out(finished, tmp_path):
     _, _, found, _ = finished
     sentences = [
@@ -304,6 +306,7 @@ def screens(cube, shared_plan_fields, tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_a_screen_keeps_all_rows_and_counts_the_seen(screens, sparse):
     screened, _ = screens["exclude"]
     days = sparse.reshape(N_USERS, 6, 2, DAY).sum(axis=(1, 3))

@@ -9,7 +9,7 @@ import pytest
 from audit.test_blockwise import bits, by_parts
 from conftest import write_cube
 from cube import crowd
-from loops import for_each
+from loops import mostly_slow
 
 from clusterscale.analyses.audit import AuditPlan, predict, run_task
 from clusterscale.analyses.audit.blockwise import fold_task
@@ -93,7 +93,7 @@ def the_task(cube, chosen):
     return next(iter(chosen.tasks(cube, chosen.choose(cube))))
 
 
-@for_each(
+@mostly_slow(
     ("prior", "size", "null_roi"),
     [(prior, (6, 26)[i % 2], i % 4 < 2) for i, prior in enumerate(PRIORS)],
 )

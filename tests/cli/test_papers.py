@@ -80,6 +80,7 @@ def test_quick_runs_have_a_folder_of_their_own(studies):
     assert (place / "cubes/milan-60.zarr").exists()
 
 
+@pytest.mark.slow
 def test_one_study_that_fails_keeps_no_other_from_its_numbers(studies):
     bad = {**SMALL, "audit": {**SMALL["audit"], "group_sizes": [50_000]}}
     (studies / "studies/popets24/bad.yaml").write_text(yaml.safe_dump(bad))

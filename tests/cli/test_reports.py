@@ -71,6 +71,7 @@ def test_what_has_not_finished_is_left_out_and_said(folder):
     assert '<section id="everyone"' not in (folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_what_is_of_another_cube_is_left_out_and_said(folder):
     import zarr
 

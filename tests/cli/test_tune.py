@@ -68,6 +68,7 @@ def test_a_cluster_chooses_the_same(config, monkeypatch):
     assert other[other.index("hyper") :] == one[one.index("hyper") :]
 
 
+@pytest.mark.slow
 def test_the_most_exposed_are_found_by_a_screen_first(config, tmp_path):
     fields = yaml.safe_load(config.read_text())
     fields["audit"] |= {

@@ -107,6 +107,7 @@ def test_the_command_ends_with_4(folder, tmp_path):
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.slow
 def test_without_certificates_there_is_no_comparison(folder):
     run, _ = open_run(folder)
     alone = type(run)(audit=run.audit, screen=run.screen)
@@ -170,6 +171,7 @@ def test_certificates_about_simulated_people_never_pass(folder):
         assert found["certified_auc"].level == "fail", "what is too high for known people fails"
 
 
+@pytest.mark.slow
 def test_a_certificate_of_rows_that_follow_from_the_records_never_passes(folder):
     run, _ = open_run(folder)
     sound = max(map(str, run.audit.mechanism.values))

@@ -53,6 +53,7 @@ def test_the_findings_name_a_broken_promise_and_no_sound_one(make):
     assert "A guarantee is broken" not in Page(render(judged(make(), "consistent", 0.05))).text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_the_worst_of_all_group_sizes_is_the_verdict(make):
     """With the sizes and the period where it was seen, where there are several."""

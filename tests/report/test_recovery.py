@@ -128,6 +128,7 @@ def test_strategies_that_come_as_close_are_all_named(found):
     assert f"{tie} has the lowest mean error" in words
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_page_and_others_are_refused(found):
     assert render(found) == render(found)
     with pytest.raises(FormatError, match="not from clusterscale-cube"):

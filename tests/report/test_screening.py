@@ -124,6 +124,7 @@ def test_a_share_of_nobody_is_large_only_if_it_is_certified_and_the_release_not_
     assert ("0 % of users above AUC 0.75, by attacks without training only" in least) == bool(doubt)
 
 
+@pytest.mark.slow
 def test_ten_thousand_users_stay_small():
     mechanisms = tuple(f"laplace(epsilon={i})" for i in range(1, 23))
     html = render(make_screen(n_users=10_000, mechanisms=mechanisms, sizes=(10, 100)))

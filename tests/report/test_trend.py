@@ -53,6 +53,7 @@ def test_every_page_is_whole_offline_and_small(table):
     assert "inf " not in said(page)
 
 
+@pytest.mark.slow
 def test_the_same_table_makes_the_same_page_and_stays_as_it_was():
     table = make_trend()
     before = table.copy(deep=True)

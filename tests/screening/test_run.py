@@ -151,6 +151,7 @@ def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch)
     xr.testing.assert_identical(whole, parts)
 
 
+@pytest.mark.slow
 def test_a_finished_screen_is_not_made_again(plan, cube, copied, monkeypatch):
     first = open_screen(copied).load()
     monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
@@ -248,6 +249,7 @@ def test_a_killed_screen_goes_on(plan, cube, tmp_path, undisturbed, stage):
     check_that_it_goes_on(plan, cube, tmp_path / "run", undisturbed, stage[1])
 
 
+@pytest.mark.slow
 def test_another_screen_needs_force(plan_fields, cube, copied):
     first = open_screen(copied).load()
     other = AuditPlan(**plan_fields | {"seed": 9})
