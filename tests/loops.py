@@ -17,6 +17,9 @@ def for_each(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[...
     that names its case.
     """
     each_name = _split(names)
+    cases = list(cases)
+    if any(hasattr(case, "marks") for case in cases):
+        raise TypeError("the cases of a loop have no marks and no ids of their own")
     given = [
         dict(zip(each_name, (case,) if len(each_name) == 1 else case, strict=True))
         for case in cases

@@ -28,6 +28,11 @@ def test_a_loop_names_the_case_that_fails(error):
     assert caught.value.__notes__ == ["with value=1"]
 
 
+def test_a_loop_refuses_marks():
+    with pytest.raises(TypeError, match="no marks"):
+        for_each("value", [1, pytest.param(2, marks=pytest.mark.slow)])
+
+
 def test_only_the_first_cases_are_quick():
     cases = [1, pytest.param(2, id="two"), (3, 3)]
     _, params = mostly_slow("value", cases, n_quick=1).args

@@ -80,7 +80,7 @@ def cases():
             yield pytest.param(registry, name, quick, id=name, marks=marks)
 
 
-@for_each(("registry", "name", "checks"), list(cases()))
+@pytest.mark.parametrize(("registry", "name", "checks"), list(cases()))
 def test_contract(registry, name, checks):
     """A check that fails names itself."""
     entry = build(registry, name)
@@ -115,7 +115,7 @@ def test_a_group_of_all_users_is_refused(name):
         build(PRIORS, name).check(traces().n_users, traces().n_users)
 
 
-@for_each("name", slow_if_it_learns_long(ATTACKS))
+@pytest.mark.parametrize("name", slow_if_it_learns_long(ATTACKS))
 def test_attack_beats_chance(name):
     """Its control is that of the contract tests."""
     auc, _ = measure(build(ATTACKS, name))
