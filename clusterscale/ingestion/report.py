@@ -154,17 +154,9 @@ def _moment(seconds: float, zone: str) -> str:
 class IngestReport:
     """Counts of kept and dropped records.
 
-    Attributes
-    ----------
-    n_rows, events_per_row
-        Rows of the source, and records in each.
-    n_events, n_users
-        Events and users of the cube.
-    dropped
-        Records that are not events of the cube, by the reason
-        (:data:`clusterscale.ingestion.report.REASONS`).
-    seconds
-        Seconds that it took.
+    ``n_rows`` of the source have ``events_per_row`` records each; ``n_events`` and ``n_users`` are
+    those of the cube. ``dropped`` are the other records, by the reason
+    (:data:`clusterscale.ingestion.report.REASONS`); ``seconds`` is the time that it took.
     """
 
     n_rows: int

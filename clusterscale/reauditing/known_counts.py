@@ -89,7 +89,7 @@ class KnownCounts:
 class TableTask:
     """A published table to check: the release, its traces, and the Zarr group of the table.
 
-    ``everyone``: whether these are the traces of all people among whom the release counts.
+    ``everyone``: these are the traces of all people among whom the release counts.
     """
 
     release: ResolvedRelease

@@ -80,27 +80,17 @@ class UtilityValue(NamedTuple):
 class ReleaseMetrics:
     """Metrics of a release.
 
-    Attributes
-    ----------
-    finding
-        The worst verdict on exposure, over periods, priors and group sizes.
-    n_targets
-        Number of finished targets of the audit.
-    attack
-        The strongest attack, by mean privacy loss, with its prior.
-    mean_loss, worst_loss
-        Mean and largest privacy loss of the targets, by that attack.
-    share_exposed, n_screened, exposed_above
-        Share of users with a privacy loss above ``exposed_above``, among ``n_screened`` users.
-    epsilon_seen, epsilon_declared, verdict, unit
-        Result of the test of the guarantee, for its unit; without a guarantee, the declared ε is
-        infinite and the verdict ``nothing promised``.
-    utility
-        By id of the measure; without measures that are unknown in some setting.
-    float_noise
-        Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
-    guarantee_reason
-        Why the guarantee holds, and what it means for a person, as a clause.
+    ``finding`` is the worst verdict on exposure, over periods, priors and group sizes. By the
+    strongest attack with its prior, by mean privacy loss, ``mean_loss`` and ``worst_loss`` are
+    those of the ``n_targets`` finished targets of the audit. ``share_exposed`` is the share of the
+    ``n_screened`` users with a privacy loss above ``exposed_above``.
+
+    ``epsilon_seen``, ``epsilon_declared`` and ``verdict`` are the result of the test of the
+    guarantee, for its ``unit``; without a guarantee, the declared ε is infinite and the verdict
+    ``nothing promised``. ``guarantee_reason`` is a clause: why it holds, and what it means for a
+    person. ``utility`` is by id of the measure, without measures that are unknown in some setting.
+    ``float_noise`` says whether continuous noise is published unrounded: ``yes``, ``no``, or empty
+    if not known.
     """
 
     finding: Finding

@@ -103,36 +103,16 @@ def components(
     component is close to the mean trace. It is kept as blocks of users, distributed over the
     workers, at five bytes per event; in addition a worker holds arrays of (n + 10) × cells.
 
-    Parameters
-    ----------
-    cube
-        Traces of the users.
-    n
-        Number of components; fewer than users and fewer than cells.
-    executor
-        Runs the tasks; the result does not depend on it.
-    passes
-        Rounds of power iteration; more rounds separate components of similar size.
-    events
-        Events per block of users; at least one block per worker keeps all of them busy.
-    seed
-        Seed of the initial random directions.
+    ``n`` is below the numbers of users and of cells. ``passes`` are rounds of power iteration; more
+    of them separate components of similar size. ``events`` are those of a block of users; at least
+    one block per worker keeps all of them busy. ``seed`` is that of the initial random directions;
+    the result does not depend on ``executor``.
 
-    Returns
-    -------
-    xr.Dataset
-        float64: ``loading`` (component, roi, epoch), each of norm 1 and with a positive sum;
-        ``singular_value``, ``explained_variance`` (of the users' coordinates, ddof 0)
-        and ``explained_variance_ratio`` (of the variance of all cells) on (component,).
-
-    Raises
-    ------
-    InputError
-        If there are not more users and cells than ``n``, or another argument is out of range.
-    PackageError
-        If dask-ml is not installed.
-    DamagedError
-        Naming the chunk of the cube that cannot be read.
+    The dataset is float64: ``loading`` (component, roi, epoch), each of norm 1 and with a positive
+    sum; ``singular_value``, ``explained_variance`` (of the users' coordinates, ddof 0) and
+    ``explained_variance_ratio`` (of the variance of all cells) on (component,). Raises InputError
+    if an argument is out of range, PackageError without dask-ml, and DamagedError, naming the chunk
+    of the cube that cannot be read.
     """
     _check(cube, n, passes, events)
     with needs_dask_ml("components"):

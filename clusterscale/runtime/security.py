@@ -85,20 +85,9 @@ def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
 def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
     """Write ``ca.pem``, ``cert.pem`` and ``key.pem``, which only their owner may read.
 
-    The certificate is self-signed and vouches only for itself, so no other certificate can be added
-    later: generate new ones for a new cluster.
-
-    Parameters
-    ----------
-    folder
-        Created if it does not exist.
-    days
-        Days for which they are valid.
-
-    Raises
-    ------
-    ExistsError
-        If one of the files exists.
+    The certificate is self-signed, valid for some ``days``, and vouches only for itself, so no
+    other certificate can be added later: generate new ones for a new cluster. Raises ExistsError if
+    one of the files exists.
     """
     folder = Path(folder).absolute()
     paths = [folder / name for name in _NAMES]

@@ -134,35 +134,16 @@ class Stage(_StatusFile):
 class Status(_StatusFile):
     """Last status that a driver wrote.
 
-    Attributes
-    ----------
-    format
-        Marks the file as a status.
-    work
-        ``audit``, ``screen`` or ``recovery``.
-    state, reason
-        Whether it runs, or how it ended; ``reason`` is the class of an error or a signal's name.
-    cluster, driver, dashboard
-        The cluster's name and settings, the machine and process of the driver, and the URL of the
-        cluster's dashboard, empty if there is none.
-    process
-        The driver's process; None in files of versions that did not write it.
-    n_workers, n_threads
-        Current workers and threads; None if not known.
-    began, told
-        Start of the run and time of this status, by the driver's clock, in seconds since 1970.
-    elapsed
-        Seconds since this driver started.
-    beat
-        Maximal seconds until the next update.
-    number
-        Number of this update, from 1 on.
-    stage
-        Name of the current stage of ``stages``.
-    rate
-        Recent results per second in that stage; None before the first result.
-    stages
-        All stages so far, in order.
+    ``work`` is ``audit``, ``screen`` or ``recovery``; ``state`` says whether it runs, or how it
+    ended, and ``reason`` is the class of an error or a signal's name. ``cluster`` has its name and
+    settings, ``driver`` its machine and process, ``dashboard`` a URL or nothing; ``process`` is
+    None in files of versions that did not write it. Numbers of workers and threads are the current
+    ones, None if not known.
+
+    ``began`` and ``told`` are the start of the run and the time of this status, by the driver's
+    clock, in seconds since 1970; ``elapsed`` counts from the start of this driver. ``number``
+    counts updates from 1 on, with at most ``beat`` seconds to the next. ``rate`` is recent results
+    per second in ``stage``, the current one of ``stages``, None before the first result.
     """
 
     format: Literal["clusterscale-status"] = "clusterscale-status"

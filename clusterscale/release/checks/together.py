@@ -31,18 +31,10 @@ _MOST = 1 << 20  # largest group that is assumed if its size is not stated
 
 @dataclass(frozen=True, slots=True)
 class TableFindings:
-    """Results of all checks of one table.
+    """Results of all checks of one table, in their order.
 
-    Attributes
-    ----------
-    name
-        Name of the table.
-    mechanism
-        Label of the declared mechanism.
-    results
-        One for each check.
-    omitted
-        Why some checks were not done or not decided that should have been; empty if all were.
+    ``mechanism`` is the label of the declared one. ``omitted`` says why some checks were not done
+    or not decided that should have been; empty if all were.
     """
 
     name: str
@@ -72,35 +64,15 @@ def check_together(
 ) -> list[TableFindings]:
     """Check tables alone, and against each other and those ``beside`` them.
 
-    Tables are compared in the places that all have, at the epochs that both have. An error of one
-    check does not stop the others.
+    Tables beside were published with or before those to check. Tables are compared in the places
+    that all have, at the epochs that both have. An error of one check does not stop the others.
+    ``mechanism`` and ``group_size`` say how all were published, and how many people each counts;
+    None: what each states itself. A table of unknown size is checked alone. ``subset_of`` has the
+    names of the tables that count everyone whom a table counts, by its name, besides those that the
+    table itself states.
 
-    Parameters
-    ----------
-    releases
-        The tables to check.
-    beside
-        Tables that were published with or before them.
-    checks
-        Entries of :data:`clusterscale.release.checks.CHECKS`.
-    mechanism, group_size
-        How all were published, and how many people each counts; None: what each states itself. A
-        table of unknown size is checked alone.
-    subset_of
-        Names of the tables that count everyone whom a table counts, by its name, besides those
-        that the table itself states.
-    seed
-        Root seed of checks that draw random numbers.
-
-    Returns
-    -------
-    list[TableFindings]
-        One for each of ``releases``.
-
-    Raises
-    ------
-    ConfigError
-        If the mechanism of a table is not known, or ``subset_of`` names a table that is not given.
+    Returns findings for each of ``releases``. Raises ConfigError if the mechanism of a table is not
+    known, or ``subset_of`` names a table that is not given.
     """
     everything = [*releases, *beside]
     wholes = _declared_wholes(everything, subset_of or {})
