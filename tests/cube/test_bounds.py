@@ -45,7 +45,6 @@ def changes(dense, *, null_roi, days):
     return most
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("null_roi", [False, True])
 @given(dense=crowd.cubes(), days=DAYS, dtype=DTYPES)
 def test_against_leaving_out_each_unit(dense, days, dtype, null_roi):
