@@ -266,7 +266,7 @@ UNPACKERS = {"load", "loads", "Unpickler"}
 ALLOWED = {
     ("testing/attacks.py", "loads"),
     ("testing/checks.py", "loads"),
-    ("runtime/learning/search.py", "loads"),
+    ("runtime/learning.py", "loads"),
     ("runtime/diagnosis.py", "loads"),
     ("runtime/scheduling.py", "loads"),
 }
