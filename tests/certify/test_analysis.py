@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import xarray as xr
+from loops import mostly_slow
 
 import clusterscale as cs
 from clusterscale import open_certificates, study
@@ -124,6 +125,7 @@ def test_replacement_is_the_mean_over_everybody(plan_fields, cube, dense, tmp_pa
     assert best.auc > added.auc, "the visits of the other are seen, too"
 
 
+@pytest.mark.slow
 def test_periods_together_are_a_composition(plan_fields, cube, tmp_path):
     plan = made(plan_fields, null_roi=False, periods=TWO_DAYS, mechanisms=[LAPLACE, SCALED])
     found = run(plan, cube, tmp_path).load()
@@ -219,7 +221,7 @@ def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
     )
 
 
-@pytest.mark.parametrize("public", [[], ["calendar"], ["calendar", "places"]])
+@mostly_slow("public", [[], ["calendar"], ["calendar", "places"]])
 def test_certificates_state_whether_they_need_public_rows(public, plan_fields, cube, tmp_path):
     other = TraceCube(cube.uri)
     other.attributes["public"] = public
@@ -312,6 +314,7 @@ def test_nobody_known_to_be_drawn_bounds_nothing():
     assert certify.against(laplace, Visits(3), (), group_size=6).auc == 1
 
 
+@pytest.mark.slow
 def test_sampled_traces_are_certified_as_a_law(plan_fields, cube, dense, tmp_path):
     """Each visit is kept with probability .4, whatever the seed; a replaced user loses none."""
     sample = {"name": "sample_traces", "remove": 0.6}

@@ -358,7 +358,7 @@ def _is_told_or_harmless(cube, path, raw, before):
         return True
 
 
-@pytest.mark.parametrize("kind", ["whole", "chunked"])
+@mostly_slow("kind", ["whole", "chunked"])
 def test_any_flipped_or_lost_byte_is_told_or_harmless(sound, tmp_path, kind):
     """In any file, at any place: an error of ours, or exactly what was written."""
     cube = shutil.copytree(sound / kind, tmp_path / "cube")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from loops import mostly_slow
 
 from clusterscale import attacks, mechanisms, priors
 from clusterscale.contracts import Bounds, GroupRequest, GroupSample, TargetKnowledge, publish
@@ -84,6 +85,7 @@ def judge(game, mechanism, attack, release, *path):
     return np.array(scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [EXACT, NOISY])
 def test_each_release_is_studied_once_alone_and_with_what_published_it(cube, mechanism):
     game = set_up(cube)
@@ -100,7 +102,7 @@ def test_each_release_is_studied_once_alone_and_with_what_published_it(cube, mec
     assert len(set(game.adversary.draws)) == len(studied)
 
 
-@pytest.mark.parametrize("attack", [SPECTRAL, FOREST])
+@mostly_slow("attack", [SPECTRAL, FOREST])
 def test_scores_are_those_of_attacks_trained_by_hand(cube, attack):
     game = set_up(cube)
     (outcome,) = contend(game, NOISY, [attack], control=True).outcomes()
@@ -112,6 +114,7 @@ def test_scores_are_those_of_attacks_trained_by_hand(cube, attack):
     assert outcome.absent_auc == auc(stands_in, np.concatenate([absent, scores[~labels]]))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_and_another_does_not(cube):
     first, again, other = (
         told(contend(set_up(cube), NOISY, seed=seed, control=True)) for seed in (3, 3, 4)
@@ -120,6 +123,7 @@ def test_the_same_seed_gives_the_same_and_another_does_not(cube):
     assert first != other
 
 
+@pytest.mark.slow
 def test_one_attack_alone_finds_what_it_finds_in_company(cube):
     together = told(contend(set_up(cube), NOISY, control=True))
     alone = [
@@ -129,6 +133,7 @@ def test_one_attack_alone_finds_what_it_finds_in_company(cube):
     assert together == alone[::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("control", [True, False])
 def test_more_challenges_go_on_where_the_first_ended(cube, control):
     """Asked in three goes or in one: the same releases, the same draws, the same answers."""
@@ -159,7 +164,7 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
     assert game.adversary.draws == numbered[:20] + absent + numbered[20:]
 
 
-@pytest.mark.parametrize("retrains_per_release", [True, False])
+@mostly_slow("retrains_per_release", [True, False])
 def test_controls_change_nothing_else(cube, retrains_per_release):
     found = []
     for control in (True, False):
@@ -213,6 +218,7 @@ def test_who_does_not_refit_is_shown_exactly_one(cube, control):
     assert set(shown) == {0, 1}, "one with the target, or one without"
 
 
+@pytest.mark.slow
 def test_what_it_knows_of_users_held_apart_is_added(cube):
     """Their traces follow; what groups count for is added beside it."""
 

@@ -49,6 +49,7 @@ def build(source: str, name: str = "cube.zarr", **options: Any) -> tuple[IngestR
     return report, TraceCube(uri)
 
 
+@pytest.mark.slow
 def test_the_cube_is_the_same_to_the_last_byte_whoever_runs_it(source: str) -> None:
     cubes = [build(source, "one.zarr")[1]]
     for scheduler in ("threads", "synchronous"):
@@ -119,6 +120,7 @@ def test_only_users_with_enough_events_stay(source: str) -> None:
     assert report.n_rows == report.n_events + sum(report.dropped.values())
 
 
+@pytest.mark.slow
 def test_runs_of_users_are_written_in_the_order_of_their_ids(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

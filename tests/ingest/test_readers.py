@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loops import mostly_slow
 
 pytest.importorskip("dask")
 
@@ -199,9 +200,9 @@ FEATURES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("block_bytes", [1 << 20, 200])
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("ascii_only", [True, False])
+@mostly_slow("block_bytes", [1 << 20, 200])
+@mostly_slow("indent", [None, 2])
+@mostly_slow("ascii_only", [True, False])
 def test_geojson_as_a_collection_and_one_feature_a_line(
     block_bytes: int, indent: int | None, ascii_only: bool, tmp_path: Path
 ) -> None:

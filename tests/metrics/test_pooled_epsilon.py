@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loops import for_each
+from loops import for_each, mostly_slow
 from metrics.known import laplace, randomized_response, reversed_sign
 from scipy.stats import binom
 
@@ -35,8 +35,8 @@ def counts(mechanisms, n_inside, n_outside, rng):
     return np.stack(inside), np.stack(outside)
 
 
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-@pytest.mark.parametrize(
+@mostly_slow("confidence", [0.95, 0.5])
+@mostly_slow(
     ("mechanisms", "epsilon"),
     [
         pytest.param([randomized_response(1)] * 20, 1.0, id="randomized response"),

@@ -74,6 +74,7 @@ def test_presets_explain_nothing():
     assert first.verdict == NOT_COMPARED
 
 
+@pytest.mark.slow
 def test_agreement_by_chance():
     """Both means over people of one law: 95 % agree, here of 400; digits aside."""
     rng = np.random.default_rng(1)

@@ -45,6 +45,7 @@ def test_other_reductions():
     assert results.find(ResultSelection(at=AT, reduce="share_above", limit=0.0)).error > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduce", ["mean", "median", "sd"])
 def test_errors_are_those_of_many_repetitions(reduce):
     """Over 400 made audits; the standard deviation of 400 numbers is known to some 4 %."""

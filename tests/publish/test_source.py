@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import scipy
+from loops import mostly_slow
 from oracles.publications import plan, publish
 
 from clusterscale.analyses.publish import source
@@ -33,7 +34,7 @@ def chi_square(values, probabilities):
     return scipy.stats.chisquare(observed, expected).pvalue
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.0, 40.0])
+@mostly_slow("scale", [0.7, 3.0, 40.0])
 def test_discrete_laplace_noise_has_its_law(scale):
     drawn = SecretNumbers().draw(DiscreteLaplaceNoise(scale), 40_000)
     q = np.exp(-1 / scale)  # P(n) = (1 − q)/(1 + q) · q^|n|, written here anew

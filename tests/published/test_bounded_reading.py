@@ -49,6 +49,7 @@ def peak_of(path):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_rows(batches_of_few_rows, tmp_path):
     few, many = tmp_path / "few.parquet", tmp_path / "many.parquet"
     flows(few, 100_000)

@@ -104,6 +104,7 @@ def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
     assert max(seconds[-5:]) <= 1, "the last batches are of a second"
 
 
+@pytest.mark.slow
 @pytest.mark.dask
 def test_what_is_left_of_batches_that_are_cut_short_is_done_once(local_cluster, monkeypatch):
     monkeypatch.setattr("clusterscale.runtime.dask.BATCH_SECONDS", 0)  # each ends after one item

@@ -47,6 +47,7 @@ def test_any_executor_gives_the_same_bits(cube, expected, local_cluster, tmp_pat
     assert found.load().identical(expected)
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_bits(cube, expected, tmp_path):
     words = [sys.executable, "-c", KILLED, cube.uri, str(tmp_path)]
     tests = str(Path(__file__).parents[1])

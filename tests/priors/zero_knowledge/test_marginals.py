@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from loops import for_each
+from loops import for_each, mostly_slow
 from mechanisms.published import BOUNDS
 from oracles.entries import build
 from oracles.popets24 import compressed, powered
@@ -197,12 +197,12 @@ def test_what_some_others_do(mechanism, kind):
     assert treatment(mechanism, (10, 24), 50, rng=np.random.default_rng(0)) == kind
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     "mechanism",
     [HIDDEN, MOST_HIDDEN, EVENT, CLIPPED, USER_DAY, BOTH, build(MECHANISMS, "fixed_ranges")],
     ids=lambda each: each.label,
 )
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.label)
+@mostly_slow("law", LAWS, n_quick=7, ids=lambda law: law.label)
 def test_made_up_users_are_published_with_the_same_total(mechanism, law):
     """Algorithm 3's fixed point, on draws of its own."""
     *_, counts, graph = crowd()

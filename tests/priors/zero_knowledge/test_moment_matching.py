@@ -56,7 +56,7 @@ def errors(mechanism, correction, seed):
     return [*apart, found.activity.mean / (truth.counts.sum() / SIZE)]
 
 
-@pytest.mark.parametrize(
+@mostly_slow(
     ("mechanism", "least"),
     [
         (HIDDEN, 0.8),
@@ -67,6 +67,7 @@ def errors(mechanism, correction, seed):
         (CLIPPED_BOTH, 0.75),
         (FIXED, 0.5),
     ],
+    n_quick=3,
     ids=lambda each: getattr(each, "label", each),
 )
 def test_marginals_are_nearer_to_the_truth(mechanism, least):
