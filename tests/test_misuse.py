@@ -25,8 +25,8 @@ from clusterscale.contracts import GroupRequest, Traces
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.groups import count_visits
-from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.mechanisms.noise import LaplaceNoise
+from clusterscale.mechanisms.noisy_counts import Laplace
 from clusterscale.metrics import auc
 from clusterscale.reauditing import ReauditPlan
 from clusterscale.release.checks import PublishedTable

@@ -12,7 +12,7 @@ from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
     from clusterscale.cube import Locator, TraceCube
-    from clusterscale.cube.summary import CubeSummary
+    from clusterscale.cube.describe import CubeSummary
     from clusterscale.ingestion import IngestOptions, IngestReport, Reader
 
 
@@ -149,7 +149,7 @@ def inspect(cube: TraceCube | str | Path) -> CubeSummary:
         If a part cannot be read, or does not match the stored fingerprint.
     """
     from clusterscale.cube import TraceCube
-    from clusterscale.cube.summary import summarise
+    from clusterscale.cube.describe import summarise
 
     return summarise(cube if isinstance(cube, TraceCube) else TraceCube(str(cube)))
 

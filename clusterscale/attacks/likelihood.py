@@ -1,22 +1,19 @@
-"""Per-cell likelihood ratios of *inside* against *outside*, for independent members."""
+"""Per-cell likelihood ratio under the mechanism's noise."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import lgamma
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
-from clusterscale.attacks.closed_form import LinearCellScore
-from clusterscale.attacks.log_ratios import (
-    BinomialCounts,
-    LaplaceCounts,
-    Normal,
-    PublishedBinomialCounts,
-)
-from clusterscale.attacks.moments import (
+from clusterscale.attacks.closed_form import (
+    LinearCellScore,
     build_reference,
     occupancy_probabilities,
     require_target_knowledge,
@@ -25,16 +22,213 @@ from clusterscale.attacks.moments import (
 from clusterscale.contracts import (
     NO_NOISE,
     AttackSeconds,
+    CellLaw,
     CellScore,
+    Counts,
     Ints,
     Knowledge,
     Labels,
     Reference,
     Release,
     Scores,
+    Values,
 )
+from clusterscale.errors import InputError
+from clusterscale.jit import kernel
 
 Floats = NDArray[np.float64]
+
+_WIDTH = 2048  # cells evaluated at once
+_FEW = 64  # the same, where each cell has its own table
+
+
+def _blocks(cells: Ints) -> Iterator[Ints]:
+    for start in range(0, len(cells), _WIDTH):
+        yield cells[start : start + _WIDTH]
+
+
+class _CellByCell:
+    """Sum of the evidence of single cells."""
+
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the evidence of each value."""
+        raise NotImplementedError
+
+    def total(self, values: Values | Counts, cells: Ints, here: Labels) -> Scores:
+        """Return the evidence of all of ``cells`` together, shape (group,)."""
+        scores = np.zeros(len(values))
+        for side in (True, False):
+            for block in _blocks(np.flatnonzero(here == side)):
+                scores += self.cell_evidence(values[:, block], cells[block], here=side).sum(axis=1)
+        return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinomialCounts(_CellByCell):
+    """Binomial counts, published unchanged."""
+
+    chance: Floats
+    group_size: int
+
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return log(a/mp) or log((m − a)/m(1 − p)), −∞ where the count rules the target out."""
+        size = self.group_size
+        if values.size and not 0 <= values.min() <= values.max() <= size:
+            raise InputError(
+                f"counts from {values.min()} to {values.max()} are not between 0 and {size}"
+            )
+        with np.errstate(divide="ignore"):  # log 0: the target is ruled out
+            share = np.log(np.arange(size + 1) / size)
+        chance = self.chance[cells]
+        counts = values.astype(np.int64)
+        if here:
+            return np.asarray(share[counts] - np.log(chance))
+        return np.asarray(share[size - counts] - np.log1p(-chance))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normal(_CellByCell):
+    """Normal values of the mean and variance of a binomial count and the noise."""
+
+    chance: Floats
+    group_size: int
+    noise: float
+
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two normal densities."""
+        chance = self.chance[cells]
+        one = chance * (1 - chance)
+        out, spread_out = self.group_size * chance, self.group_size * one + self.noise
+        inside = out - chance + here
+        spread_in = np.where(spread_out > one, spread_out - one, one)
+        near_out = (values - out) ** 2 / spread_out
+        near_in = (values - inside) ** 2 / spread_in
+        return np.asarray((near_out - near_in + np.log(spread_out / spread_in)) / 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaplaceCounts(_CellByCell):
+    """Binomial counts under Laplace noise of the given ``scale``."""
+
+    chance: Floats
+    group_size: int
+    scale: float
+
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two binomial distributions convolved with the noise.
+
+        Raises
+        ------
+        InputError
+            If there is not one column for each cell, or a value or chance is NaN or infinite.
+        """
+        chance, evidence = self.chance[cells], np.empty(values.shape)
+        if values.ndim != 2 or chance.shape != values.shape[1:]:
+            raise InputError(f"values of shape {values.shape} do not fit {len(cells)} cells")
+        if not (np.isfinite(values).all() and ((chance >= 0) & (chance <= 1)).all()):
+            raise InputError("values are NaN or infinite, or chances are not from 0 to 1")
+        _laplace_ratio(values, chance, here, self.group_size, self.scale, evidence)
+        return evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedBinomialCounts(_CellByCell):
+    """Binomial counts with a known output distribution of each count."""
+
+    chance: Floats
+    group_size: int
+    law: CellLaw
+
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two binomials, each mixed by the output distribution.
+
+        It is 0 for values that are impossible both with and without the target, as they can be
+        under a poor reference.
+        """
+        evidence = np.empty(values.shape)
+        for start in range(0, len(cells), _FEW):
+            columns = slice(start, start + _FEW)
+            counts, out, inside = self._laws(self.chance[cells[columns]], here)
+            likelihood = self.law.likelihood(values[:, columns], counts)
+            with_target, without = (
+                np.einsum("gck,ck->gc", likelihood, law) for law in (inside, out)
+            )
+            possible = (with_target > 0) | (without > 0)
+            with np.errstate(divide="ignore"):  # log 0: one of them is ruled out
+                ratio = np.log(with_target[possible]) - np.log(without[possible])
+            evidence[:, columns][possible], evidence[:, columns][~possible] = ratio, 0.0
+        return evidence
+
+    def _laws(self, chance: Floats, here: bool) -> tuple[Counts, Floats, Floats]:
+        """Return counts of each cell, and their probabilities without and with the target."""
+        size = self.group_size
+        reach = 8 * np.sqrt(size * chance * (1 - chance)) + 8
+        low = np.maximum(size * chance - reach, 0).astype(np.int64)
+        width = int((size * chance + reach - low).max()) + 2
+        counts = np.minimum(low[:, None] + np.arange(width), size)
+        repeated = np.diff(counts, axis=1, prepend=-1) == 0
+        out, inside = (
+            np.where(repeated, 0.0, scipy.stats.binom.pmf(counts - shift, n, chance[:, None]))
+            for shift, n in ((0, size), (int(here), size - 1))
+        )
+        return counts, out, inside
+
+
+@kernel
+def _laplace_ratio(
+    values: Values | Counts,
+    chance: Floats,
+    here: bool,
+    size: int,
+    scale: float,
+    evidence: Values,
+) -> None:
+    """Write the log ratio of every value; columns are cells.
+
+    At x, the convolution of a distribution on integers with Laplace noise is the sum of the
+    probabilities below and above x, each faded by exp(−1/scale) per unit of distance. Both sums are
+    recursive, so a cell costs one pass over its support and one exponential per group.
+    """
+    fade = np.exp(-1.0 / scale)
+    for cell in range(len(chance)):
+        p = chance[cell]
+        reach = 8.0 * np.sqrt(size * p * (1 - p)) + 8.0
+        low = max(0, int(size * p - reach))
+        high = min(size, int(size * p + reach) + 1)
+        below_out, above_out = _faded(size, p, low, high, 0, fade)
+        below_in, above_in = _faded(size - 1, p, low, high, int(here), fade)
+        last = high - low
+        for row in range(values.shape[0]):
+            x = values[row, cell]
+            if x < low:
+                ratio = above_in[0] / above_out[0]
+            elif x >= high:
+                ratio = below_in[last] / below_out[last]
+            else:
+                i = int(np.floor(x)) - low
+                down = np.exp(-(x - low - i) / scale)
+                up = fade / down
+                with_target = down * below_in[i] + up * above_in[i + 1]
+                ratio = with_target / (down * below_out[i] + up * above_out[i + 1])
+            evidence[row, cell] = np.log(ratio)
+
+
+@kernel
+def _faded(n: int, p: float, low: int, high: int, shift: int, fade: float) -> tuple[Floats, Floats]:
+    """Return, for shift + Binomial(n, p) on low … high, the faded sums from below and above."""
+    law = np.zeros(high - low + 1)
+    for i in range(len(law)):
+        k = low + i - shift
+        if 0 <= k <= n:
+            choose = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
+            law[i] = np.exp(choose + k * np.log(p) + (n - k) * np.log1p(-p))
+    below, above = law.copy(), law.copy()
+    for i in range(1, len(law)):
+        below[i] += fade * below[i - 1]
+        j = len(law) - 1 - i
+        above[j] += fade * above[j + 1]
+    return below, above
+
 
 _LEAST_SCALE = 0.002  # less noise is the same for whole counts, but exp(−1/scale) would underflow
 

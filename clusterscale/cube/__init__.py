@@ -3,8 +3,7 @@
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.coded_cells import Geohash, InspireGrid
-from clusterscale.cube.locators import Hexagons, Points
-from clusterscale.cube.regions import Box, Grid, Locator, Regions
+from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, pick, with_null_roi
 from clusterscale.cube.writer import CubeWriter, new_cube

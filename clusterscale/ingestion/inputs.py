@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from clusterscale import storage
 from clusterscale.contracts import Weights
-from clusterscale.cube.locators import Points
-from clusterscale.cube.regions import Regions
+from clusterscale.cube.regions import Points, Regions
 from clusterscale.errors import InputError, MissingError, SourceError
 from clusterscale.ingestion.records import LIMITS
 from clusterscale.reading import decode, tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -27,6 +27,7 @@ from clusterscale.contracts import (
     release_counts,
     stability_of,
 )
+from clusterscale.mechanisms.accounting import group_privacy
 from clusterscale.mechanisms.base import (
     MECHANISMS,
     STAGES,
@@ -34,12 +35,43 @@ from clusterscale.mechanisms.base import (
     BaseMechanism,
     PostProcessing,
 )
-from clusterscale.mechanisms.chain_weights import find_misuse, name_of, weigh
-from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import Expand, ShareOfTotal
+from clusterscale.mechanisms.suppression import Dominance
+
+
+def weigh(values: Values, counts: Counts, sums: Values) -> Values:
+    """Return values times the mean weight of those counted; the sums where they are the counts."""
+    means = np.divide(sums, counts, out=np.zeros(counts.shape), where=counts > 0)
+    return np.where(values == counts, sums, values * means)
+
+
+def find_misuse(steps: Sequence[BaseMechanism]) -> str:
+    """Return what is wrong with the steps around one that uses weights; empty if nothing is."""
+    first = next((i for i, step in enumerate(steps) if step.uses_weights), len(steps))
+    name = name_of(steps[first]) if first < len(steps) else ""
+    for i, step in enumerate(steps if name else ()):
+        if step.stage == "sample":
+            return (
+                f"{name_of(step)} does not say whose events it drops, so {name} cannot add up the "
+                "weights of the others: use sample_traces, or expand by a number"
+            )
+        if i > first and step.uses_weights:
+            return f"weights are used twice ({name}, {name_of(step)}): keep one"
+        if i > first and isinstance(step, Dominance):
+            return (
+                f"{name_of(step)} counts every contribution as one, so it must come before {name}, "
+                "which publishes sums of weights"
+            )
+    return ""
+
+
+def name_of(step: Any) -> str:
+    """Return the name of a mechanism in a config."""
+    return str(step.name)
+
 
 if TYPE_CHECKING:
     Steps = tuple[BaseMechanism, ...]

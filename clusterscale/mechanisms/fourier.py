@@ -22,8 +22,8 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss
 from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
-from clusterscale.mechanisms.gaussian import deviation, guaranteed_epsilon
 from clusterscale.mechanisms.noise import AdditiveNoise
+from clusterscale.mechanisms.noisy_counts import deviation, guaranteed_epsilon
 from clusterscale.validation_messages import exact_number, plural
 
 _BLOCK = 1 << 16  # values that are transformed together, to stay in cache

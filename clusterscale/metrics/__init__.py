@@ -22,7 +22,6 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 'consistent'
 """
 
-from clusterscale.metrics.auc_tails import auc_lower_limit, auc_tail
 from clusterscale.metrics.controls import is_testable, off_cells, weak_cells
 from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import (
@@ -33,7 +32,13 @@ from clusterscale.metrics.epsilon import (
     largest_bound,
 )
 from clusterscale.metrics.exposure import EXPOSED_AUC, auc_p_values, reject_holm
-from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
+from clusterscale.metrics.intervals import (
+    auc_interval,
+    auc_lower_limit,
+    auc_tail,
+    delong_variance,
+    mean_interval,
+)
 from clusterscale.metrics.pooling import (
     N_PVALUE_BINS,
     calibrated_counts,
@@ -42,8 +47,14 @@ from clusterscale.metrics.pooling import (
     pooled_resolvable_fpr,
     pooled_tpr_at_fpr,
 )
-from clusterscale.metrics.privacy import privacy_gain, privacy_loss
-from clusterscale.metrics.roc import accuracy, auc, resolvable_fpr, tpr_at_fpr
+from clusterscale.metrics.roc import (
+    accuracy,
+    auc,
+    privacy_gain,
+    privacy_loss,
+    resolvable_fpr,
+    tpr_at_fpr,
+)
 
 __all__ = [
     "EXPOSED_AUC",

@@ -13,9 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.audit.release_scoring import VALUES
 from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
-from clusterscale.cube.blocks import Range
+from clusterscale.cube.blocks import Range, TraceSource, load_settings
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import PublishedTotals, RawRelease

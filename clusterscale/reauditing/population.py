@@ -20,11 +20,10 @@ from clusterscale import storage
 from clusterscale.analyses.audit import AuditPlan, AuditTemplate
 from clusterscale.contracts import Bounds, Ints, Values, hash_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Range, block_size, ranges
+from clusterscale.cube.blocks import Range, TraceSource, block_size, load_settings, ranges
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import NULL_ROI, Regions
-from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ClusterscaleError, ConfigError, ExistsError
 from clusterscale.mechanisms import MECHANISMS

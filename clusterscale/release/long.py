@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.contracts import Ints, Values
-from clusterscale.cube.inspire_codes import inspire_code
+from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
 from clusterscale.reading import tables as columns

@@ -21,8 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from clusterscale.attacks.cross_validation import CrossValidated
-from clusterscale.attacks.learned import LearnedAttack
+from clusterscale.attacks.learned import CrossValidated, LearnedAttack
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import Examples, Ints, Labels, Scores, Values

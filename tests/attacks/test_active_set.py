@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
-from clusterscale.attacks.active_set import minimise
+from clusterscale.attacks.lasso import minimise
 
 
 def model(seed, n, rank=None, scale=1.0):

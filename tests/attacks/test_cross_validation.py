@@ -14,8 +14,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.closed_form import Contradiction, Projection
-from clusterscale.attacks.cross_validation import CrossValidated
-from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron
+from clusterscale.attacks.learned import CrossValidated, Forest, Logistic, Nearest, Perceptron
 from clusterscale.attacks.likelihood import Likelihood
 from clusterscale.contracts import Examples, Release
 from clusterscale.errors import InputError

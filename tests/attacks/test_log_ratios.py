@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from clusterscale.attacks import create
-from clusterscale.attacks.log_ratios import BinomialCounts, LaplaceCounts, PublishedBinomialCounts
+from clusterscale.attacks.likelihood import BinomialCounts, LaplaceCounts, PublishedBinomialCounts
 from clusterscale.contracts import Examples, Knowledge, TargetKnowledge, publish
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.mechanisms.law import OutputDistribution

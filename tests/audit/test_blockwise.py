@@ -23,7 +23,7 @@ from clusterscale.analyses.dp_audit.evaluation import (
 from clusterscale.analyses.dp_audit.evaluation_task import EvaluationPart
 from clusterscale.analyses.dp_audit.privacy_units import kind_of
 from clusterscale.contracts import Bounds
-from clusterscale.cube import blocks, trace_settings
+from clusterscale.cube import blocks
 from clusterscale.errors import InputError
 from clusterscale.groups import choose, draw
 from clusterscale.mechanisms import MECHANISMS
@@ -233,13 +233,13 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     monkeypatch.setattr(blocks, "read_block", lambda *args: read.append(args[2:]) or real(*args))
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
     (evaluation,) = chosen.evaluations(two_days)
-    trace_settings._CACHE.clear()
+    blocks._CACHE.clear()
     for target in range(3):
         count_part(TaskPart(the_task(two_days, chosen, target), (8, 16)))
     count_evaluation(EvaluationPart(evaluation, (8, 16)))
     assert read == [(8, 12), (12, 16)]
     count_part(TaskPart(the_task(two_days, chosen, 0), (0, 8)))
-    assert len(trace_settings._CACHE) == 2, "others make room before they are read"
+    assert len(blocks._CACHE) == 2, "others make room before they are read"
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def released(people, members, mechanism, seed=0):
 
 
 def plan_bounds(people):
-    from clusterscale.cube.trace_settings import load_settings
+    from clusterscale.cube.blocks import load_settings
 
     (price,) = plan(EXACT).evaluations(people)
     return load_settings(price.source, [()])[()].bounds

@@ -34,9 +34,8 @@ from clusterscale.cube.blocks import Source, read_block
 from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import ConfigError, DamagedError, InputError
 from clusterscale.mechanisms import create
-from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.coarsening import CoarsenTime
-from clusterscale.mechanisms.sampling import SampleTraces
+from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 from clusterscale.reporting.certificates import read_ceilings, show_ceiling, state_posterior
 from clusterscale.runtime import SerialExecutor
 

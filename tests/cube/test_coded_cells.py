@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from loops import for_each, mostly_slow
 
 from clusterscale.cube import Box, Geohash, InspireGrid, coded_cells
-from clusterscale.cube.coded_cells import geohash_degrees
-from clusterscale.cube.inspire_codes import inspire_code
+from clusterscale.cube.coded_cells import geohash_degrees, inspire_code
 from clusterscale.errors import InputError, PackageError
 
 PARIS = "48.81,2.22,48.91,2.42"

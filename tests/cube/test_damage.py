@@ -16,7 +16,7 @@ from loops import mostly_slow
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import digest
-from clusterscale.cube.summary import summarise
+from clusterscale.cube.describe import summarise
 from clusterscale.errors import (
     ClusterscaleError,
     DamagedError,

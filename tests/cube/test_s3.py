@@ -14,7 +14,7 @@ from object_store import serve
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.dense import pack
-from clusterscale.cube.summary import summarise
+from clusterscale.cube.describe import summarise
 from clusterscale.errors import (
     DamagedError,
     ExistsError,

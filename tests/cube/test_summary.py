@@ -8,7 +8,7 @@ from cube import crowd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterscale.cube.summary import activity, count_events, summarise
+from clusterscale.cube.describe import activity, count_events, summarise
 from clusterscale.errors import DamagedError
 
 
@@ -21,7 +21,7 @@ def test_activity(dense, dtype):
 
 @pytest.mark.parametrize("block", [1, 3, 1000])
 def test_summary(tmp_path, monkeypatch, block):
-    monkeypatch.setattr("clusterscale.cube.summary._BLOCK", block)
+    monkeypatch.setattr("clusterscale.cube.describe._BLOCK", block)
     dense = crowd.draw(10, 4, 24, share=0.1)
     cube = crowd.write(tmp_path / "cube", dense)
     found = summarise(cube)
@@ -67,7 +67,7 @@ def test_events_of_each_user_in_each_span(tmp_path_factory, monkeypatch, data, s
     """Spans may overlap: an event in two of them counts once in all together."""
     dense = crowd.draw(10, 3, 12, share=0.1)
     cube = crowd.write(tmp_path_factory.mktemp("spans") / "cube", dense)
-    monkeypatch.setattr("clusterscale.cube.summary.block_size", lambda cube: size)
+    monkeypatch.setattr("clusterscale.cube.describe.block_size", lambda cube: size)
     ends = st.tuples(st.integers(0, 11), st.integers(1, 12)).filter(lambda pair: pair[0] < pair[1])
     spans = tuple(data.draw(st.lists(ends, min_size=1, max_size=3)))
     within = np.array([[first <= epoch < last for epoch in range(12)] for first, last in spans])

@@ -21,8 +21,8 @@ from clusterscale.analyses.dp_audit.privacy_units import kind_of
 from clusterscale.config import load
 from clusterscale.contracts import CellCoordinates, stability_of
 from clusterscale.cube import with_null_roi
+from clusterscale.cube.blocks import load_settings
 from clusterscale.cube.bounds import bounds_before
-from clusterscale.cube.trace_settings import load_settings
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.metrics import largest_bound

@@ -14,8 +14,8 @@ from clusterscale.analyses.audit import AuditPlan, count_failed, open_results
 from clusterscale.analyses.dp_audit import evaluations_in, read_evaluations
 from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task
 from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
-from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
-from clusterscale.cube.trace_settings import load_settings
+from clusterscale.cube import blocks, measure_bounds, with_null_roi
+from clusterscale.cube.blocks import load_settings
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
@@ -150,7 +150,7 @@ def test_merged_cells_take_their_counts_to_every_part(task, dense):
 def test_capped_traces_are_the_same_wherever_they_are_made(task):
     steps = task.mechanisms[4].trace_steps
     first = load_settings(task.source, [steps])[steps]
-    trace_settings._CACHE.clear()
+    blocks._CACHE.clear()
     again = load_settings(task.source, [(), steps])[steps]
     assert again.traces is not first.traces
     np.testing.assert_array_equal(first.traces.cells, again.traces.cells)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release
-from clusterscale.game import attack_ensemble
-from clusterscale.game.attack_ensemble import (
+from clusterscale.game import attack_evaluation
+from clusterscale.game.attack_evaluation import (
     RetrainPerRelease,
     ScoreTable,
     TrainingInput,
@@ -29,7 +29,7 @@ class Clock:
 def clock(monkeypatch):
     """Time as the ensembles see it."""
     found = Clock()
-    monkeypatch.setattr(attack_ensemble, "perf_counter", found)
+    monkeypatch.setattr(attack_evaluation, "perf_counter", found)
     return found
 
 

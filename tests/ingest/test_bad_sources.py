@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ingest.oracle import GRID, START, ingest_records
 
-from clusterscale.cube.locators import Points
-from clusterscale.cube.regions import Regions
+from clusterscale.cube.regions import Points, Regions
 from clusterscale.errors import ClusterscaleError, InputError, MissingError, SourceError
 from clusterscale.ingestion import Cabspotting, Events, GeoJson, Reader, Trips
 

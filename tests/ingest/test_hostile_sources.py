@@ -8,8 +8,7 @@ pytest.importorskip("dask")
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.locators import Hexagons
-from clusterscale.cube.regions import Box, Grid
+from clusterscale.cube.regions import Box, Grid, Hexagons
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingestion import READERS, IngestOptions, ingest
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ingest.oracle import GRID, N_EPOCHS, SIDE, START, content, ingest_records
 
-from clusterscale.cube.locators import Points
-from clusterscale.cube.regions import Regions
+from clusterscale.cube.regions import Points, Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.ingestion import READERS, IngestReport, Reader

@@ -12,8 +12,8 @@ from clusterscale import mechanisms
 from clusterscale.contracts import NO_NOISE, CellCoordinates, stability_of
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import user_level
+from clusterscale.mechanisms.accounting import group_privacy
 from clusterscale.mechanisms.coarsening import OnTraces
-from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.noise import LaplaceNoise
 from clusterscale.testing import registered
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loops import for_each
 
-from clusterscale.mechanisms.capping import CapContributions
-from clusterscale.mechanisms.guarantees import describe_guarantee, describe_person, group_privacy
+from clusterscale.mechanisms.accounting import describe_guarantee, describe_person, group_privacy
+from clusterscale.mechanisms.sampling import CapContributions
 
 
 @settings(max_examples=50, deadline=None)

@@ -21,8 +21,8 @@ from scipy import stats
 from clusterscale.analyses.publish.publishable import bind_without_data
 from clusterscale.contracts import Stability, Traces, stability_of
 from clusterscale.mechanisms import create
-from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.coarsening import CoarsenTime
+from clusterscale.mechanisms.sampling import CapContributions
 from clusterscale.testing import check_mechanism
 
 CAP, MERGE = {"name": "cap_contributions", "per_day": 1}, {"name": "coarsen_time", "factor": 5}

@@ -6,8 +6,8 @@ import zarr
 from conftest import write_cube
 
 from clusterscale.cube import blocks
+from clusterscale.cube.blocks import TraceSource
 from clusterscale.cube.bounds import measure_bounds
-from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.reauditing.known_counts import INSIDE, KnownTask, add_known, count_known
 from clusterscale.runtime import SerialExecutor
 from clusterscale.storage import manifest

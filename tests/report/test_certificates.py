@@ -12,7 +12,7 @@ import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cli import app, reports
 from clusterscale.contracts import Guarantee, Mechanism
-from clusterscale.mechanisms.laplace import Laplace
+from clusterscale.mechanisms.noisy_counts import Laplace
 from clusterscale.reauditing import Policy, evaluate_ceilings
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reporting import open_run, render

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.tuning import list_cases
 from clusterscale.attacks import create
-from clusterscale.attacks.cross_validation import CrossValidated
+from clusterscale.attacks.learned import CrossValidated
 from clusterscale.contracts import Examples, Knowledge, Release
 from clusterscale.errors import InputError, MissingError, PackageError
 from clusterscale.metrics import auc

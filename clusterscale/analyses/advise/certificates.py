@@ -19,7 +19,7 @@ from clusterscale.analyses.certify.visits import unpack, widest
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
-from clusterscale.mechanisms.guarantees import describe_person
+from clusterscale.mechanisms.accounting import describe_person
 from clusterscale.storage.records import Records
 
 _TOGETHER = 32  # mechanisms of a task, which counts the visits of all users once

@@ -21,8 +21,7 @@ from clusterscale.analyses.audit.task import AuditTask, set_up
 from clusterscale.analyses.traits import WHO, Exposed, TargetAUCs, TraitsPlan, View, loading
 from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Range
-from clusterscale.cube.trace_settings import map_cells
+from clusterscale.cube.blocks import Range, map_cells
 from clusterscale.errors import InputError
 from clusterscale.game import study
 from clusterscale.seeds import stream

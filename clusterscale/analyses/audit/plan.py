@@ -28,7 +28,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
-from clusterscale.cube.trace_settings import TraceSource
+from clusterscale.cube.blocks import TraceSource
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS

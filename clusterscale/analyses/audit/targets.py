@@ -15,7 +15,7 @@ from clusterscale.analyses.audit.settings import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, NonEmptyUnique, Share
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import ROW_NAME
-from clusterscale.cube.summary import count_events
+from clusterscale.cube.describe import count_events
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream
 

@@ -14,7 +14,7 @@ from clusterscale.analyses.audit.task import AuditTask
 from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.contracts import Examples, GroupRequest, Mechanism
 from clusterscale.cube import TraceCube
-from clusterscale.cube.trace_settings import load_settings
+from clusterscale.cube.blocks import load_settings
 from clusterscale.errors import ConfigError
 from clusterscale.game import study
 from clusterscale.seeds import stream

@@ -17,10 +17,9 @@ from clusterscale.analyses.certify.laws import (
 )
 from clusterscale.analyses.certify.loss import CellLoss, bounded_loss, mixed_loss
 from clusterscale.contracts import Bounds, Guarantee, Mechanism, NoiseScope, stability_of
-from clusterscale.mechanisms.accounting import ApproximateLoss
+from clusterscale.mechanisms.accounting import ApproximateLoss, group_privacy
 from clusterscale.mechanisms.base import Exact
 from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.guarantees import group_privacy
 from clusterscale.mechanisms.law import FiniteDistribution, OutputDistribution
 from clusterscale.mechanisms.sampling import SampleTraces
 

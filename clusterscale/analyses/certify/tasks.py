@@ -25,7 +25,7 @@ from clusterscale.contracts import Bounds, Ints, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Window, read_block
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.mechanisms.capping import CapContributions
+from clusterscale.mechanisms.sampling import CapContributions
 
 _CERTAIN = 1 - 1e-9  # an AUC above this is stated as 1
 

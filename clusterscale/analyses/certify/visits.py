@@ -14,9 +14,8 @@ from clusterscale.contracts import CellCoordinates, Ints, Mechanism, Traces, Tra
 from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
-from clusterscale.mechanisms.sampling import SampleTraces
+from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 
 _BITS = 21  # of each number in a key
 _GROUPS = 32  # of substitutes whose visits are rounded up to the same numbers

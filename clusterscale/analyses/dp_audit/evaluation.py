@@ -28,12 +28,16 @@ from clusterscale.contracts import (
     release_counts,
     stability_of,
 )
-from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
-from clusterscale.cube.trace_settings import (
+from clusterscale.cube.blocks import (
     CellMap,
+    Range,
+    Steps,
     TraceSetting,
+    block_size,
     load_settings,
     map_cells,
+    open_source,
+    read_block,
 )
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, draw_members, sum_weights

@@ -17,9 +17,8 @@ from clusterscale.contracts import (
     NonEmptyUnique,
     Values,
 )
-from clusterscale.cube.blocks import Range
+from clusterscale.cube.blocks import Range, TraceSource
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.utility import UTILITIES, Utility
 
 EvaluationKey = tuple[str, int]

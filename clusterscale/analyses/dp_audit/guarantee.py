@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clusterscale.contracts import Bounds, Mechanism, Stability
 from clusterscale.mechanisms import user_level
-from clusterscale.mechanisms.guarantees import describe_person
+from clusterscale.mechanisms.accounting import describe_person
 from clusterscale.metrics import auc_ceiling
 
 _ANYTHING = 10**12  # visits: more than any user can make

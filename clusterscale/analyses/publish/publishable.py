@@ -9,13 +9,12 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, CellCoordinates, Mechanism, stability_of
 from clusterscale.mechanisms.base import Exact, PostProcessing
-from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
-from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.mechanisms.noise import AdditiveNoise
+from clusterscale.mechanisms.noisy_counts import Laplace
 from clusterscale.mechanisms.rounding import RoundToBase
-from clusterscale.mechanisms.sampling import SampleTraces
+from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 
 _WITHOUT_NOISE = (Exact, CoarsenSpace, CoarsenTime, CapContributions, SampleTraces, RoundToBase)
 

@@ -30,8 +30,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms.accounting import describe_guarantee
 from clusterscale.mechanisms.base import BaseMechanism
-from clusterscale.mechanisms.guarantees import describe_guarantee
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 from clusterscale.release.entry import ReleaseEntry

@@ -15,8 +15,7 @@ from clusterscale.analyses.screening.resources import part_size
 from clusterscale.analyses.screening.scoring import CONFIDENCE, STATISTICS, Scored
 from clusterscale.contracts import ConfigModel, names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.describe import describe_origin
-from clusterscale.cube.summary import count_events
+from clusterscale.cube.describe import count_events, describe_origin
 from clusterscale.schema import SCREEN_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table
 

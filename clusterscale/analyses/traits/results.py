@@ -18,8 +18,7 @@ from clusterscale.analyses.traits.mobility import part_size
 from clusterscale.analyses.traits.plan import AnalysisSpec
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube import TraceCube
-from clusterscale.cube.describe import describe_origin, describe_shapes
-from clusterscale.cube.summary import count_events
+from clusterscale.cube.describe import count_events, describe_origin, describe_shapes
 from clusterscale.schema import TRAITS_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table
 

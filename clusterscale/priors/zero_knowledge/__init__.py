@@ -34,16 +34,18 @@ Options that are not in the paper: ``correction: matched``, ``rhythm: mixed``, `
 paper's, ``python tests/nightly/real/marginals.py`` compares their marginals.
 """
 
-from clusterscale.priors.zero_knowledge.activity import (
-    Constant,
-    Exponential,
-    LogNormal,
-    VisitCounts,
-)
-from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
 from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge, ZeroKnowledgeAdversary
-from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, synthetic_traces
+from clusterscale.priors.zero_knowledge.synthesis import (
+    Constant,
+    Exponential,
+    Graph,
+    LogNormal,
+    SyntheticPopulation,
+    VisitCounts,
+    synthetic_traces,
+    triangulate,
+)
 
 __all__ = [
     "Constant",

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
-from clusterscale.priors.zero_knowledge.activity import ActivityLaw, Exponential, VisitCounts
-from clusterscale.priors.zero_knowledge.graph import Graph
 from clusterscale.priors.zero_knowledge.moment_matching import match_moments, normalise
 from clusterscale.priors.zero_knowledge.synthesis import (
     NEIGHBOURHOOD,
+    ActivityLaw,
+    Exponential,
+    Graph,
     SyntheticPopulation,
+    VisitCounts,
     synthetic_traces,
 )
 

@@ -1,10 +1,10 @@
-"""The zero-knowledge prior and its adversary, with only a release and information on the target."""
+"""The prior of the zero-knowledge adversary (POPETS24)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,28 +15,143 @@ from clusterscale.contracts import (
     Even,
     Game,
     GroupRequest,
+    Ints,
     Knowledge,
     Mechanism,
     Prior,
     Release,
     Share,
+    Traces,
 )
 from clusterscale.errors import InputError
-from clusterscale.groups import Pool, check_pool
+from clusterscale.groups import Pool, check_pool, subsample_trace
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
-from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
-from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
 from clusterscale.priors.zero_knowledge.moment_matching import response_curve
+from clusterscale.priors.zero_knowledge.occupancy import mix_rhythms
 from clusterscale.priors.zero_knowledge.reference_population import (
     PoissonCounts,
     ReferencePopulation,
     SyntheticUsers,
 )
-from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
-from clusterscale.priors.zero_knowledge.target_information import TargetInformation, describe_target
-from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
+from clusterscale.priors.zero_knowledge.synthesis import (
+    ACTIVITIES,
+    ActivityLaw,
+    Exponential,
+    Graph,
+    SyntheticPopulation,
+    draw_epochs,
+    triangulate,
+)
 from clusterscale.validation_messages import exact_percent, plural
+
+
+class Limits(Protocol):
+    """How much an adversary knows of the target; the fields of a zero-knowledge prior."""
+
+    @property
+    def knows(self) -> Literal["trace", "rois"]:
+        """Whether it knows when the target was where, or only where."""
+
+    @property
+    def known_fraction(self) -> float:
+        """Share of the visits that is known."""
+
+    @property
+    def top_rois(self) -> int | None:
+        """Number of ROIs that are known, None for all."""
+
+    @property
+    def times(self) -> Literal["greedy", "random"]:
+        """How times are guessed."""
+
+
+class TargetInformation(Protocol):
+    """Information on where the target was."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it covers every cell."""
+
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+        """Return the flat cells in which the target is assumed to have been, sorted, (event,).
+
+        ``population`` is used to guess what is unknown.
+        """
+
+    def plus(self, other: Self) -> Self:
+        """Add the information from another block of users."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownCells:
+    """Flat ``cells`` where the target was, int32, sorted, shape (event,); all of them or some."""
+
+    cells: Ints
+    complete: bool
+
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+        """Return the cells; nothing is drawn."""
+        return self.cells
+
+    def plus(self, other: Self) -> Self:
+        """Add the information from another block of users."""
+        return replace(self, cells=np.concatenate([self.cells, other.cells]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownPlaces:
+    """``rois`` where the target was, the most visited first, without times.
+
+    ``times``: ``greedy`` assumes that it was in each of them in every epoch; ``random`` divides the
+    visits of an average user among them, at epochs drawn from the population (POPETS24 D.3).
+    """
+
+    rois: Ints
+    times: Literal["greedy", "random"]
+
+    @property
+    def complete(self) -> bool:
+        """False: cells are guessed."""
+        return False
+
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+        """Return the guessed cells."""
+        rois, n_epochs = np.sort(self.rois).astype(np.int64), population.n_epochs
+        if self.times == "greedy":
+            cells = rois[:, None] * n_epochs + np.arange(n_epochs)
+            return cells.ravel().astype(self.rois.dtype)
+        n_visits = max(1, round(population.activity.mean / max(len(rois), 1)))
+        visited = np.repeat(rois, n_visits)
+        cells = visited * n_epochs + draw_epochs(population, visited, rng=rng)
+        return np.unique(cells).astype(self.rois.dtype)
+
+    def plus(self, other: Self) -> Self:
+        """Add the information from another block of users."""
+        return replace(self, rois=np.concatenate([self.rois, other.rois]))
+
+
+def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
+    """Return the ``top`` ROIs of a trace, the most visited first, ties in order of index."""
+    rois, visits = np.unique(trace // n_epochs, return_counts=True)
+    rois, visits = rois[rois < n_seen], visits[rois < n_seen]
+    most_visited: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # not a view
+    return most_visited
+
+
+def describe_target(
+    traces: Traces, target: int, limits: Limits, *, rng: np.random.Generator
+) -> TargetInformation:
+    """Return what an adversary knows of a target, which is among ``traces``."""
+    trace = traces.trace(target).copy()  # a view would give access to all users' cells
+    if limits.knows == "rois":
+        n_real = traces.n_rois - traces.null_roi
+        rois = most_visited_rois(trace, traces.n_epochs, n_real, limits.top_rois)
+        return KnownPlaces(rois, limits.times)
+    if limits.known_fraction < 1:
+        trace = subsample_trace(trace, traces, limits.known_fraction, rng=rng)
+    return KnownCells(trace, limits.known_fraction == 1)
+
 
 if TYPE_CHECKING:
     Law = ActivityLaw

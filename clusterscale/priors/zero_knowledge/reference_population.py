@@ -8,8 +8,11 @@ import numpy as np
 
 from clusterscale.contracts import GroupSample, Ints, TargetKnowledge, Traces
 from clusterscale.groups import Pool, count_visits
-from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, synthetic_traces
+from clusterscale.priors.zero_knowledge.synthesis import (
+    Graph,
+    SyntheticPopulation,
+    synthetic_traces,
+)
 
 _NOMINAL_USERS = 1_000_000  # nominal number of users behind an expectation of the model
 

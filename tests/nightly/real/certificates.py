@@ -13,7 +13,7 @@ from typing import Literal
 
 import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.mechanisms.laplace import Laplace
+from clusterscale.mechanisms.noisy_counts import Laplace
 from clusterscale.reporting import open_run
 from clusterscale.reporting.certificates import read_brackets
 from clusterscale.runtime import Local

@@ -29,7 +29,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import SyntheticPopulation, estimate_marginals, triangulate
 from clusterscale.priors.zero_knowledge.moment_matching import response_curve
-from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
+from clusterscale.priors.zero_knowledge.occupancy import mix_rhythms
 from clusterscale.seeds import stream
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from scipy import stats
 
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.priors.zero_knowledge import Constant, Exponential, LogNormal, VisitCounts
-from clusterscale.priors.zero_knowledge.activity import ACTIVITIES
+from clusterscale.priors.zero_knowledge.synthesis import ACTIVITIES
 
 LAWS = [Exponential(), LogNormal(), LogNormal(sigma=0.4), Constant()]
 RANDOM = LAWS[:-1]

@@ -5,7 +5,7 @@ import pytest
 from loops import for_each
 
 from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
-from clusterscale.priors.zero_knowledge.time_factors import hours_of_day, mix_rhythms
+from clusterscale.priors.zero_knowledge.occupancy import hours_of_day, mix_rhythms
 
 N_ROIS, N_HOURS, N_DAYS = 20, 24, 10
 DAYS = np.repeat(np.arange(N_DAYS), N_HOURS)

@@ -1,4 +1,4 @@
-"""The Laplace mechanism, continuous or discrete, and a known bug in published code."""
+"""Noise on every count: Laplace, Gaussian, and randomized response."""
 
 from __future__ import annotations
 
@@ -9,20 +9,33 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import (
     Bounds,
+    CellChange,
+    Counts,
     Guarantee,
     Noise,
     Positive,
     PrivacyLoss,
+    Probability,
     Support,
     UsualSettings,
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.accounting import ApproximateLoss, LaplaceLoss
+from clusterscale.mechanisms.accounting import (
+    ApproximateLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    gaussian_epsilon,
+)
 from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
-from clusterscale.mechanisms.noise import AdditiveNoise, DiscreteLaplaceNoise, LaplaceNoise
+from clusterscale.mechanisms.noise import (
+    AdditiveNoise,
+    DiscreteLaplaceNoise,
+    GaussianNoise,
+    LaplaceNoise,
+)
 from clusterscale.phrases import privacy_unit
-from clusterscale.validation_messages import exact_number
+from clusterscale.validation_messages import exact_number, exact_percent
 
 _PER = {"event": "event", "user_day": "user and day", "user": "user"}
 _MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
@@ -197,3 +210,147 @@ class TruncatedLaplace(AdditiveNoise):
 
     def _draw(self, n: int, rng: np.random.Generator) -> Values:
         return np.trunc(rng.laplace(0.0, 1 / self.epsilon, n))
+
+
+def deviation(epsilon: float, delta: float) -> float:
+    """Return σ/Δ₂ = √(2 ln(2/δ))/ε, the noise for a sensitivity of 1 (NDSS18 §VII-A)."""
+    return float(np.sqrt(2 * np.log(2 / delta)) / epsilon)
+
+
+def guaranteed_epsilon(epsilon: float, delta: float) -> float:
+    """Return the exact ε of this noise at ``delta``, or the declared ε if that is larger.
+
+    The rule for σ is proven up to ε of about 1. Above that, the exact ε (Balle and Wang, ICML 2018)
+    can exceed the declared one: it is 12.7 at ε = 10, δ = .1.
+    """
+    return max(epsilon, gaussian_epsilon(deviation(epsilon, delta), delta))
+
+
+class Gaussian(AdditiveNoise):
+    """Add independent normal noise of deviation √(2 ln(2/δ))·Δ₂/ε (GSM, NDSS18 §VII-A).
+
+    ``l2_sensitivity`` Δ₂ is the most that one user changes the counts, in L2 norm. The default is
+    √Δ₁ of the cube and period, because every count changes by 0 or 1. With a null ROI all of a
+    user's rows are counted, so nothing else changes when the user leaves.
+
+    Attributes
+    ----------
+    epsilon
+        ε of the guarantee, for one user, e.g. ``1.0``.
+    delta
+        δ of the guarantee, a probability, e.g. ``0.01``.
+    l2_sensitivity
+        Most that one user changes the counts, in visits, L2 norm, e.g. ``20.0``; None: of the
+        cube.
+    """
+
+    name: Literal["gaussian"] = "gaussian"
+    publish_refusal = f"its noise is continuous: {USE_LAPLACE}"
+    usual = (
+        UsualSettings(
+            {"delta": 1e-5, "clip": True, "integers": "round"}, {"epsilon": USUAL_EPSILONS}, rank=11
+        ),
+    )
+    epsilon: Positive
+    delta: Probability
+    l2_sensitivity: Positive | None = None
+
+    _sensitivity: ClassVar[str] = "l2_sensitivity"
+
+    @property
+    def _noise_phrase(self) -> str:
+        epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
+        return f"Gaussian noise, ε {epsilon} and δ {delta} per user"
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise, in visits."""
+        return deviation(self.epsilon, self.delta) * self._norm()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(ε, δ) for a user, with the exact ε where it exceeds that of the rule for σ."""
+        epsilon = guaranteed_epsilon(self.epsilon, self.delta)
+        reason = "normal noise of deviation √(2 ln(2/δ))·Δ₂/ε; L2 norm of one user"
+        if epsilon > self.epsilon:
+            reason += f"; the rule fails at ε = {self.epsilon:g}, this is the exact ε"
+        return Guarantee("user", epsilon, self.delta, "add_remove", reason, self._known_norm)
+
+    @property
+    def noise(self) -> Noise:
+        """Normal noise on every count; its scale is NaN until the sensitivity is known."""
+        return GaussianNoise(deviation(self.epsilon, self.delta) * self._known_norm)
+
+    def required_sensitivity(self, bounds: Bounds) -> float:
+        """Return √Δ₁."""
+        return float(np.sqrt(bounds.user))
+
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
+        """Return one component: all counts of a user together."""
+        return GaussianLoss(self.required_sensitivity(bounds) / self.sigma, self.delta)
+
+
+class RandomizedResponse(AdditiveNoise):
+    """SpotMe: each member says *yes* to a cell with probability p, else the truth (PETS17 §5.3).
+
+    Members in the cell always say yes, others with probability p. With A of m members in the cell,
+    A + Binomial(m − A, p) say yes; drawing this from the counts is the same as drawing for every
+    member. The published value is the unbiased estimate (yes − m·p)/(1 − p).
+
+    A *no* is always true, so no finite ε holds, contrary to PETS17 §5.3. The total-variation
+    distance of the two answers' distributions is 1 − p, so one answer is exactly (0, 1 − p)-DP.
+
+    Attributes
+    ----------
+    p
+        Probability of *yes* without regard to the truth, e.g. ``0.3``.
+    """
+
+    name: Literal["randomized_response"] = "randomized_response"
+    publish_seconds = 2.1e-7
+    publish_refusal = (
+        "NumPy draws its binomial numbers, and not from the operating system's source: "
+        f"{USE_LAPLACE}"
+    )
+    p: Probability
+
+    noise_is_count_independent: ClassVar[bool] = False
+    whole_output: ClassVar[bool] = True  # a fixed function of the number of yes
+
+    @property
+    def _noise_phrase(self) -> str:
+        return f"randomised response, false yes with probability {exact_percent(self.p)}"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(0, 1 − p) for one answer of a member."""
+        reason = "a 'no' is always true: no finite epsilon; total variation of an answer is 1 − p"
+        return Guarantee("event", 0.0, 1 - self.p, "replace", reason)
+
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
+        """Return one component for each answer."""
+        return ApproximateLoss(bounds.user, 0.0, 1 - self.p, distinct=True)
+
+    def cell_change(self, group_size: int) -> CellChange:
+        """Return the change where all others are in the cell: one more yes is sure, not likely."""
+        return CellChange(without=(1 - self.p, self.p), inside=(0.0, 1.0))
+
+    def _noisy(self, before: Support, group_size: int) -> Support:
+        return Support(-group_size * self.p / (1 - self.p), float(group_size), 0.0)
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return estimated counts, float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        InputError
+            If ``counts`` are not those of ``group_size`` members.
+        """
+        self._check_counts(counts, group_size)
+        away = group_size - counts.astype(np.int64)
+        values: Values = rng.binomial(away, self.p).astype(np.float64)
+        values += counts
+        values -= group_size * self.p
+        values /= 1 - self.p
+        self.finish(values, group_size)
+        return values
