@@ -37,11 +37,9 @@ class BaseAttack(Attack):
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
         """Train on ``knowledge``.
 
-        Raises
-        ------
-        InputError
-            If the parts of ``knowledge`` do not fit each other, a value is NaN or infinite, a raw
-            count is not from 0 to the group size, or the prior lacks what the attack needs.
+        Raises InputError if the parts of ``knowledge`` do not fit each other, a value is
+        NaN or infinite, a raw count is not from 0 to the group size, or the prior lacks
+        what the attack needs.
         """
         _check_knowledge(knowledge)
         distinguisher, release = self._fit(knowledge, rng=rng), knowledge.training.release
@@ -73,11 +71,9 @@ class CheckedDistinguisher:
     def score(self, release: Release) -> Scores:
         """Return one score per group, shape (group,); higher = more likely inside.
 
-        Raises
-        ------
-        InputError
-            If the release has another shape or group size than the training releases, a value is
-            NaN or infinite, or a raw count is not from 0 to the group size.
+        Raises InputError if the release has another shape or group size than the training
+        releases, a value is NaN or infinite, or a raw count is not from 0 to the group
+        size.
         """
         _check_release(release)
         _check_alike(release, self.shape, self.group_size)
@@ -87,10 +83,8 @@ class CheckedDistinguisher:
 def score_groups(attack: Attack, trained: Distinguisher, release: Release) -> Scores:
     """Return the scores of groups by a distinguisher that ``attack`` has trained, (group,).
 
-    Raises
-    ------
-    PluginError
-        If it writes to the release, or does not return float64 of that shape without NaN.
+    Raises PluginError if it writes to the release, or does not return float64 of that shape
+    without NaN.
     """
 
     def fault(returned: Any, *_: Any) -> str:

@@ -85,15 +85,9 @@ class _FewCells:
 def youden(labels: Labels, scores: Scores) -> float:
     """Return the threshold that maximises Youden's J, true minus false positive rate (Youden 1950).
 
-    It is midway between two scores, or the lowest score if calling everything *inside* is no worse;
-    the lowest of equally good thresholds.
-
-    Parameters
-    ----------
-    labels
-        bool, shape (group,), of both classes.
-    scores
-        float64, shape (group,), finite.
+    It is midway between two scores, or the lowest score if calling everything *inside* is no
+    worse; the lowest of equally good thresholds. ``labels`` are bool, shape (group,), of both
+    classes, ``scores`` float64, the same shape, finite.
     """
     order = np.argsort(scores, kind="stable")
     ranked, inside = scores[order], labels[order]

@@ -35,10 +35,7 @@ Floats = NDArray[np.float64]
 def require_target_knowledge(knowledge: Knowledge) -> TargetKnowledge:
     """Return what is known of the target's location.
 
-    Raises
-    ------
-    InputError
-        If the prior does not know it.
+    Raises InputError if the prior does not know it.
     """
     if knowledge.whereabouts is None:
         raise InputError("this attack needs the target's location, which the prior does not know")
@@ -48,12 +45,8 @@ def require_target_knowledge(knowledge: Knowledge) -> TargetKnowledge:
 def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     """Return the adversary's reference, with moments of the training releases if needed.
 
-    They are computed if the noise distribution is not known and ``moments`` is true.
-
-    Raises
-    ------
-    InputError
-        If the prior does not know where the target was.
+    They are computed if the noise distribution is not known and ``moments`` is true. Raises
+    InputError if the prior does not know where the target was.
     """
     target, training = require_target_knowledge(knowledge), knowledge.training
     release = training.release

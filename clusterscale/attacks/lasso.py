@@ -31,21 +31,10 @@ N_SEARCHES, N_TURNS, N_IDLE = 10, 20, 5  # iteration limits, far above what is n
 def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats | None:
     """Return weights that minimise a quadratic model plus their L1 norm.
 
-    None if the Hessian is so nearly singular that rounding prevents it.
-
-    Parameters
-    ----------
-    hessian, gradient
-        Of the model, the gradient at ``start``; float64, shape (weight, weight) and (weight,).
-    start
-        Initial weights, preferably near the minimum.
-    goal
-        Accepted distance of 0 from the subdifferential, summed over weights.
-
-    Raises
-    ------
-    InputError
-        If shapes do not fit each other.
+    None if the Hessian is so nearly singular that rounding prevents it. ``hessian`` and
+    ``gradient``, that at ``start``, are float64, shape (weight, weight) and (weight,);
+    ``start`` is preferably near the minimum, ``goal`` the accepted distance of 0 from the
+    subdifferential, summed over weights. Raises InputError if shapes do not fit each other.
     """
     if start.ndim != 1 or gradient.shape != start.shape or hessian.shape != 2 * start.shape:
         raise InputError(
@@ -223,37 +212,27 @@ def fit_lasso(
 ) -> tuple[Indices, Floats, float]:
     """Return the features in use (int64, increasing), their weights (float64) and the intercept.
 
-    They minimise ``‖w‖₁ + |b| + cost · Σᵢ log(1 + exp(−yᵢ (w·xᵢ + b)))``, y = ±1: the objective of
-    scikit-learn's ``LogisticRegression(solver="liblinear", l1_ratio=1, C=cost)``, where liblinear
-    penalises the intercept b too.
+    They minimise ``‖w‖₁ + |b| + cost · Σᵢ log(1 + exp(−yᵢ (w·xᵢ + b)))``, y = ±1: the objective
+    of scikit-learn's ``LogisticRegression(solver="liblinear", l1_ratio=1, C=cost)``, where
+    liblinear penalises the intercept b too.
 
-    A weight's violation is the distance of 0 from the objective's subdifferential. The search ends
-    once the violations, the intercept's too, sum to at most ``tolerance · min(1, s · V)``: V is
-    their sum at zero weights, s the share of the rarer label. ``tolerance · s · V`` is where
-    liblinear stops; the 1, the penalty's slope, keeps the objective within ``2 · tolerance`` of the
-    optimum, relatively. If fifty passes do not reach that, the weights so far are returned.
-    Identical features share their weight; V counts each of them, as liblinear does.
+    A weight's violation is the distance of 0 from the objective's subdifferential. The search
+    ends once the violations, the intercept's too, sum to at most ``tolerance · min(1, s · V)``:
+    V is their sum at zero weights, s the share of the rarer label. ``tolerance · s · V`` is
+    where liblinear stops; the 1, the penalty's slope, keeps the objective within ``2 ·
+    tolerance`` of the optimum, relatively. If fifty passes do not reach that, the weights so
+    far are returned. Identical features share their weight; V counts each of them, as liblinear
+    does.
 
-    Objective: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps and stopping rule: Yuan, Ho and Lin,
-    "An improved GLMNET", JMLR 2012. Active set: Lee et al., "Efficient sparse coding", NIPS 2006.
+    Objective: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps and stopping rule: Yuan, Ho and
+    Lin, "An improved GLMNET", JMLR 2012. Active set: Lee et al., "Efficient sparse coding",
+    NIPS 2006.
 
-    Parameters
-    ----------
-    inputs
-        int32 or float64, C-contiguous, shape (row, feature), unscaled; never copied as a whole.
-    labels
-        bool, shape (row,).
-    cost, tolerance
-        Weight C of the loss relative to the penalty, and the tolerance above.
-    centre, scale
-        float64, shape (feature,): ``centre`` is subtracted from the features, which are then
-        multiplied by ``scale``. The weights are those of the transformed features.
-
-    Raises
-    ------
-    InputError
-        If there is not one label per row, or one centre and scale per feature, or the inputs are
-        not finite.
+    ``inputs`` are int32 or float64, C-contiguous, shape (row, feature), unscaled, and never
+    copied as a whole; ``labels`` bool, shape (row,). ``centre``, float64, shape (feature,), is
+    subtracted from the features, which are then multiplied by ``scale``; the weights are those
+    of the transformed features. Raises InputError if there is not one label per row, or one
+    centre and scale per feature, or the inputs are not finite.
     """
     if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
         raise InputError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")

@@ -314,10 +314,7 @@ class CrossValidated(BaseAttack):
     def split(self, training: Examples, *, rng: np.random.Generator) -> list[tuple[Ints, Ints]]:
         """Return the training and the check rows of each fold; blocks are never split.
 
-        Raises
-        ------
-        InputError
-            If there are fewer blocks with the target, or without, than folds.
+        Raises InputError if there are fewer blocks with the target, or without, than folds.
         """
         sides = (training.labels, ~training.labels)
         n_blocks = min(len(np.unique(training.blocks[side])) for side in sides)

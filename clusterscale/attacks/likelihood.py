@@ -117,10 +117,8 @@ class LaplaceCounts(_CellByCell):
     def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the log ratio of two binomial distributions convolved with the noise.
 
-        Raises
-        ------
-        InputError
-            If there is not one column for each cell, or a value or chance is NaN or infinite.
+        Raises InputError if there is not one column for each cell, or a value or chance is
+        NaN or infinite.
         """
         chance, evidence = self.chance[cells], np.empty(values.shape)
         if values.ndim != 2 or chance.shape != values.shape[1:]:

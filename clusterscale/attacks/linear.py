@@ -28,14 +28,8 @@ _TOLERANCE = 1e-4  # scikit-learn's tol
 def fit_logistic(inputs: Floats, labels: Labels, *, cost: float = 1.0) -> tuple[Floats, float]:
     """Return weights, shape (feature,), and intercept of scikit-learn's liblinear regression.
 
-    Parameters
-    ----------
-    inputs
-        float64, shape (row, feature), unscaled as in the papers.
-    labels
-        bool, shape (row,).
-    cost
-        Weight C of the loss against the penalty.
+    ``inputs`` are float64, shape (row, feature), unscaled as in the papers; ``labels`` bool,
+    shape (row,); ``cost`` is the weight C of the loss against the penalty.
     """
     duals = solve(inputs @ inputs.T, labels, cost=cost)
     return inputs.T @ duals, float(duals.sum())
@@ -44,17 +38,10 @@ def fit_logistic(inputs: Floats, labels: Labels, *, cost: float = 1.0) -> tuple[
 def eliminate(inputs: Floats, labels: Labels, *, n_keep: int, step: float) -> NDArray[np.int64]:
     """Return the features, increasing, that recursive elimination keeps (Guyon et al. 2002).
 
-    Each round drops ``step`` times the number of all features, those of smallest squared weight,
-    as scikit-learn's ``RFE`` with liblinear does, up to rounding.
-
-    Parameters
-    ----------
-    inputs, labels
-        As for :func:`fit_logistic`.
-    n_keep
-        Number of features to keep; all if there are no more.
-    step
-        Share of all features to drop in a round, at least one feature.
+    Each round drops ``step`` times the number of all features, at least one, those of smallest
+    squared weight, as scikit-learn's ``RFE`` with liblinear does, up to rounding; all are kept
+    if there are no more than ``n_keep``. ``inputs`` and ``labels`` are those of
+    :func:`fit_logistic`.
     """
     kept = np.arange(inputs.shape[1])
     n_step = max(1, int(step * len(kept)))
@@ -70,21 +57,9 @@ def solve(products: Floats, labels: Labels, *, cost: float = 1.0) -> Floats:
     """Return coefficients a, shape (row,): Xᵀa are the weights, and the sum of a the intercept.
 
     Minimises ½‖w‖² + ½b² + C·Σ log(1 + exp(−y(wᵀx + b))) as liblinear does, which treats the
-    intercept as the weight of a feature that is always 1.
-
-    Parameters
-    ----------
-    products
-        float64, shape (row, row): inner products of the rows.
-    labels
-        bool, shape (row,).
-    cost
-        Weight C of the loss against the penalty.
-
-    Raises
-    ------
-    InputError
-        If there is not one label for each row.
+    intercept as the weight of a feature that is always 1. ``products``, float64, shape (row,
+    row), are the inner products of the rows, ``labels`` bool, shape (row,), and ``cost`` is C.
+    Raises InputError if there is not one label for each row.
     """
     if labels.ndim != 1 or products.shape != 2 * labels.shape:
         raise InputError(

@@ -33,21 +33,10 @@ def features(release: Release) -> Features:
 def summarise(values: Values | Counts) -> Features:
     """Return variance, minimum, maximum, median, mean, standard deviation and sum over epochs.
 
-    Parameters
-    ----------
-    values
-        float64 or int32, shape (group, roi, epoch).
-
-    Returns
-    -------
-    Features
-        float64, shape (group, roi * 7): the statistics of ROI 0, then of ROI 1, …; variance and
-        standard deviation with ddof 0 (NDSS18 §V-B, tsfresh's definitions).
-
-    Raises
-    ------
-    InputError
-        If the values have another shape or type, or there is no epoch.
+    ``values`` are float64 or int32, shape (group, roi, epoch); the result is float64, shape
+    (group, roi * 7): the statistics of ROI 0, then of ROI 1, …; variance and standard deviation
+    with ddof 0 (NDSS18 §V-B, tsfresh's definitions). Raises InputError if the values have
+    another shape or type, or there is no epoch.
     """
     if values.ndim != 3 or not values.shape[2] or values.dtype not in (np.float64, np.int32):
         raise InputError(

@@ -22,10 +22,7 @@ _LOST: dict[str, Any] = {"i": -1, "f": np.inf, "T": LOST_TEXT, "O": LOST_TEXT}
 def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
     """Return the array called ``name``.
 
-    Raises
-    ------
-    DamagedError
-        If there is none, or its metadata cannot be read.
+    Raises DamagedError if there is none, or its metadata cannot be read.
     """
     try:
         array = group[name]
@@ -43,25 +40,12 @@ def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
 def check_array(
     array: zarr.Array[Any], kinds: str, size: int, files: Collection[str], *, where: str
 ) -> None:
-    """Check the metadata of an array before anything is allocated for its values.
+    """Check an array's metadata before anything is allocated for its values.
 
-    Parameters
-    ----------
-    array
-        The array.
-    kinds, size
-        Kinds of dtype that it may have, and its number of values.
-    files
-        Paths of the files of the cube.
-    where
-        Address of the cube, for messages.
-
-    Raises
-    ------
-    FormatError
-        If it has an old format, which can contain pickled objects.
-    DamagedError
-        If its shape, dtype or chunks are not those that a cube has.
+    ``kinds`` and ``size`` are the kinds of dtype that it may have and its number of values,
+    ``files`` the paths of the files of the cube. Raises FormatError if it has an old format,
+    which can contain pickled objects, and DamagedError if its shape, dtype or chunks are not
+    those that a cube has.
     """
     name, chunk = array.basename, array.chunks[0] if array.chunks else 0
     if array.metadata.zarr_format != 3:
@@ -107,12 +91,8 @@ def new_array(
 def read(array: zarr.Array[Any], start: int, stop: int, *, where: str) -> NDArray[Any]:
     """Return ``array[start:stop]``.
 
-    Raises
-    ------
-    DamagedError
-        If a chunk is missing or corrupt; the message names the chunk.
-    StoreError
-        If its bytes cannot be read.
+    Raises DamagedError, which names the chunk, if one is missing or corrupt, and StoreError if its
+    bytes cannot be read.
     """
     try:
         values = np.asarray(array[start:stop])
@@ -148,10 +128,7 @@ def _locate_damage(array: zarr.Array[Any], start: int, stop: int, where: str) ->
 def refuse_pickles(group: zarr.Group, *, where: str) -> None:
     """Refuse arrays whose chunks would run code when decoded.
 
-    Raises
-    ------
-    FormatError
-        If there is such an array.
+    Raises FormatError if there is such an array.
     """
     for name, array in group.arrays():
         codecs = [*array.filters, *array.compressors]

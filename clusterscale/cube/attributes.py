@@ -73,12 +73,8 @@ def canonical(value: Any) -> bytes:
 def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
     """Return the attributes of the cube in ``group``, after checking its format and their digest.
 
-    Raises
-    ------
-    FormatError
-        If it is not a cube of this version.
-    DamagedError
-        If the attributes are corrupt.
+    Raises FormatError if it is not a cube of this version, and DamagedError if the attributes
+    are corrupt.
     """
     attributes = dict(group.attrs)
     if attributes.get("format") != CUBE_FORMAT:

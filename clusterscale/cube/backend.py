@@ -49,19 +49,8 @@ class CubeBackend(BackendEntrypoint):
     ) -> xr.Dataset:
         """Return the cube as a dataset with ``trace`` and its coordinates.
 
-        Parameters
-        ----------
-        filename_or_obj
-            Path or URL of the cube.
-        drop_variables
-            Names to leave out.
-        null_roi
-            Append the null ROI, True in the epochs in which a user is in no other ROI.
-
-        Raises
-        ------
-        MissingError, FormatError, DamagedError
-            As :class:`~clusterscale.cube.TraceCube`.
+        With ``null_roi`` the last ROI is the null ROI, True in the epochs in which a user
+        is in no other one. Raises the errors of :class:`~clusterscale.cube.TraceCube`.
         """
         cube = TraceCube(str(filename_or_obj))
         array = _TraceArray(cube, null_roi)

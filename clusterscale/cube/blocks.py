@@ -95,17 +95,10 @@ def ranges(start: int, stop: int, size: int) -> Iterator[Range]:
 
 
 def read_block(source: Source, windows: Sequence[Window], start: int, stop: int) -> list[Block]:
-    """Read one block of users once, and apply the trace steps of each window.
+    """Read the users ``start`` up to ``stop`` once, and apply the trace steps of each window.
 
-    Parameters
-    ----------
-    source
-        The cube.
-    windows
-        Epochs, and the trace steps for each.
-    start, stop
-        The users ``start`` up to ``stop``, a block of :func:`block_size` users. If empty, only the
-        traces are missing from the result.
+    They are a block of :func:`block_size` users; if there are none, only the traces are missing
+    from the result.
     """
     cube = open_source(source)
     begin = min(first for (first, _), _ in windows)
@@ -128,13 +121,9 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
 def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[Block]:
     """Read users block by block and join them into one block per window.
 
-    ``users``: the first user of a block, and the one after the last of the same or a later block;
-    other parameters are those of :func:`read_block`.
-
-    Raises
-    ------
-    InputError
-        If the users are not whole blocks.
+    ``users``: the first user of a block, and the one after the last of the same or a later
+    block; other parameters are those of :func:`read_block`. Raises InputError if the users are
+    not whole blocks.
     """
     cube = open_source(source)
     size, (first, last) = block_size(cube), users
@@ -221,10 +210,7 @@ def expand(values: Values, steps: Steps, frames: Sequence[CellCoordinates]) -> V
 def open_source(source: Source) -> TraceCube:
     """Open the cube of a source, once per process.
 
-    Raises
-    ------
-    FormatError
-        If the cube is not the one with that fingerprint.
+    Raises FormatError if the cube is not the one with that fingerprint.
     """
     return _open(source.uri, source.fingerprint)
 
@@ -300,24 +286,10 @@ def load_settings(
 ) -> dict[Steps, TraceSetting]:
     """Read the traces of a source once per process, and apply each list of steps once.
 
-    The traces of the last users and period are kept, because tasks of a period follow each other;
-    they are dropped before others are read.
-
-    Parameters
-    ----------
-    source
-        The traces to read.
-    lists
-        Lists of trace steps; there is one setting for each.
-    users
-        Range of users, as for :func:`~clusterscale.cube.blocks.read_users`; all if None.
-
-    Raises
-    ------
-    FormatError
-        If the cube is not the one with that fingerprint.
-    DamagedError
-        If a chunk cannot be read.
+    There is one setting for each of ``lists``; ``users`` is a range as for :func:`read_users`.
+    The traces of the last users and period are kept, because tasks of a period follow each
+    other; they are dropped before others are read. Raises FormatError if the cube is not the
+    one with that fingerprint, and DamagedError if a chunk cannot be read.
     """
     cube = open_source(source)
     lists, users = list(lists), users or (0, cube.n_users)

@@ -22,28 +22,13 @@ from clusterscale.jit import kernel
 def measure_bounds(
     traces: Traces, days: NDArray[np.int64], until: NDArray[np.int64] | None = None
 ) -> Bounds:
-    """Return the largest change to the counts by one unit of data of any user of ``traces``.
+    """Return the largest change to the counts, in visits, by one unit of data of any user.
 
-    Parameters
-    ----------
-    traces
-        Traces of some users over the period, with or without a null ROI.
-    days
-        Number of the local day in which each epoch begins, not decreasing, shape (epoch,).
-    until
-        The day in which each epoch ends; equal to ``days`` if None. Merged hours can belong to two
-        days, and then count towards both.
-
-    Returns
-    -------
-    Bounds
-        In visits, at least 1 each. These are the sensitivities of NDSS18 §VII-B and PETS17 §5.2
-        ("the maximum number of location reports by a user"), measured.
-
-    Raises
-    ------
-    InputError
-        If there is not one day for each epoch, or days decrease.
+    ``days`` and ``until``, shape (epoch,), are the local days in which each epoch begins and
+    ends, the same if None; merged hours can belong to two days, and then count towards both.
+    All bounds are at least 1. These are the sensitivities of NDSS18 §VII-B and PETS17 §5.2
+    ("the maximum number of location reports by a user"), measured. Raises InputError if there
+    is not one day for each epoch, or days decrease.
     """
     check_days(days, days if until is None else until, traces.n_epochs)
     first = np.asarray(days - days[0], np.int64)
@@ -67,14 +52,9 @@ def bounds_before(
 ) -> Bounds:
     """Return the largest change to the counts by one unit of data before some trace steps.
 
-    Parameters
-    ----------
-    steps
-        The steps; those whose stability is not known are taken to change nothing else.
-    frames
-        Coordinates of the cells before each step, and of those after the last.
-    traces
-        Traces of some users after the steps.
+    Steps whose stability is not known are taken to change nothing else. ``frames`` are the
+    coordinates of the cells before each step, and of those after the last, to which ``traces``
+    belong.
     """
     bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
     stability = stability_of(steps, frames)

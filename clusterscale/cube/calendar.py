@@ -61,14 +61,10 @@ class Calendar:
     def parse(cls, start: str, step: str, n_epochs: int, timezone: str) -> Calendar:
         """Build a calendar from text, e.g. ``("2008-05-19T00:00", "1h", 504, "Europe/Paris")``.
 
-        A start that occurs twice, when summer time ends, is the first of the two; an explicit
-        offset (``…+02:00``) overrides the zone.
-
-        Raises
-        ------
-        InputError
-            If the start is not an ISO date in whole seconds or is skipped by the clocks of the
-            zone, the zone is unknown, the step is not like ``1h``, or ``n_epochs`` is below 1.
+        A start that occurs twice, when summer time ends, is the first of the two; an
+        explicit offset (``…+02:00``) overrides the zone. Raises InputError if the start is
+        not an ISO date in whole seconds or is skipped by the clocks of the zone, the zone
+        is unknown, the step is not like ``1h``, or ``n_epochs`` is below 1.
         """
         zone = _zone(timezone)
         try:
@@ -105,13 +101,7 @@ class Calendar:
         }
 
     def locate(self, seconds: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the epoch of each UTC time in seconds, −1 outside the calendar.
-
-        Parameters
-        ----------
-        seconds
-            Integer or float, any shape; NaN is outside.
-        """
+        """Return the epoch, int32, of each UTC time in seconds; −1 if not in the calendar."""
         if seconds.dtype.kind in "iu":  # small or unsigned integers would overflow
             seconds = seconds.astype(np.int64)
         with np.errstate(invalid="ignore"):
@@ -182,10 +172,7 @@ def _zone(timezone: str) -> ZoneInfo:
 def parse_step(step: str) -> int:
     """Return the seconds in a step such as ``90s``, ``15min``, ``1h`` or ``1d``.
 
-    Raises
-    ------
-    InputError
-        If ``step`` has another format or is not positive.
+    Raises InputError if ``step`` has another format or is not positive.
     """
     match = re.fullmatch(r"([0-9]{1,12})\s*(s|min|h|d)", step.strip())
     if match is None or int(match[1]) == 0:

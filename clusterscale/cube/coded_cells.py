@@ -32,22 +32,10 @@ _CODE = re.compile(
 
 
 def inspire_code(code: str) -> str:
-    """Return the code of an INSPIRE cell in its long form.
+    """Return the code of an INSPIRE cell in its long form, without a country.
 
-    Parameters
-    ----------
-    code
-        A long or a short code, such as ``1kmN2689E4337``, which may follow a country and ``_``.
-
-    Returns
-    -------
-    str
-        The long code without a country, such as ``CRS3035RES1000mN2689000E4337000``.
-
-    Raises
-    ------
-    InputError
-        If it is no such code.
+    The short code ``1kmN2689E4337`` is ``CRS3035RES1000mN2689000E4337000`` in long; ``code``
+    may be either, and may follow a country and ``_``. Raises InputError if it is no such code.
     """
     if found := _CODE.fullmatch(code):
         north, east = int(found["north"]), int(found["east"])
@@ -152,10 +140,7 @@ class Geohash:
     def parse(cls, text: str) -> Geohash:
         """Read ``south,west,north,east/PRECISION``, e.g. ``48.81,2.22,48.91,2.42/6``.
 
-        Raises
-        ------
-        InputError
-            If the text has another format.
+        Raises InputError if the text has another format.
         """
         return cls(*split_box(text, "geohash", "PRECISION", "48.81,2.22,48.91,2.42/6"))
 
@@ -237,10 +222,7 @@ class InspireGrid:
     def parse(cls, text: str) -> InspireGrid:
         """Read ``south,west,north,east/METRES``, e.g. ``48.81,2.22,48.91,2.42/1000``.
 
-        Raises
-        ------
-        InputError
-            If the text has another format.
+        Raises InputError if the text has another format.
         """
         return cls(*split_box(text, "inspire", "METRES", "48.81,2.22,48.91,2.42/1000"))
 

@@ -58,46 +58,20 @@ def pack(
     public: Collection[str] = (),
     force: bool = False,
 ) -> TraceCube:
-    """Write the dense cube ``source`` as an event cube at ``uri``.
+    """Write the dense cube ``source`` as an event cube at ``uri``, and return that.
 
-    The source is read in tiles of whole chunks, about four million cells each; in addition to a
-    tile, memory holds the events of the users of one row of chunks.
+    The source, a Zarr store or an xarray object (see the table above), is read in tiles of
+    whole chunks, about four million cells each; in addition to a tile, memory holds the events
+    of the users of one row of chunks. ``timezone`` is that of the cube; the times of ``source``
+    are UTC in any case, as datetime64 is. ``public`` says what of ``source`` depends on no
+    record: ``places``, ``calendar``, or both. A release with a guarantee needs a public
+    calendar, and places that are public or listed.
 
-    Parameters
-    ----------
-    source
-        Path or URL of a Zarr store, or an xarray object; see the table above.
-    uri
-        Where to write.
-    timezone
-        IANA name of the time zone of the cube. The times of ``source`` are UTC in any case, as
-        datetime64 is.
-    public
-        What of ``source`` is public, and does not depend on any record: ``places``, ``calendar``,
-        or both. A release with a guarantee needs a public calendar, and places that are public or
-        listed.
-    force
-        Replace the store that is at ``uri``.
-
-    Returns
-    -------
-    TraceCube
-        The cube that was written.
-
-    Raises
-    ------
-    MissingError
-        If nothing is stored at ``source``.
-    FormatError
-        If it is not a dense cube: no such variable or several, epochs not evenly spaced, or a value
-        that is neither boolean nor a count.
-    DamagedError
-        If a chunk of it cannot be read.
-    InputError
-        If the time zone is unknown, source and target are the same store, or a weight is not a
-        positive number.
-    ExistsError
-        If something is stored at ``uri`` and ``force`` is not set.
+    Raises MissingError if nothing is stored at ``source``; FormatError if it is not a dense
+    cube: no such variable or several, epochs not evenly spaced, or a value that is neither
+    boolean nor a count; DamagedError if a chunk of it cannot be read; InputError if the time
+    zone is unknown, source and target are the same store, or a weight is not a positive number;
+    and ExistsError if something is stored at ``uri`` and ``force`` is not set.
     """
     name = "xarray"
     if isinstance(source, (str, Path)):

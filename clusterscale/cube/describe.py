@@ -127,10 +127,8 @@ class CubeSummary:
 def summarise(cube: TraceCube) -> CubeSummary:
     """Summarise a cube, reading all of it block by block, which also detects damage.
 
-    Raises
-    ------
-    DamagedError
-        If a chunk cannot be read (the message names it), or the fingerprint does not match.
+    Raises DamagedError if a chunk cannot be read (the message names it), or the fingerprint
+    does not match.
     """
     sizes = np.diff(cube.offsets)
     rois, epochs = np.empty_like(sizes), np.empty_like(sizes)
@@ -158,28 +156,12 @@ def summarise(cube: TraceCube) -> CubeSummary:
 
 @lru_cache(maxsize=4)
 def count_events(cube: TraceCube, spans: tuple[Span, ...]) -> NDArray[np.int64]:
-    """Return how many events each user has in each span of epochs, and in all spans together.
+    """Return the events of each user in each span of epochs, and in all spans together.
 
-    The events are read once, a block of users at a time; not at all if every span is the whole
-    cube. Recent results are cached.
-
-    Parameters
-    ----------
-    cube
-        The cube.
-    spans
-        First epoch and the one after the last of each span; spans may overlap.
-
-    Returns
-    -------
-    NDArray[np.int64]
-        Shape (span + 1, user), read-only. The last row counts each event once, even if it is in
-        several spans.
-
-    Raises
-    ------
-    DamagedError
-        If a chunk cannot be read; the message names it.
+    int64, shape (span + 1, user), read-only; spans may overlap, and the last row counts each
+    event once. The events are read once, a block of users at a time; not at all if every span
+    is the whole cube. Recent results are cached. Raises DamagedError, which names the chunk, if
+    one cannot be read.
     """
     total = np.empty((len(spans) + 1, cube.n_users), np.int64)
     if set(spans) == {(0, cube.n_epochs)}:

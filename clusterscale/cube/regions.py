@@ -116,10 +116,7 @@ class Box:
     def parse(cls, text: str) -> Box:
         """Read ``south,west,north,east``.
 
-        Raises
-        ------
-        InputError
-            If these are not four numbers, or the box is empty.
+        Raises InputError if these are not four numbers, or the box is empty.
         """
         try:
             south, west, north, east = (float(part) for part in text.split(","))
@@ -165,10 +162,7 @@ class Grid:
     def parse(cls, text: str) -> Grid:
         """Read ``south,west,north,east/ROWSxCOLUMNS``, e.g. ``37.7,-122.5,37.8,-122.3/10x10``.
 
-        Raises
-        ------
-        InputError
-            If the text has another format.
+        Raises InputError if the text has another format.
         """
         box, _, shape = text.partition("/")
         try:
@@ -316,10 +310,7 @@ class Hexagons:
     def parse(cls, text: str) -> Hexagons:
         """Read ``south,west,north,east/RESOLUTION``, e.g. ``37.7,-122.5,37.8,-122.3/8``.
 
-        Raises
-        ------
-        InputError
-            If the text has another format.
+        Raises InputError if the text has another format.
         """
         example = "37.7282,-122.4528,37.8021,-122.3637/8"
         return cls(*split_box(text, "h3", "RESOLUTION", example))

@@ -37,22 +37,7 @@ def _find_unsorted(offsets: Ints, cells: Ints) -> int:
 def cut(traces: Traces, first: int, stop: int) -> Traces:
     """Return only the events of the epochs ``first`` up to ``stop``, which become 0, 1, ….
 
-    Parameters
-    ----------
-    traces
-        Traces to select from.
-    first, stop
-        The first epoch, and the one after the last.
-
-    Returns
-    -------
-    Traces
-        Of the same users, with ``stop - first`` epochs.
-
-    Raises
-    ------
-    InputError
-        If the range is empty or extends beyond the epochs of ``traces``.
+    Raises InputError if the range is empty or extends beyond the epochs of ``traces``.
     """
     if not 0 <= first < stop <= traces.n_epochs:
         raise InputError(f"epochs {first} to {stop} are not within 0 to {traces.n_epochs}")
@@ -88,24 +73,9 @@ def _cut(
 
 
 def pick(traces: Traces, users: Ints) -> Traces:
-    """Return the traces of some users.
+    """Return the traces of ``users``, int, shape (user,), in that order: indices among those held.
 
-    Parameters
-    ----------
-    traces
-        Traces to select from.
-    users
-        Int, shape (user,), any order: indices among the users held, from 0.
-
-    Returns
-    -------
-    Traces
-        Of ``users``, in that order.
-
-    Raises
-    ------
-    InputError
-        If a user is not in ``traces``.
+    Raises InputError if a user is not in ``traces``.
     """
     if len(users) and not 0 <= users.min() <= users.max() < traces.n_held:
         wrong = users[(users < 0) | (users >= traces.n_held)][0]
@@ -132,20 +102,7 @@ def _gather(offsets: Ints, cells: Ints, users: Ints, new: Ints, kept: Ints) -> N
 def with_null_roi(traces: Traces) -> Traces:
     """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A).
 
-    Parameters
-    ----------
-    traces
-        Traces without a null ROI.
-
-    Returns
-    -------
-    Traces
-        With one more ROI.
-
-    Raises
-    ------
-    InputError
-        If they have one already.
+    Raises InputError if they have one already.
     """
     if traces.null_roi:
         raise InputError("these traces already have a null ROI")

@@ -63,15 +63,7 @@ class Fingerprint:
 
 
 class CubeWriter:
-    """Writes users block by block in whole chunks; see :func:`new_cube`.
-
-    Parameters
-    ----------
-    uri
-        Where the cube is written, a local path or fsspec URL.
-    regions, calendar
-        The ROIs and the epochs.
-    """
+    """Writes users to ``uri`` block by block in whole chunks; see :func:`new_cube`."""
 
     def __init__(self, uri: str, regions: Regions, calendar: Calendar) -> None:
         self._group = storage.create_group(uri)
@@ -88,23 +80,11 @@ class CubeWriter:
         self._weights: Weights | None = None
 
     def append(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
-        """Append users.
+        """Append users: ids, shape (user,), events of each, and increasing flat cells, (event,).
 
-        Parameters
-        ----------
-        users
-            Ids or pseudonyms, shape (user,). The caller must ensure that they are
-            unique: a check would hold all of them in memory.
-        sizes
-            Events of each, shape (user,).
-        cells
-            Their concatenated flat cells, increasing within a user, shape (event,).
-
-        Raises
-        ------
-        InputError
-            If the sizes do not add up, a cell is outside the cube, a user's cells do not increase,
-            or a pseudonym is not text.
+        The caller must ensure that ids or pseudonyms are unique: a check would hold all of
+        them in memory. Raises InputError if the sizes do not add up, a cell is outside the
+        cube, a user's cells do not increase, or a pseudonym is not text.
         """
         _check_block(users, sizes, cells, self._n_cells)
         cells = np.array(cells, self._dtype)  # a copy: the caller may change its array
@@ -117,21 +97,13 @@ class CubeWriter:
         self._n_events += len(cells)
 
     def weigh(self, weights: Weights) -> None:
-        """Give every user a weight: the number of people for whom the user counts.
+        """Give every user a weight, float64, (user,): the number of people for whom it counts.
 
-        They are rounded to multiples of a power of two, relative to their sum by at most 2⁻⁵³.
-        Sums over any users are then exact, so they do not depend on the order of addition.
-
-        Parameters
-        ----------
-        weights
-            float64, shape (user,), positive; users in the order in which they are appended.
-
-        Raises
-        ------
-        InputError
-            If a weight is not a positive number; when the cube is complete, also if it has another
-            number of users.
+        The weights are of the users in the order in which they are appended. They are
+        rounded to multiples of a power of two, relative to their sum by at most 2⁻⁵³. Sums
+        over any users are then exact, so they do not depend on the order of addition.
+        Raises InputError if a weight is not a positive number; when the cube is complete,
+        also if it has another number of users.
         """
         check_weights(weights, len(weights))
         step = 2.0 ** (np.ceil(np.log2(max(weights.sum(), np.finfo(float).tiny))) - 52)
@@ -194,34 +166,13 @@ def new_cube(
     public: Collection[str] = (),
     force: bool = False,
 ) -> Iterator[CubeWriter]:
-    """Write a cube that appears at ``uri`` complete or not at all.
+    """Yield the writer of a cube that appears at ``uri`` complete, when the block ends, or never.
 
-    Parameters
-    ----------
-    uri
-        Where to write the cube, a local path or fsspec URL.
-    regions, calendar
-        The ROIs and the epochs.
-    provenance
-        JSON-serialisable; it is stored in the attributes, and may be filled in the block.
-    pseudonyms
-        Whether the user ids are keyed hashes or synthetic, so that results may show them.
-    public
-        What was stated, and does not depend on any record: ``places``, ``calendar``, or both.
-    force
-        Replace what is stored at ``uri``.
-
-    Yields
-    ------
-    CubeWriter
-        Takes blocks of users; the cube is complete when the block ends.
-
-    Raises
-    ------
-    ExistsError
-        If something is stored at ``uri`` and ``force`` is not set.
-    InputError
-        If ``public`` has another part.
+    ``provenance`` is stored in the attributes as JSON, and may be filled in the block.
+    ``pseudonyms`` says whether user ids are keyed hashes or synthetic, so that results may show
+    them; ``public`` what was stated and depends on no record: ``places``, ``calendar``, or
+    both. Raises ExistsError if something is stored at ``uri`` and ``force`` is not set, and
+    InputError if ``public`` has another part.
     """
     if others := sorted({*public} - {"places", "calendar"}):
         raise InputError(f"public: {others[0]} is neither places nor calendar")

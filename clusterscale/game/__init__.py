@@ -34,22 +34,10 @@ def play(
     bounds: Bounds | None = None,
     control: bool = True,
 ) -> Iterator[Outcome]:
-    """Publish the groups of ``game`` under each mechanism, and evaluate each attack on them.
+    """Publish the groups of ``game`` under each mechanism, and yield the outcome of each attack.
 
-    Parameters
-    ----------
-    game
-        Drawn and counted groups; the same for all mechanisms and attacks, so that these are
-        compared on the same users.
-    mechanisms, attacks
-        Every pair of them yields one outcome.
-    seed, path, bounds, control
-        As for :class:`AttackEvaluation`.
-
-    Yields
-    ------
-    Outcome
-        One for each mechanism and attack.
+    The groups are the same for all mechanisms and attacks, so that these are compared on the
+    same users. The other parameters are those of :class:`AttackEvaluation`.
     """
     for mechanism in mechanisms:
         evaluation = AttackEvaluation(

@@ -239,17 +239,9 @@ class AttackEvaluation:
         self._table = join([self._table, self._ensemble.score(release)])
 
     def score_release(self, values: Values) -> list[ReleasePlacement]:
-        """Score one published release with every attack.
+        """Score one published release, float64, shape (roi, epoch), with every attack.
 
-        Parameters
-        ----------
-        values
-            float64, shape (roi, epoch), of the cells of the game.
-
-        Raises
-        ------
-        InputError
-            If the shape differs from that of the challenges.
+        Raises InputError if the shape differs from that of the challenges.
         """
         if values.shape != self._shape:
             raise InputError(
@@ -374,15 +366,7 @@ def study(
 ) -> Knowledge:
     """Return the knowledge of the adversary of an :class:`AttackEvaluation`, bit by bit the same.
 
-    Parameters
-    ----------
-    game, mechanism, seed, path, bounds
-        As for :class:`AttackEvaluation`.
-
-    Returns
-    -------
-    Knowledge
-        If the adversary retrains per release, the knowledge from the first one.
+    If the adversary retrains per release, it is the knowledge from the first one.
     """
     bound, path = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
     noise = stream(seed, "noise", *path, "challenge")
@@ -416,10 +400,8 @@ def study_release(
 ) -> Knowledge:
     """Return what an adversary derives from a release of its own, see :meth:`Adversary.study`.
 
-    Raises
-    ------
-    PluginError
-        If it writes to the release, or returns something else than labelled groups.
+    Raises PluginError if it writes to the release, or returns something else than labelled
+    groups.
     """
 
     def fault(returned: Any, *_: Any, **__: Any) -> str:

@@ -125,13 +125,8 @@ def substitute_auc(
 ) -> float:
     """Return the AUC with a substitute for the target; it should be about ½.
 
-    Parameters
-    ----------
-    absent, absent_scores
-        Groups with a substitute for the target, and their scores.
-    labels, scores
-        The challenges, whose groups without the target serve as the other class if ``absent`` has
-        none.
+    ``absent`` are the groups with a substitute; if they have none without the target, those of
+    the challenges are the other class.
     """
     has_substitute = absent.labels
     if has_substitute.all():  # challenges without the target are new to the adversary as well

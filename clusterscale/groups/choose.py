@@ -61,16 +61,9 @@ class ChosenUsers:
 
 
 class CandidatePool:
-    """All users of a pool except the target.
+    """All users of a pool, distinct indices, shape (user,), except the target.
 
-    Parameters
-    ----------
-    pool
-        User indices, distinct, shape (user,), with or without the target.
-    target
-        User to exclude.
-    held
-        First user held and the one after the last; None for all users.
+    ``held`` is the range of users held; None for all.
     """
 
     def __init__(self, pool: Ints, target: int, held: tuple[int, int] | None = None) -> None:
@@ -121,17 +114,9 @@ class CandidatePool:
 class ListedCandidates(CandidatePool):
     """Candidates by membership lists: every choice is from one list, all lists equally likely.
 
-    A list of exactly the wanted size is chosen as it is. Without the target it lacks one member;
-    another user of the pool takes that place.
-
-    Parameters
-    ----------
-    pool, target
-        As for :class:`CandidatePool`; the pool includes the users of all lists.
-    lists
-        User indices of each list, distinct within a list, with or without the target.
-    size
-        Members of a group, the target counted; shorter lists are left out.
+    A list of exactly the wanted size is chosen as it is. Without the target it lacks one
+    member; another user of the pool, which includes the users of all lists, takes that place.
+    Lists shorter than ``size``, the members of a group with the target, are left out.
     """
 
     def __init__(self, pool: Ints, target: int, lists: Sequence[Sequence[int]], size: int) -> None:
@@ -162,23 +147,9 @@ class ListedCandidates(CandidatePool):
 def draw_members(
     n_users: int, size: int, lists: Sequence[Sequence[int]] | None, *, rng: np.random.Generator
 ) -> Ints:
-    """Draw the members of one group from all users, or from one of some membership lists.
+    """Return the members of one group, increasing user indices, int64, shape (member,).
 
-    Parameters
-    ----------
-    n_users
-        Number of users.
-    size
-        Members of the group.
-    lists
-        User indices of each list; None: all users.
-    rng
-        Random generator.
-
-    Returns
-    -------
-    Ints
-        User indices, increasing, int64, shape (member,).
+    They are drawn from all users, or from one of some membership lists of user indices.
     """
     if lists is None:
         return np.sort(rng.choice(n_users, size, replace=False, shuffle=False))
@@ -201,39 +172,15 @@ def _digest(users: Ints) -> bytes:
 def largest_group(n_pool: int, n_groups: int) -> int:
     """Return the largest size for which a pool has enough distinct groups, 0 if there is none.
 
-    Parameters
-    ----------
-    n_pool
-        Users in the pool, including the target.
-    n_groups
-        Number of groups, half of them with the target.
-
-    Returns
-    -------
-    int
-        Members of a group, or 0.
+    ``n_pool`` counts the target; half of the groups are with it.
     """
     return next((m for m in range(n_pool - 1, 0, -1) if _fits(n_pool, n_groups, m)), 0)
 
 
 def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
-    """Check that a pool of users can supply the groups.
+    """Raise PoolError, with the pool's ``name``, if it has too few distinct groups of that size.
 
-    Parameters
-    ----------
-    n_pool
-        Users in the pool, including the target.
-    size
-        Members of a group.
-    n_groups
-        Number of groups, half of them with the target.
-    name
-        Name of the pool, for the message.
-
-    Raises
-    ------
-    PoolError
-        If there are too few distinct groups of that size.
+    ``n_pool`` counts the target; half of the groups are with it.
     """
     if _fits(n_pool, n_groups, size):
         return
@@ -247,23 +194,10 @@ def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
 
 
 def check_lists(lists: Sequence[Sequence[object]], *, size: int, n_groups: int, name: str) -> None:
-    """Refuse membership lists that cannot supply the groups for every target.
+    """Raise PoolError if membership lists cannot supply the groups for every target.
 
-    Parameters
-    ----------
-    lists
-        Members of each list.
-    size
-        Members of a group, the target counted.
-    n_groups
-        Number of groups, half of them with the target.
-    name
-        Name of the prior in the error.
-
-    Raises
-    ------
-    PoolError
-        If they cannot.
+    ``size`` counts the target, half of the groups are with it, and ``name`` is that of the
+    prior.
     """
     wanted = n_groups // 2
     # Of a list of exactly that size that has the target, there is one group with the target.

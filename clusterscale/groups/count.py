@@ -23,27 +23,12 @@ _ONE = np.ones(1, np.int32)
 
 
 def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> Counts:
-    """Count, for each group, how many members were in each cell.
+    """Return how many members were in each cell, int32, shape (group, roi, epoch).
 
-    Parameters
-    ----------
-    traces
-        Traces to count; members who are not held contribute nothing.
-    members
-        User indices, shape (group, member), distinct within a group.
-    pool
-        The users that the groups were drawn from, shape (user,). Groups of more than half of them
-        are then counted as the pool minus the non-members, which reads fewer events.
-
-    Returns
-    -------
-    Counts
-        int32, shape (group, roi, epoch).
-
-    Raises
-    ------
-    InputError
-        If ``members`` has another shape, or contains an unknown user.
+    ``members``, shape (group, member), are distinct within a group; those who are not held
+    contribute nothing. ``pool``, shape (user,), are the users that groups were drawn from:
+    groups of more than half of them are counted as the pool minus the others, which reads fewer
+    events. Raises InputError if ``members`` has another shape, or contains an unknown user.
     """
     if members.ndim != 2:
         raise InputError(f"members have shape {members.shape}, not (group, member)")
@@ -53,24 +38,11 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
 
 
 def sum_weights(traces: Traces, members: Ints) -> Values | None:
-    """Return the sum of the weights of the members in each cell, for each group.
+    """Return the sum of the members' weights in each cell, float64, shape (group, roi, epoch).
 
-    Parameters
-    ----------
-    traces
-        Traces to count; members who are not held contribute nothing.
-    members
-        User indices, shape (group, member), distinct within a group.
-
-    Returns
-    -------
-    Values, or None
-        float64, shape (group, roi, epoch); None if users have no weights.
-
-    Raises
-    ------
-    InputError
-        If ``members`` has another shape, or contains an unknown user.
+    None if users have no weights. ``members``, shape (group, member), are distinct within a
+    group; those who are not held contribute nothing. Raises InputError if ``members`` has
+    another shape, or contains an unknown user.
     """
     if traces.weights is None:
         return None
@@ -80,19 +52,9 @@ def sum_weights(traces: Traces, members: Ints) -> Values | None:
 
 
 class Counter:
-    """Counts groups of one size, a few at a time; see :func:`count_visits`.
+    """Counts groups of one size, a few at a time; parameters are those of :func:`count_visits`.
 
     Sums of weights are exact if the weights are those of a cube, which are rounded to that end.
-
-    Parameters
-    ----------
-    traces
-        Traces of all users, or of a part of them.
-    size
-        Members of a group.
-    pool
-        Int, shape (user,): users from whom groups of more than half are drawn, which are counted
-        by those who are left out; None to count members.
     """
 
     def __init__(self, traces: Traces, size: int, pool: Ints | None = None) -> None:
@@ -113,21 +75,16 @@ class Counter:
     def count(self, members: Ints, counts: Counts) -> None:
         """Write the counts of some groups, shape (group, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If ``counts`` has the wrong shape, or ``members`` contains an unknown user.
+        Raises InputError if ``counts`` has the wrong shape, or ``members`` contains an
+        unknown user.
         """
         self._add_up(members, counts, _ONE, None if self._pool is None else self._everyone)
 
     def sum(self, members: Ints, sums: Values) -> None:
         """Write the sums of weights of some groups, float64, shape (group, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If users have no weights, ``sums`` has the wrong shape, or ``members`` contains an
-            unknown user.
+        Raises InputError if users have no weights, ``sums`` has the wrong shape, or
+        ``members`` contains an unknown user.
         """
         weights = self._traces.weights
         if weights is None:
@@ -240,19 +197,11 @@ def _add_null_roi(null_counts: _Cells, row: _Cells) -> None:
 def replace_member(
     counts: Counts, traces: Traces, old: int, new: Ints, sums: Values | None = None
 ) -> None:
-    """Replace one member by another in counts and sums of weights, in place.
+    """Replace user ``old`` by ``new``, shape (group,), in counts and sums of weights, in place.
 
-    Parameters
-    ----------
-    counts
-        Counts of groups that contain user ``old``, shape (group, roi, epoch).
-    traces
-        Traces that were counted.
-    old, new
-        The member removed from all groups, and the one added to each, shape (group,); a negative
-        index is a user who is not held.
-    sums
-        Sums of the weights in the same groups, float64, the shape of ``counts``; None without.
+    ``counts``, shape (group, roi, epoch), are of groups that contain ``old``, ``sums`` the
+    weights in the same groups, float64, the same shape. A negative index is a user who is not
+    held.
     """
     trace = traces.trace(old)
     for i, user in enumerate(new):
@@ -267,25 +216,10 @@ def replace_member(
 
 
 def subsample_trace(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:
-    """Return a random subsample of one user's trace (POPETS24 §6.3).
+    """Return ceil(share · visits) of a user's visits at random, sorted flat cells (POPETS24 §6.3).
 
-    The empty trace of a user who is not held stays empty.
-
-    Parameters
-    ----------
-    trace
-        Sorted flat cells of the user, shape (event,).
-    traces
-        Traces that contain it; the null ROI, if there is one, is derived again.
-    share
-        Share to keep: ceil(share · visits) of the visits, at random.
-    rng
-        Chooses the visits.
-
-    Returns
-    -------
-    Ints
-        Sorted flat cells, the dtype of ``trace``.
+    ``trace``, shape (event,), is part of ``traces``; the null ROI, if there is one, is derived
+    again. The empty trace of a user who is not held stays empty.
     """
     if not len(trace):
         return trace

@@ -83,27 +83,13 @@ class Pool:
         paired: bool = False,
         ranks: Ints | None = None,
     ) -> Iterator[Slice]:
-        """Draw distinct groups, every second one with the target, a few at a time.
+        """Draw distinct groups, every second one with the target, a few at a time (NDSS18 §V-B).
 
-        As NDSS18 §V-B, "Aggregation".
-
-        Parameters
-        ----------
-        n_groups
-            Number of groups, even.
-        rng
-            Random generator.
-        paired
-            Each group with the target differs from the next one, without it, in one member
-            (POPETS24 §4.4).
-        ranks
-            From :meth:`rank_substitutes`; they determine the users who replace the target.
-
-        Raises
-        ------
-        PoolError
-            If the pool has too few users for that many distinct groups; names the pool, its size
-            and the largest group that fits.
+        ``n_groups`` is even. If ``paired``, each group with the target differs from the
+        next one, without it, in one member (POPETS24 §4.4). ``ranks``, from
+        :meth:`rank_substitutes`, determine the users who replace the target. Raises
+        PoolError, which names the pool, its size and the largest group that fits, if there
+        are too few users for that many distinct groups.
         """
         others, n_wanted = self._candidates(), len(self.drawn) + n_groups
         check_pool(len(others) + 1, size=self.size, n_groups=n_wanted, name=self.name)
@@ -165,33 +151,19 @@ class Pool:
         return challenge, self.substitute_target(inside, substitutes)
 
     def rank_substitutes(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
-        """Draw the ranks of the users who replace the target, for every second group.
+        """Draw the ranks of users who replace the target, int64, shape (group with the target,).
 
-        Returns
-        -------
-        Ints
-            int64, shape (group with the target,): ranks among the users of the pool outside the
-            group, uniformly distributed.
+        They are uniformly distributed over the users of the pool outside the group.
         """
         return rng.integers(len(self.users) - self.size, size=n_groups // 2)
 
     def substitute_target(self, sample: GroupSample, substitutes: Ints) -> GroupSample:
         """Return the same groups with the target replaced by another user of the pool.
 
-        These differ from groups without the target only in how groups with the target are formed,
-        not in the target itself.
-
-        Parameters
-        ----------
-        sample
-            Counted groups.
-        substitutes
-            Users who replace the target, int64, shape (group with the target,).
-
-        Returns
-        -------
-        GroupSample
-            Labels and blocks are unchanged: True where the target was.
+        ``substitutes``, int64, shape (group with the target,), are these users. The groups
+        differ from those without the target only in how groups with the target are formed,
+        not in the target itself. Labels and blocks are unchanged: True where the target
+        was.
         """
         other = sample.take(np.arange(len(sample)))
         self._replace_target(other, substitutes)

@@ -18,28 +18,10 @@ from clusterscale.validation_messages import plural
 def group_privacy(epsilon: float, delta: float, n_units: int) -> tuple[float, float]:
     """Return what an (ε, δ) guarantee for one unit implies if ``n_units`` change.
 
-    Nothing more follows from a guarantee alone: the same noise can be in everything published, as
-    in a total with Laplace noise. Adding and removing are one change each; to replace somebody is
-    to remove one and to add another, so it is two.
-
-    Parameters
-    ----------
-    epsilon, delta
-        The guarantee for one changed unit.
-    n_units
-        Number of changed units, at least 0.
-
-    Returns
-    -------
-    tuple of float
-        nε, and δ·Σ_{i<n} e^{iε}, at most 1 (Dwork and Roth 2014, Lemma 2.2).
-
-    Examples
-    --------
-    >>> group_privacy(0.5, 0.0, 4)
-    (2.0, 0.0)
-    >>> group_privacy(0.0, 0.25, 2)
-    (0.0, 0.5)
+    That is nε, and δ·Σ_{i<n} e^{iε}, at most 1 (Dwork and Roth 2014, Lemma 2.2). Nothing more
+    follows from a guarantee alone: the same noise can be in everything published, as in a total
+    with Laplace noise. Adding and removing are one change each; to replace somebody is to
+    remove one and to add another, so it is two.
     """
     if n_units == 0:
         return 0.0, 0.0
@@ -64,28 +46,10 @@ def describe_guarantee(
 def describe_person(
     unit: str, epsilon: float, delta: float, n_days: int, steps: Sequence[TraceStep] = ()
 ) -> str:
-    """Return what a guarantee means for somebody who changes as many units as possible.
+    """Return what a guarantee means for somebody who changes as many units as possible; a clause.
 
-    Parameters
-    ----------
-    unit, epsilon, delta
-        The guarantee.
-    n_days
-        Number of local days of the release.
-    steps
-        Trace steps, which may limit the events of a person.
-
-    Returns
-    -------
-    str
-        A clause; empty if the unit is the person, or there is no guarantee.
-
-    Examples
-    --------
-    >>> describe_person("user_day", 1.0, 0.0, 14)
-    'for a person who is there on all 14 days, up to ε 14'
-    >>> describe_person("event", 0.5, 0.0, 7)
-    'for a person with n events, up to n times that'
+    ``n_days`` are the local days of the release; trace steps may limit the events of a person.
+    Empty if the unit is the person, or there is no guarantee.
     """
     if unit in ("user", "none") or not np.isfinite(epsilon):
         return ""
@@ -157,23 +121,12 @@ def gaussian_epsilon(deviation: float, delta: float) -> float:
 
 
 def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
-    """Return the user-level privacy loss of a mechanism.
+    """Return the user-level privacy loss of a bound mechanism.
 
-    The privacy losses of the counts or series that a user changes are composed, whatever the unit
-    of the stated guarantee. To replace a user is to remove one and add another, which doubles
-    their number.
-
-    Parameters
-    ----------
-    mechanism
-        A bound mechanism.
-    bounds
-        Limits how many counts a user changes by 1, or how many series.
-
-    Returns
-    -------
-    UserLevel
-        Infinite ε if the mechanism has no guarantee from which it follows.
+    The privacy losses of the counts or series that a user changes, which ``bounds`` limit, are
+    composed, whatever the unit of the stated guarantee. To replace a user is to remove one and
+    add another, which doubles their number. ε is infinite if the mechanism has no guarantee
+    from which it follows.
     """
     loss = mechanism.user_privacy_loss(bounds)
     return UserLevel(np.inf, 0.0, np.inf, 0.0, ()) if loss is None else _convert(loss)

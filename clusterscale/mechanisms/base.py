@@ -129,10 +129,8 @@ class Identity(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If the counts are not finite or not (…, roi, epoch), or the group has no member.
+        Raises InputError if the counts are not finite or not (…, roi, epoch), or the group
+        has no member.
         """
         self._check_shape(counts, group_size)
         return counts.astype(np.float64)
@@ -164,10 +162,8 @@ class PostProcessing(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return revised values, float64, shape (…, roi, epoch); ``rng`` is not used.
 
-        Raises
-        ------
-        ConfigError, InputError
-            If the settings do not suit the counts, or these do not have the shape (…, roi, epoch).
+        Raises ConfigError or InputError if the settings do not suit the counts, or these do
+        not have the shape (…, roi, epoch).
         """
         self._check_shape(counts, group_size)
         values: Values = np.array(counts, np.float64, order="C")
@@ -188,18 +184,7 @@ class PostProcessing(BaseMechanism):
 def group_by_trace_steps(
     mechanisms: Iterable[Mechanism],
 ) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
-    """Group mechanisms by their trace steps, so that these are applied once.
-
-    Parameters
-    ----------
-    mechanisms
-        Mechanisms in any order.
-
-    Returns
-    -------
-    list[tuple[tuple[TraceStep, ...], list[Mechanism]]]
-        Trace steps, and the mechanisms that share them, in the order in which they first occur.
-    """
+    """Group mechanisms by their trace steps, in order of occurrence, to apply these once."""
     groups: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
     for mechanism in mechanisms:
         groups.setdefault(mechanism.trace_steps, []).append(mechanism)

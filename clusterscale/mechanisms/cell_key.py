@@ -102,25 +102,17 @@ class CellKey(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return perturbed counts, float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If ``counts`` are not those of ``group_size`` members.
+        Raises InputError if ``counts`` are not those of ``group_size`` members.
         """
         self._check_counts(counts, group_size)
         return self.perturb(counts, rng.random(counts.shape))
 
     def perturb(self, counts: NDArray[Any], keys: Values) -> Values:
-        """Return the perturbed counts, float64, for the keys of the cells.
+        """Return the perturbed counts, float64, for the keys of the cells, of the same shape.
 
-        The perturbation is the smallest one up to which the probabilities exceed the key.
-
-        Parameters
-        ----------
-        counts
-            Whole numbers of at least 0, any shape.
-        keys
-            Fractional parts of the sums of record keys, in [0, 1), the same shape.
+        ``counts`` are whole numbers of at least 0, ``keys`` the fractional parts of the
+        sums of record keys, in [0, 1). The perturbation is the smallest one up to which the
+        probabilities exceed the key.
         """
         sums = np.cumsum(perturbation_table(self.deviation, self.variance, self.blocked), axis=1)
         sums[:, -1] = 1.0
@@ -142,29 +134,12 @@ class CellKey(BaseMechanism):
 def perturbation_table(deviation: int, variance: float, blocked: int = 0) -> Values:
     """Return the probabilities of perturbations that have the largest entropy.
 
-    Their mean is 0, their variance at most ``variance``; no published value is negative or from 1
+    float64, shape (count, perturbation): counts from 0, the last for all larger ones;
+    perturbations from −``deviation`` to ``deviation`` visits; rows sum to 1. Their mean is 0,
+    their variance at most ``variance`` visits squared; no published value is negative or from 1
     to ``blocked``; below the count, probabilities do not decrease towards it (Giessing 2016, as
-    in the R package ptable). Zero stays zero.
-
-    Parameters
-    ----------
-    deviation
-        Largest perturbation, visits.
-    variance
-        Largest variance, visits squared.
-    blocked
-        Counts from 1 to this are not published.
-
-    Returns
-    -------
-    ndarray
-        float64, shape (count, perturbation): counts from 0, the last for all larger ones;
-        perturbations from −``deviation`` to ``deviation``. Rows sum to 1.
-
-    Raises
-    ------
-    InputError
-        If no probabilities are possible, such as where the variance is too small.
+    in the R package ptable). Zero stays zero. Raises InputError if no probabilities are
+    possible, such as where the variance is too small.
     """
     steps = np.arange(-deviation, deviation + 1)
     table = np.zeros((deviation + blocked + 2, len(steps)))

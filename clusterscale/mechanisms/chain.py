@@ -305,10 +305,7 @@ class Chain(BaseMechanism):
     def bind(self, bounds: Bounds) -> Self:
         """Return the chain with every step bound.
 
-        Raises
-        ------
-        ConfigError
-            If a step is not defined for such counts.
+        Raises ConfigError if a step is not defined for such counts.
         """
         return self.model_copy(update={"steps": tuple(step.bind(bounds) for step in self.steps)})
 
@@ -343,14 +340,10 @@ class Chain(BaseMechanism):
     ) -> Values:
         """Return the published values of ``counts``, float64.
 
-        The trace steps are not applied: ``counts`` are of traces that they have changed. ``sums``
-        are those of the weights of users, for steps that use them. ``see`` is called with each
-        other step and the values before it, which the step may then change in place.
-
-        Raises
-        ------
-        ConfigError
-            If a step uses weights and there are no ``sums``.
+        The trace steps are not applied: ``counts`` are of traces that they have changed.
+        ``sums`` are those of the weights of users, for steps that use them. ``see`` is
+        called with each other step and the values before it, which the step may then change
+        in place. Raises ConfigError if a step uses weights and there are no ``sums``.
         """
         self._check_shape(counts, group_size)
         values: Any = counts

@@ -136,12 +136,8 @@ class CoarsenSpace(_Coarsening):
     ) -> tuple[Traces, CellCoordinates]:
         """Return traces over merged ROIs, and their mean positions.
 
-        Raises
-        ------
-        ConfigError
-            If a listed ROI does not exist, or a factor is to merge ROIs without a position.
-        InputError
-            If the traces have a null ROI.
+        Raises ConfigError if a listed ROI does not exist, or a factor is to merge ROIs
+        without a position, and InputError if the traces have a null ROI.
         """
         self._refuse_null_roi(traces)
         merged = self._merged(frame)
@@ -218,12 +214,8 @@ class CoarsenTime(_Coarsening):
     ) -> tuple[Traces, CellCoordinates]:
         """Return traces over merged epochs, each from the first to the last day of its parts.
 
-        Raises
-        ------
-        ConfigError
-            If a listed epoch does not exist.
-        InputError
-            If the traces have a null ROI.
+        Raises ConfigError if a listed epoch does not exist, and InputError if the traces
+        have a null ROI.
         """
         self._refuse_null_roi(traces)
         merged = self._merged(traces.n_epochs)

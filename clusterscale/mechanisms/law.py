@@ -57,19 +57,9 @@ class OutputDistribution:
     def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Floats:
         """Return the probability of each value, or its density if the value has one preimage.
 
-        It is 0 for values that are never published.
-
-        Parameters
-        ----------
-        values
-            Shape (group, cell).
-        counts
-            Candidate counts of each cell, whole numbers, shape (cell, count).
-
-        Returns
-        -------
-        ndarray
-            float64, shape (group, cell, count).
+        ``values`` have shape (group, cell), ``counts``, the candidates, whole numbers,
+        shape (cell, count); the result is float64, shape (group, cell, count), and 0 for
+        values that are never published.
         """
         distinct, which = np.unique(np.asarray(values, np.float64), return_inverse=True)
         low, high = self._preimages(distinct)
@@ -183,13 +173,7 @@ Law = OutputDistribution | FiniteDistribution
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Response:
-    """Moments of the published values of counts.
-
-    Attributes
-    ----------
-    mean, variance
-        Float64, shape (count,).
-    """
+    """Mean and variance of the published values of counts, float64, shape (count,)."""
 
     mean: Floats
     variance: Floats
@@ -198,31 +182,11 @@ class Response:
 def respond(
     mechanism: Mechanism, counts: NDArray[Any], *, group_size: int, rng: np.random.Generator
 ) -> Response:
-    """Return the mean and variance of the published value of each count.
+    """Return the mean and variance of the published value of each count, whole numbers, (count,).
 
-    They are computed without random draws if the output distribution is known. Otherwise releases
-    of constant series of that count are drawn from ``rng``.
-
-    Parameters
-    ----------
-    mechanism
-        A bound mechanism.
-    counts
-        Whole numbers between 0 and the group size, shape (count,).
-    group_size
-        Members of a group.
-    rng
-        Source of the draws, if the output distribution is not known.
-
-    Returns
-    -------
-    Response
-        Mean and variance, float64, shape (count,).
-
-    Raises
-    ------
-    ConfigError
-        If one count can change the whole release, or a sensitivity is not known.
+    They are computed without random draws if the output distribution of the bound mechanism is
+    known. Otherwise releases of constant series of that count are drawn from ``rng``. Raises
+    ConfigError if one count can change the whole release, or a sensitivity is not known.
     """
     if mechanism.noise_scope == "release":
         raise ConfigError(

@@ -169,13 +169,7 @@ class AdditiveNoise(BaseMechanism):
         return whole and not self.clip
 
     def _norm(self) -> float:
-        """Return the sensitivity.
-
-        Raises
-        ------
-        ConfigError
-            If it was neither given nor bound.
-        """
+        """Return the sensitivity; raises ConfigError if it was neither given nor bound."""
         norm = self._known_norm
         if np.isnan(norm):
             raise ConfigError(
@@ -225,10 +219,8 @@ class AdditiveNoise(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return noisy counts, float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        ConfigError, InputError
-            If a sensitivity is not known, or the counts are not (…, roi, epoch).
+        Raises ConfigError or InputError if a sensitivity is not known, or the counts are
+        not (…, roi, epoch).
         """
         if self._sensitivity:
             self._norm()
@@ -242,21 +234,11 @@ class AdditiveNoise(BaseMechanism):
         return values
 
     def noise_at(self, cells: Ints, n_cells: int, *, rng: np.random.Generator) -> Values | None:
-        """Return the noise that :meth:`release` adds in some of the cells.
+        """Return the noise that :meth:`release` adds in some cells, float64, shape (cell,).
 
-        Parameters
-        ----------
-        cells
-            Flat cells, int64, shape (cell,), increasing.
-        n_cells
-            Number of all cells.
-        rng
-            Generator in the state in which it would be given to :meth:`release`.
-
-        Returns
-        -------
-        ndarray or None
-            float64, shape (cell,); None if a release is more than noise and :meth:`finish`.
+        ``cells`` are flat, int64, shape (cell,), increasing, of ``n_cells``; ``rng`` is in
+        the state in which it would be given to :meth:`release`. None if a release is more
+        than noise and :meth:`finish`.
         """
         if type(self).release is not AdditiveNoise.release:
             return None

@@ -145,10 +145,7 @@ class Laplace(AdditiveNoise):
     def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return ``n`` values of the noise.
 
-        Raises
-        ------
-        ConfigError
-            If discrete noise is too large for 64-bit integers.
+        Raises ConfigError if discrete noise is too large for 64-bit integers.
         """
         if self.discrete and self.scale > _MOST_DISCRETE:  # draws at the largest integer cancel
             raise ConfigError(
@@ -341,10 +338,7 @@ class RandomizedResponse(AdditiveNoise):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return estimated counts, float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If ``counts`` are not those of ``group_size`` members.
+        Raises InputError if ``counts`` are not those of ``group_size`` members.
         """
         self._check_counts(counts, group_size)
         away = group_size - counts.astype(np.int64)

@@ -72,10 +72,8 @@ class RoundToBase(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return multiples of the base, float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        ConfigError, InputError
-            If the base exceeds every count, or these do not have the shape (…, roi, epoch).
+        Raises ConfigError or InputError if the base exceeds every count, or these do not
+        have the shape (…, roi, epoch).
         """
         self._check_shape(counts, group_size)
         values: Values = np.array(counts, np.float64, order="C")

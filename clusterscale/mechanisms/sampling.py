@@ -63,13 +63,7 @@ class SampleEvents(BaseMechanism):
         return f"{exact_percent(self.remove)} of events removed"
 
     def bind(self, bounds: Bounds) -> Self:
-        """Return the mechanism itself.
-
-        Raises
-        ------
-        ConfigError
-            If there is a null ROI.
-        """
+        """Return the mechanism itself; raises ConfigError if there is a null ROI."""
         if bounds.null_roi:
             raise ConfigError(
                 f"{self.name}: a user who loses the only event of an hour would enter the null "
@@ -88,10 +82,7 @@ class SampleEvents(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the sampled counts, float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If ``counts`` are not those of ``group_size`` members.
+        Raises InputError if ``counts`` are not those of ``group_size`` members.
         """
         self._check_counts(counts, group_size)
         return rng.binomial(counts.astype(np.int64), 1 - self.remove).astype(np.float64)
@@ -128,10 +119,7 @@ class SampleTraces(OnTraces):
     ) -> tuple[Traces, CellCoordinates]:
         """Return sampled traces over the same cells.
 
-        Raises
-        ------
-        InputError
-            If the traces have a null ROI.
+        Raises InputError if the traces have a null ROI.
         """
         self._refuse_null_roi(traces)
         kept = rng.random(len(traces.cells)) >= self.remove
@@ -170,10 +158,7 @@ class CapContributions(OnTraces):
     ) -> tuple[Traces, CellCoordinates]:
         """Return capped traces over the same cells.
 
-        Raises
-        ------
-        InputError
-            If the traces have a null ROI, or the frame has other epochs.
+        Raises InputError if the traces have a null ROI, or the frame has other epochs.
         """
         self._refuse_null_roi(traces)
         check_days(frame.days, frame.last_days, traces.n_epochs)

@@ -77,10 +77,7 @@ class Expand(PostProcessing):
     def at_weight(self, weight: float) -> Expand:
         """Return the expansion by that weight, if the factors are weights.
 
-        Raises
-        ------
-        ConfigError
-            If the weight is not positive, as where it is not known.
+        Raises ConfigError if the weight is not positive, as where it is not known.
         """
         if not self.uses_weights:
             return self
@@ -98,11 +95,9 @@ class Expand(PostProcessing):
     ) -> Values:
         """Return expanded values, float64, the same shape (…, roi, epoch); ``rng`` is not used.
 
-        Raises
-        ------
-        ConfigError, InputError
-            If the factors are weights and there are no ``sums`` of these, of the shape of
-            ``counts``, or ``counts`` do not have the shape (…, roi, epoch).
+        Raises ConfigError or InputError if the factors are weights and there are no
+        ``sums`` of these, of the shape of ``counts``, or ``counts`` do not have the shape
+        (…, roi, epoch).
         """
         if not self.uses_weights:
             return super().release(counts, group_size=group_size, rng=rng)
@@ -116,10 +111,7 @@ class Expand(PostProcessing):
     def revise(self, values: Values) -> None:
         """Multiply values in place.
 
-        Raises
-        ------
-        ConfigError
-            If the factors are weights, which are not known of values alone.
+        Raises ConfigError if the factors are weights, which are not known of values alone.
         """
         if self.factor == "weights":
             raise ConfigError(_UNKNOWN)

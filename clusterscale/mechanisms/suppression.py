@@ -306,10 +306,7 @@ class PerturbSmall(BaseMechanism):
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return counts with noise on the small ones, float64, the same shape (…, roi, epoch).
 
-        Raises
-        ------
-        InputError
-            If ``counts`` are not those of ``group_size`` members.
+        Raises InputError if ``counts`` are not those of ``group_size`` members.
         """
         self._check_counts(counts, group_size)
         values: Values = np.array(counts, np.float64, order="C")

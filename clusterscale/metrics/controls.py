@@ -11,21 +11,11 @@ _RISK = 0.01
 
 
 def off_cells(*controls: Floats) -> list[Cells]:
-    """Return the cells where controls differ from .5 by more than sampling error.
+    """Return the cells where controls differ from .5 by more than sampling error, bool, shape (…).
 
-    Two-sided t-tests over the targets of each cell, at a total risk of 1 in 100 for all cells of
-    all controls (Bonferroni).
-
-    Parameters
-    ----------
-    *controls
-        AUC of each control, shape (…, target); NaN where not known. Cells with fewer than two
-        known targets are not tested.
-
-    Returns
-    -------
-    list of bool arrays
-        One per control, shape (…).
+    ``controls`` are the AUCs of each, shape (…, target), NaN where not known. Two-sided t-tests
+    over the targets of each cell, at a total risk of 1 in 100 for all cells of all controls
+    (Bonferroni); cells with fewer than two known targets are not tested.
     """
     n_cells = sum(int(is_testable(values).sum()) for values in controls)
     level = _RISK / max(1, n_cells) / 2
@@ -33,21 +23,12 @@ def off_cells(*controls: Floats) -> list[Cells]:
 
 
 def weak_cells(auc: Floats, naive: Floats) -> Cells:
-    """Return the cells where a plain sum beats chance and the attack does no better.
+    """Return the cells where a plain sum beats chance and the attack does no better, bool, (…).
 
-    Where even the sum is at chance, an attack at chance is no sign of weakness: there may be
-    nothing to find. One-sided t-tests, at a total risk of 1 in 100, test whether the sum beats
-    chance.
-
-    Parameters
-    ----------
-    auc, naive
-        AUC of the attack and of the sum of all values, shape (…, target); NaN where not known.
-
-    Returns
-    -------
-    bool, shape (…)
-        True where the attack is weak.
+    ``auc`` and ``naive`` are those of the attack and of the sum of all values, shape (…,
+    target), NaN where not known. Where even the sum is at chance, an attack at chance is no
+    sign of weakness: there may be nothing to find. One-sided t-tests, at a total risk of 1 in
+    100, test whether the sum beats chance.
     """
     level = _RISK / max(1, int(is_testable(naive).sum()))
     beats_chance = _excess(naive) > _critical_distance(naive, level)
@@ -55,18 +36,7 @@ def weak_cells(auc: Floats, naive: Floats) -> Cells:
 
 
 def is_testable(values: Floats) -> Cells:
-    """Return which cells have the two known targets that a test needs.
-
-    Parameters
-    ----------
-    values
-        Float, shape (…, target); NaN where not known.
-
-    Returns
-    -------
-    bool, shape (…)
-        True where at least two values are known.
-    """
+    """Return which cells, of values (…, target), have the two known targets that a test needs."""
     return np.asarray(np.isfinite(values).sum(axis=-1) >= 2)
 
 

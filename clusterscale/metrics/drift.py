@@ -98,37 +98,19 @@ def compare_exposure(
 ) -> Drift:
     """Compare the privacy losses of users in a release with those before it.
 
-    Users observed on both sides are compared with themselves, by :func:`mean_interval` (Student's
-    interval for fewer than 20 with different differences) and by Wilcoxon's signed-rank test with
-    zero differences ranked (Wilcoxon 1945, Pratt 1959), exact for up to 50 users. With fewer than 6
-    no paired test reaches 5 %, so all of one side are compared with all of the other (Mann and
-    Whitney 1947).
+    Users observed on both sides are compared with themselves, by :func:`mean_interval`
+    (Student's interval for fewer than 20 with different differences) and by Wilcoxon's
+    signed-rank test with zero differences ranked (Wilcoxon 1945, Pratt 1959), exact for up to
+    50 users. With fewer than 6 no paired test reaches 5 %, so all of one side are compared with
+    all of the other (Mann and Whitney 1947). Users must not have been chosen by their losses:
+    the most exposed of one release look less exposed in any other. :func:`pool_exposure`
+    combines several earlier releases.
 
-    A user is newly exposed if its loss was at most ``limit``, is now above it, rose by more than
-    ``margin``, and its interval after is entirely above its interval before, where both are known;
-    no longer exposed with before and after exchanged.
-
-    Parameters
-    ----------
-    before, after
-        The losses. Users must not have been chosen by them: the most exposed of one release look
-        less exposed in any other. :func:`pool_exposure` combines several earlier releases.
-    limit
-        Privacy loss above which a user is exposed, between 0 and 1.
-    margin
-        Amount by which a loss must also change, at least 0.
-    confidence
-        Probability that the interval contains the true mean; strictly between 0 and 1.
-
-    Returns
-    -------
-    Drift
-        Change and interval are NaN without a common user; the p-value if a side has no user.
-
-    Raises
-    ------
-    InputError
-        If users are not whole numbers or appear twice, lengths differ, or a number is out of range.
+    A user is newly exposed if its loss was at most ``limit``, is now above it, rose by more
+    than ``margin``, and its interval after is entirely above its interval before, where both
+    are known; no longer exposed with before and after exchanged. Change and interval are NaN
+    without a common user; the p-value if a side has no user. Raises InputError if users are not
+    whole numbers or appear twice, lengths differ, or a number is out of range.
     """
     check_confidence(confidence)
     if not 0 <= limit <= 1:
@@ -153,25 +135,11 @@ def compare_exposure(
 def pool_exposure(releases: Sequence[UserLosses]) -> UserLosses:
     """Return the mean loss of each user over the releases in which it was observed.
 
-    The means of the low and high ends are a conservative interval of the mean loss, because errors
-    of several releases partly cancel.
-
-    Parameters
-    ----------
-    releases
-        The losses of each release. May be empty.
-
-    Returns
-    -------
-    UserLosses
-        Users observed at least once, int64, ascending, with the means of their losses and of both
-        ends, float64, shape (user,); an end that is not known in one release is NaN. The order of
-        releases and users affects at most the last digit.
-
-    Raises
-    ------
-    InputError
-        As :func:`compare_exposure`; the message has the index of the release.
+    Users ascend, int64, with the means of their losses and of both ends, float64, shape
+    (user,); an end that is not known in one release is NaN. The means of the low and high ends
+    are a conservative interval of the mean loss, because errors of several releases partly
+    cancel. The order of releases and users affects at most the last digit. Raises the errors of
+    :func:`compare_exposure`, with the index of the release.
     """
     known = [_read(release, f"release {i}") for i, release in enumerate(releases)]
     if not known:

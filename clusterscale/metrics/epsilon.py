@@ -31,29 +31,16 @@ def auc_ceiling(epsilon: float, delta: NDArray[Any]) -> Floats: ...
 def auc_ceiling(epsilon: float | NDArray[Any], delta: float | NDArray[Any] = 0.0) -> float | Floats:
     """Return the largest AUC of any adversary against an (ε, δ)-private mechanism.
 
-    No test at false positive rate α has a false negative rate below
-    f(α) = max(0, 1 − δ − e^ε·α, e^−ε·(1 − δ − α)) (Kairouz, Oh and Viswanath 2015, theorem 2.1),
-    so AUC is at most one minus the area under f. Both lines meet where α = f = (1 − δ)/(1 + e^ε),
-    and the two triangles and the square under them have the area (1 − δ)²/(1 + e^ε).
+    No test at false positive rate α has a false negative rate below f(α) = max(0, 1 − δ −
+    e^ε·α, e^−ε·(1 − δ − α)) (Kairouz, Oh and Viswanath 2015, theorem 2.1), so AUC is at most
+    one minus the area under f. Both lines meet where α = f = (1 − δ)/(1 + e^ε), and the two
+    triangles and the square under them have the area (1 − δ)²/(1 + e^ε). The ceiling is 1 − (1
+    − δ)²/(1 + e^ε), from ½ to 1; e^ε/(1 + e^ε) when δ = 0. It is attained by randomized
+    response that reveals the truth with probability δ.
 
-    Parameters
-    ----------
-    epsilon
-        ε ≥ 0 for the two worlds that the adversary distinguishes, float or array; may be infinite.
-        Replacing one user by another costs twice what adding one does.
-    delta
-        δ in [0, 1), float or array; broadcast against ``epsilon``.
-
-    Returns
-    -------
-    float, or float64 array of the common shape
-        1 − (1 − δ)²/(1 + e^ε), from ½ to 1; e^ε/(1 + e^ε) when δ = 0. It is attained by
-        randomized response that reveals the truth with probability δ.
-
-    Raises
-    ------
-    InputError
-        If an ε is negative or NaN, or a δ is outside [0, 1).
+    ε ≥ 0, which may be infinite, is for the two worlds that the adversary distinguishes:
+    replacing one user by another costs twice what adding one does. Arrays broadcast. Raises
+    InputError if an ε is negative or NaN, or a δ is outside [0, 1).
     """
     epsilons, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
     if not (epsilons >= 0).all():
@@ -75,43 +62,24 @@ def epsilon_lower_bound(
 
     Under (ε, δ)-privacy P(S | in) ≤ e^ε·P(S | out) + δ for every set S of scores, and the same
     with *in* and *out* exchanged (Kairouz et al. 2015). With S one side of a threshold, either
-    ``score >= t`` or ``score < t``, this gives for the test that calls S *inside*
-    ε ≥ log((TPR − δ)/FPR) and ε ≥ log((TNR − δ)/FNR). Rates are replaced by their Clopper–Pearson
-    limits (1934), TPR or TNR from below and FPR or FNR from above, each at
-    (1 − confidence)/(2·tries), so that both hold at once (Bonferroni). Jagielski, Ullman and Oprea
-    (2020) and Nasr et al. (2021) audit learning this way.
+    ``score >= t`` or ``score < t``, this gives for the test that calls S *inside* ε ≥ log((TPR
+    − δ)/FPR) and ε ≥ log((TNR − δ)/FNR). Rates are replaced by their Clopper–Pearson limits
+    (1934), TPR or TNR from below and FPR or FNR from above, each at (1 − confidence)/(2·tries),
+    so that both hold at once (Bonferroni). Jagielski, Ullman and Oprea (2020) and Nasr et al.
+    (2021) audit learning this way.
 
     One half of the rows chooses the threshold, the side and the statement, by wider limits; the
     other half judges that choice, so choosing costs no confidence. The split is not random:
     within each class rows 0, 2, 4, … choose and rows 1, 3, 5, … judge. O(n log n) for n rows.
 
-    Parameters
-    ----------
-    labels
-        bool, shape (group,): True = target inside.
-    scores
-        float, shape (group,): higher = more likely inside, but reversed scores give the same bound;
-        infinities are allowed. Rows must be independent within each class, and the distinguisher
-        must not have been fitted on them.
-    delta
-        δ of the guarantee that is tested, in [0, 1).
-    confidence
-        Least probability that the bound is not above the true ε; strictly between 0 and 1.
-    tries
-        Number of bounds of which the caller takes the largest, including this one, as when several
-        attacks score the same releases; at least 1. The largest then keeps the confidence under
-        any dependence of the bounds. Count every bound that could have been the largest.
-
-    Returns
-    -------
-    float
-        At least 0 and at most :func:`largest_bound`.
-
-    Raises
-    ------
-    InputError
-        As :func:`auc`; if a class has fewer than two rows; if ``delta``, ``confidence`` or
-        ``tries`` is out of range.
+    ``labels`` and ``scores`` are those of :func:`auc`, but reversed scores give the same bound.
+    Rows must be independent within each class, and the distinguisher must not have been fitted
+    on them. ``tries`` is the number of bounds of which the caller takes the largest, including
+    this one, as when several attacks score the same releases. The largest then keeps the
+    confidence under any dependence of the bounds. Count every bound that could have been the
+    largest. The bound is at least 0 and at most :func:`largest_bound`. Raises the errors of
+    :func:`auc`, and InputError if a class has fewer than two rows, or an option is out of
+    range.
     """
     truth, values = check_scores(labels, scores)
     inside, outside = values[truth], values[~truth]
@@ -135,26 +103,10 @@ def largest_bound(
 ) -> float:
     """Return the largest possible :func:`epsilon_lower_bound` for these numbers of rows.
 
-    It is the bound from scores that separate the classes perfectly. With n judging rows in each
-    class, half of all, it is close to log(n / log(2·tries / (1 − confidence))): this sample cannot
-    refute a guarantee with ε above that, whatever the mechanism does.
-
-    Parameters
-    ----------
-    n_inside, n_outside
-        Rows with the target and without, at least 2 each.
-    delta, confidence, tries
-        As for :func:`epsilon_lower_bound`.
-
-    Returns
-    -------
-    float
-        At least 0, and finite.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than 2 rows of a class, or an option is out of range.
+    It is the bound from scores that separate the classes perfectly, and finite. With n judging
+    rows in each class, half of all, it is close to log(n / log(2·tries / (1 − confidence))):
+    this sample cannot refute a guarantee with ε above that, whatever the mechanism does. Raises
+    InputError if there are fewer than 2 rows of a class, or an option is out of range.
     """
     _check_rows(n_inside, n_outside)
     check_delta(delta)
@@ -167,31 +119,12 @@ def largest_bound(
 def claim_verdict(lower_bound: float, declared: float, *, largest: float) -> Verdict:
     """Return the verdict on a declared ε, from the observed and the largest possible bound.
 
-    An audit that finds nothing clears a mechanism only if it could have found something.
-
-    Parameters
-    ----------
-    lower_bound
-        Lower bound on the ε of the mechanism, at least 0:
-        :func:`~clusterscale.metrics.epsilon_lower_bound` or a bound on pooled counts.
-    declared
-        ε that the mechanism declares for the two worlds that were compared, at least 0; infinite
-        if it declares none.
-    largest
-        The largest possible ``lower_bound`` for that number of rows, at least 0:
-        :func:`~clusterscale.metrics.largest_bound`.
-
-    Returns
-    -------
-    str
-        ``"broken"`` if the bound exceeds the declared ε. Else ``"too few samples"`` if the bound
-        could not have exceeded it even for a mechanism without any privacy. Else
-        ``"consistent"``, also if no ε is declared.
-
-    Raises
-    ------
-    InputError
-        If a value is negative or NaN.
+    It is ``"broken"`` if the observed lower bound exceeds the declared ε. Else ``"too few
+    samples"`` if the bound could not have exceeded it even for a mechanism without any privacy:
+    an audit that finds nothing clears a mechanism only if it could have found something. Else
+    ``"consistent"``, also if no ε is declared, which is then infinite. Bounds are those of
+    :func:`epsilon_lower_bound` or of pooled counts, and :func:`largest_bound` for that number
+    of rows. Raises InputError if a value is negative or NaN.
     """
     values = {"lower_bound": lower_bound, "declared": declared, "largest": largest}
     for name, value in values.items():

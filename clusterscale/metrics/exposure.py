@@ -21,32 +21,15 @@ def auc_p_values(
     limit: float = EXPOSED_AUC,
     confidence: float = 0.95,
 ) -> Floats:
-    """Return one-sided p-values of "the true AUC is at most ``limit``".
+    """Return one-sided p-values of "the true AUC is at most ``limit``", float64, shape of ``auc``.
 
-    The standard error comes from the ends of the interval on the log-odds scale, which
-    ``auc_interval(…, scale="odds")`` uses. An AUC of 1 has no such error. Its interval starts at
-    q = (α/2)^(1/n), for n disjoint pairs of challenges that are all in order, which has a
-    probability of at most limit^n.
-
-    Parameters
-    ----------
-    auc, low, high
-        float, one shape: AUCs, and the ends of their intervals on the scale of odds; NaN where
-        not known.
-    limit
-        AUC of the hypothesis, strictly between 0 and 1.
-    confidence
-        Of the intervals.
-
-    Returns
-    -------
-    NDArray of float64
-        In the shape of ``auc``; 1 where nothing is known, and where the AUC is not above the limit.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ, or ``limit`` or ``confidence`` is not strictly between 0 and 1.
+    ``low`` and ``high`` are the ends of intervals of the given confidence on the log-odds
+    scale, as of ``auc_interval(…, scale="odds")``, from which the standard error comes; NaN
+    where not known. An AUC of 1 has no such error. Its interval starts at q = (α/2)^(1/n), for
+    n disjoint pairs of challenges that are all in order, which has a probability of at most
+    limit^n. 1 where nothing is known, and where the AUC is not above the limit. Raises
+    InputError if the shapes differ, or ``limit`` or ``confidence`` is not strictly between 0
+    and 1.
     """
     areas, lower, upper = (np.asarray(values, dtype=np.float64) for values in (auc, low, high))
     if not areas.shape == lower.shape == upper.shape:
@@ -67,26 +50,11 @@ def auc_p_values(
 
 
 def reject_holm(p_values: ArrayLike, *, risk: float = 0.05) -> NDArray[np.bool_]:
-    """Return which hypotheses are rejected, at a family-wise error rate of ``risk``.
+    """Return which hypotheses are rejected, at a family-wise error rate of ``risk``; bool.
 
-    Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979), under any dependence.
-
-    Parameters
-    ----------
-    p_values
-        float between 0 and 1, any shape: all that were tested.
-    risk
-        Probability that any true hypothesis is rejected; strictly between 0 and 1.
-
-    Returns
-    -------
-    NDArray of bool
-        In the shape of ``p_values``.
-
-    Raises
-    ------
-    InputError
-        If a p-value is not between 0 and 1, or ``risk`` is out of range.
+    Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979), under any
+    dependence of all ``p_values`` that were tested, any shape. Raises InputError if a p-value
+    is not between 0 and 1, or ``risk`` is not strictly so.
     """
     values = np.asarray(p_values, dtype=np.float64)
     if not ((values >= 0) & (values <= 1)).all():

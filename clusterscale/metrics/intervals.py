@@ -14,9 +14,10 @@ rows a class  AUC .5      .7          .9          .95         .99
 
 The bound of :func:`auc_tail`: an AUC of n challenges with the target and n without is the average,
 over all ways to pair them, of the mean of n independent values 0, ½ or 1 with the true AUC as mean.
-For a convex function φ the mean of φ(AUC) is thus at most that of φ(B/n), B binomial (Hoeffding 1963, §5), and with
-φ(x) = max(0, x − a), P(AUC ≥ u) ≤ E max(0, B − a) / (n·u − a) for every a < n·u (Bentkus 2004). The
-least of these bounds is at most e times the binomial tail, which some laws reach.
+For a convex function φ the mean of φ(AUC) is thus at most that of φ(B/n), B binomial (Hoeffding
+1963, §5), and with φ(x) = max(0, x − a), P(AUC ≥ u) ≤ E max(0, B − a) / (n·u − a) for every
+a < n·u (Bentkus 2004). The least of these bounds is at most e times the binomial tail, which some
+laws reach.
 """
 
 from typing import Literal
@@ -50,40 +51,22 @@ def auc_interval(
 ) -> tuple[float, float]:
     """Return a confidence interval of the AUC (DeLong, DeLong and Clarke-Pearson 1988).
 
-    AUC ± z·√variance with :func:`delong_variance`, clipped to 0..1; on the scale of ``odds`` the
-    logarithm of AUC/(1 − AUC) ± z·√variance/(AUC(1 − AUC)), transformed back. The first is the
-    published form. Audits should use the second, which keeps its coverage near 1.
+    AUC ± z·√variance with :func:`delong_variance`, clipped to 0..1; on the scale of ``odds``
+    the logarithm of AUC/(1 − AUC) ± z·√variance/(AUC(1 − AUC)), transformed back. The first is
+    the published form. Audits should use the second, which keeps its coverage near 1.
 
     If the variance is 0 or unknown, the interval is exact but wide. That is so if the scores
-    separate the classes without an error, in either direction, or are all equal, or if a class has
-    one row. Let A be the AUC of the sample, α = 1 − confidence, n the rows of the smaller
+    separate the classes without an error, in either direction, or are all equal, or if a class
+    has one row. Let A be the AUC of the sample, α = 1 − confidence, n the rows of the smaller
     class and q = (α/2)^(1/n): the interval is A·q to 1 − (1 − A)·q. For A = 1, n disjoint pairs
-    are independent and all in order, which has a probability of at most α/2 if AUC ≤ q; for A = 0
-    the same in reverse; for A = ½, all n pairs are tied, so ties have a probability of at least
-    q, and half of it counts for either side. For n = 1, A is an unbiased estimate between 0 and 1,
-    so A ≥ AUC/(α/2) has a probability of at most α/2 (Markov), and 1 − A likewise.
+    are independent and all in order, which has a probability of at most α/2 if AUC ≤ q; for A =
+    0 the same in reverse; for A = ½, all n pairs are tied, so ties have a probability of at
+    least q, and half of it counts for either side. For n = 1, A is an unbiased estimate between
+    0 and 1, so A ≥ AUC/(α/2) has a probability of at most α/2 (Markov), and 1 − A likewise.
 
-    Parameters
-    ----------
-    labels
-        bool, shape (group,): True = target inside.
-    scores
-        float, shape (group,): higher = more likely inside; infinities are allowed. Rows must be
-        independent, and the distinguisher must not have been fitted on them.
-    confidence
-        Probability that the interval contains the true AUC; strictly between 0 and 1.
-    scale
-        Scale on which the estimate is assumed to be normal.
-
-    Returns
-    -------
-    tuple of float
-        Low and high end, 0 ≤ low ≤ high ≤ 1.
-
-    Raises
-    ------
-    InputError
-        As :func:`auc`, or if ``confidence`` is out of range.
+    ``labels`` and ``scores`` are those of :func:`auc`; rows must be independent, and the
+    distinguisher must not have been fitted on them. Raises its errors, and InputError if
+    ``confidence`` is not strictly between 0 and 1.
     """
     check_confidence(confidence)
     area, variance, fewest = _delong(labels, scores)
@@ -103,26 +86,10 @@ def auc_interval(
 def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the variance of an AUC over samples (DeLong, DeLong and Clarke-Pearson 1988).
 
-    The placement of a row is the share of the other class on its correct side. Placements come from
-    mid-ranks (Sun and Xu 2014), which takes one sort instead of all pairs.
-
-    Parameters
-    ----------
-    labels
-        bool, shape (group,): True = target inside.
-    scores
-        float, shape (group,): higher = more likely inside; infinities are allowed.
-
-    Returns
-    -------
-    float
-        Estimate of the squared standard error; 0 if the scores separate the classes without an
-        error or are all equal; NaN if a class has a single row.
-
-    Raises
-    ------
-    InputError
-        As :func:`auc`.
+    The placement of a row is the share of the other class on its correct side. Placements come
+    from mid-ranks (Sun and Xu 2014), which takes one sort instead of all pairs. The squared
+    standard error is 0 if the scores separate the classes without an error or are all equal;
+    NaN if a class has a single row. ``labels``, ``scores`` and errors are those of :func:`auc`.
     """
     return _delong(labels, scores)[1]
 
@@ -151,34 +118,17 @@ def mean_interval(
     """Return a confidence interval of the mean of bounded values of any distribution (Gaffke 2005).
 
     The low end is the α/2 quantile of a random average of the values and the lower bound, with
-    weights that are uniform on the simplex (α = 1 − confidence); the high end is the mirror image
-    with the upper bound. So the interval allows for values that are not in the sample, and does not
-    collapse if all values are equal. If all values are at the bounds, it is that of Clopper and
-    Pearson.
+    weights that are uniform on the simplex (α = 1 − confidence); the high end is the mirror
+    image with the upper bound. So the interval allows for values that are not in the sample,
+    and does not collapse if all values are equal. If all values are at the bounds, it is that
+    of Clopper and Pearson.
 
-    Parameters
-    ----------
-    values
-        float, shape (target,): one finite number per target, such as its AUC. Targets are assumed
-        to be drawn at random and independently from the population of interest.
-    confidence
-        Probability that the interval contains the true mean; at least 0.5, and below 1.
-    bounds
-        Smallest and largest possible value: 0 and 1 for AUCs and privacy losses.
+    ``values``, float, shape (target,), are finite numbers, such as AUCs, of targets that are
+    assumed to be drawn at random and independently from the population of interest; ``bounds``
+    are the smallest and largest possible one. ``confidence`` is at least 0.5. Both ends are NaN
+    if there is no value. Raises InputError if ``values`` is not one row of finite numbers
+    within the bounds, or ``confidence`` is out of range.
 
-    Returns
-    -------
-    tuple of float
-        Low and high end, within the bounds; both NaN if there is no value.
-
-    Raises
-    ------
-    InputError
-        If ``values`` is not one row of finite numbers within the bounds, or ``confidence`` is out
-        of range.
-
-    Notes
-    -----
     That the interval has its confidence for every distribution is proven for two-point
     distributions and conjectured for others (Gaffke, Mathematical Methods of Statistics 14;
     Learned-Miller and Thomas 2020). ``tests/nightly/benchmarks/intervals.py`` compares it with
@@ -267,21 +217,11 @@ _STEPS = 24  # of a bisection
 def auc_tail(auc: ArrayLike, n_pairs: ArrayLike, limit: ArrayLike) -> Floats:
     """Return an upper bound on the probability of AUCs this high if the true ones are at limits.
 
-    Parameters
-    ----------
-    auc
-        Measured AUCs, float, between 0 and 1; NaN = unknown. Each may also be the mean of AUCs of
-        independent challenges, weighted by their pairs.
-    n_pairs
-        Number of disjoint pairs of independent challenges, at least 1: the smaller class, or the
-        sum of these over AUCs.
-    limit
-        True AUCs, or their mean, float. All three broadcast to one shape.
-
-    Returns
-    -------
-    float64 array
-        1 where an AUC is not above its limit, or unknown.
+    ``auc`` are measured, between 0 and 1, NaN = unknown; each may also be the mean of AUCs of
+    independent challenges, weighted by their pairs. ``n_pairs`` are the numbers of disjoint
+    pairs of independent challenges, at least 1: the smaller class, or the sum of these over
+    AUCs. ``limit`` are the true AUCs, or their mean. All three broadcast; the bound, float64,
+    is 1 where an AUC is not above its limit, or unknown.
     """
     arrays = np.broadcast_arrays(auc, n_pairs, limit)
     area, pairs, top = (np.ravel(one).astype(np.float64) for one in arrays)
@@ -307,19 +247,9 @@ def _tail(hits: Floats, n: int, limit: Floats) -> Floats:
 
 
 def auc_lower_limit(auc: ArrayLike, n_pairs: ArrayLike, risk: float) -> Floats:
-    """Return lower confidence limits of true AUCs, by inversion of :func:`auc_tail`.
+    """Return lower confidence limits of true AUCs, float64, by inversion of :func:`auc_tail`.
 
-    Parameters
-    ----------
-    auc, n_pairs
-        As for :func:`auc_tail`.
-    risk
-        Probability that a limit is above its true AUC, at most.
-
-    Returns
-    -------
-    float64 array
-        Between 0 and ``auc``; NaN where that is.
+    Each is above its true AUC with a probability of at most ``risk``, and NaN where ``auc`` is.
     """
     area, pairs = np.broadcast_arrays(np.asarray(auc, np.float64), n_pairs)
     low, high = np.zeros(area.shape), area.copy()

@@ -26,29 +26,14 @@ def calibrated_counts(
 
     Of the rows without the target, 0, 2, 4, … calibrate. All others get the conformal p-value
     (1 + #{calibrating scores ≥ score})/(n_calibrating + 1) (Vovk, Gammerman and Shafer 2005,
-    ch. 2). A row without the target that is exchangeable with those has p ≤ u with a probability
-    of at most u, whatever the scores are and however they are tied.
+    ch. 2). A row without the target that is exchangeable with those has p ≤ u with a
+    probability of at most u, whatever the scores are and however they are tied.
 
-    Parameters
-    ----------
-    labels
-        bool, shape (group,): True = target inside.
-    scores
-        float, shape (group,): higher = more likely inside; infinities are allowed.
-    levels
-        Number of equal bins of (0, 1], at least 2.
-
-    Returns
-    -------
-    tuple of int64 arrays, each of shape (level,)
-        Rows with the target, and rows without it that did not calibrate. Level i counts
-        i/levels < p ≤ (i + 1)/levels, so level 0 is the most like *inside*. With fewer than
-        ``levels`` possible p-values, some levels are always empty.
-
-    Raises
-    ------
-    InputError
-        As :func:`auc`; if there are fewer than 2 rows without the target; if ``levels`` is below 2.
+    Both results are int64, shape (level,): rows with the target, and rows without it that did
+    not calibrate. Level i counts i/levels < p ≤ (i + 1)/levels, so level 0 is the most like
+    *inside*. With fewer than ``levels`` possible p-values, some levels are always empty.
+    ``labels`` and ``scores`` are those of :func:`auc`. Raises its errors, and InputError if
+    there are fewer than 2 rows without the target, or ``levels`` is below 2.
     """
     truth, values = check_scores(labels, scores)
     outside = values[~truth]
@@ -89,33 +74,19 @@ def pooled_epsilon_lower_bound(
     Once a target's calibrating rows are drawn, a level is a threshold on its scores, so each of
     its rows hits with a probability that is the same for its class, and (ε, δ)-privacy holds
     between the two. These probabilities differ between targets, and a sum of unequal Bernoulli
-    variables is not binomial. It is less dispersed: beyond a distance of 1 from its mean, each tail
-    is at most that of the binomial variable with the same mean (Hoeffding 1956, theorem 4), so
-    the Clopper–Pearson limits hold for the mean probability. The mean over rows with the target
-    and that over rows without satisfy (ε, δ) if both weight targets equally, so every target must
-    have the two kinds of rows in the same proportion.
+    variables is not binomial. It is less dispersed: beyond a distance of 1 from its mean, each
+    tail is at most that of the binomial variable with the same mean (Hoeffding 1956, theorem
+    4), so the Clopper–Pearson limits hold for the mean probability. The mean over rows with the
+    target and that over rows without satisfy (ε, δ) if both weight targets equally, so every
+    target must have the two kinds of rows in the same proportion.
 
-    Parameters
-    ----------
-    inside, outside
-        int, shape (target, level), of rows with the target and without: see
-        :func:`calibrated_counts`. Rows must be independent, given the target. A target without
-        any row, such as a failed one, is ignored.
-    delta, confidence, tries
-        As for :func:`epsilon_lower_bound`.
-
-    Returns
-    -------
-    float
-        At least 0 and, with the rows of targets 1, 3, 5, … only, at most the
-        :func:`largest_bound` of twice as many rows.
-
-    Raises
-    ------
-    InputError
-        If shapes differ; if a count is negative or not an integer; if the targets that choose or
-        those that judge have no rows of a class; if the proportion of the classes is not the same
-        for all targets; if ``delta``, ``confidence`` or ``tries`` is out of range.
+    ``inside`` and ``outside``, int, shape (target, level), count rows with the target and
+    without, see :func:`calibrated_counts`. Rows must be independent, given the target. A target
+    without any row, such as a failed one, is ignored. The bound is at least 0 and at most the
+    :func:`largest_bound` of twice the rows of targets 1, 3, 5, …. Raises InputError if shapes
+    differ; if a count is negative or not an integer; if the targets that choose or those that
+    judge have no rows of a class; if the proportion of the classes is not the same for all
+    targets; or if an option is out of range.
     """
     counts_in, counts_out = _check_counts(inside, outside)
     _check_proportion(counts_in.sum(axis=1), counts_out.sum(axis=1))
@@ -143,25 +114,10 @@ def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> floa
     A row is called *inside* if its p-value is at or below the last level edge that is not above
     ``fpr``. By calibration the false positive rate is then at most ``fpr`` on average over
     targets, whatever their scales; no threshold is fitted to the rows that are counted.
-
-    Parameters
-    ----------
-    inside, outside
-        int, shape (target, level), as for :func:`pooled_epsilon_lower_bound`.
-    fpr
-        False positive rate in [0, 1].
-
-    Returns
-    -------
-    float
-        Between 0 and 1; NaN where ``fpr`` is below :func:`pooled_resolvable_fpr`, including 0,
-        because no p-value is 0.
-
-    Raises
-    ------
-    InputError
-        If shapes differ, a count is negative or not an integer, a class has no rows, or ``fpr`` is
-        not between 0 and 1.
+    ``inside`` and ``outside`` are those of :func:`pooled_epsilon_lower_bound`. NaN where
+    ``fpr`` is below :func:`pooled_resolvable_fpr`, including 0, because no p-value is 0. Raises
+    InputError if shapes differ, a count is negative or not an integer, a class has no rows, or
+    ``fpr`` is not between 0 and 1.
     """
     check_rate(fpr)
     per_level, _ = _totals(inside, outside)
@@ -174,25 +130,13 @@ def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> floa
 def pooled_resolvable_fpr(inside: ArrayLike, outside: ArrayLike) -> float:
     """Return the smallest false positive rate that pooled counts can show.
 
-    Three things limit it. Levels are 1/n_levels wide. With n calibrating rows per target no p-value
-    is below 1/(n + 1), and tied scores give fewer p-values: the first threshold is the end of the
-    first level with any row. And a rate below 1/n_outside, one row without the target, cannot be
-    checked.
-
-    Parameters
-    ----------
-    inside, outside
-        int, shape (target, level), as for :func:`pooled_epsilon_lower_bound`.
-
-    Returns
-    -------
-    float
-        The larger of 1/n_outside and the upper edge of the first level with a row.
-
-    Raises
-    ------
-    InputError
-        If shapes differ, a count is negative or not an integer, or a class has no rows.
+    It is the larger of 1/n_outside and the upper edge of the first level with a row. Three
+    things limit it. Levels are 1/n_levels wide. With n calibrating rows per target no p-value
+    is below 1/(n + 1), and tied scores give fewer p-values: the first threshold is the end of
+    the first level with any row. And a rate below 1/n_outside, one row without the target,
+    cannot be checked. ``inside`` and ``outside`` are those of
+    :func:`pooled_epsilon_lower_bound`. Raises InputError if shapes differ, a count is negative
+    or not an integer, or a class has no rows.
     """
     counts_in, counts_out = _totals(inside, outside)
     first = int(np.flatnonzero(counts_in + counts_out)[0])
@@ -203,21 +147,8 @@ def pooled_auc(inside: ArrayLike, outside: ArrayLike) -> float:
     """Return the probability that a row with the target is at a lower level than one without.
 
     Rows of different targets are compared too, because p-values are comparable; ties count ½.
-
-    Parameters
-    ----------
-    inside, outside
-        int, shape (target, level), as for :func:`pooled_epsilon_lower_bound`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        If shapes differ, a count is negative or not an integer, or a class has no rows.
+    ``inside`` and ``outside`` are those of :func:`pooled_epsilon_lower_bound`. Raises
+    InputError if shapes differ, a count is negative or not an integer, or a class has no rows.
     """
     counts_in, counts_out = (counts / counts.sum() for counts in _totals(inside, outside))
     farther = 1.0 - np.cumsum(counts_out) + 0.5 * counts_out

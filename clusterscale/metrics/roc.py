@@ -14,22 +14,10 @@ from clusterscale.metrics.clopper_pearson import check_rate
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the area under the ROC curve (NDSS18 §IV-C), by ranks (Mann and Whitney 1947).
 
-    Parameters
-    ----------
-    labels
-        bool, shape (group,): True = target inside.
-    scores
-        float, shape (group,): higher = more likely inside; infinities are allowed.
-
-    Returns
-    -------
-    float
-        The probability that a group with the target scores above one without, ties counting ½.
-
-    Raises
-    ------
-    InputError
-        If shapes differ, only one class is present, or a score is NaN.
+    It is the probability that a group with the target scores above one without, ties counting
+    ½. ``labels``, bool, shape (group,), are True if the target is inside; ``scores``, float,
+    shape (group,), are higher the more likely that is, and may be infinite. Raises InputError
+    if shapes differ, only one class is present, or a score is NaN.
     """
     truth, ranked = check_scores(labels, scores)
     n_in = int(truth.sum())
@@ -41,22 +29,8 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
 def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float | Scores) -> float:
     """Return the share of correct answers when *inside* means ``score >= threshold``.
 
-    Parameters
-    ----------
-    labels, scores
-        As for :func:`auc`.
-    threshold
-        One threshold for all scores, or float, shape (group,).
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        As :func:`auc`.
+    ``threshold`` is one for all scores, or float, shape (group,); the rest is as for
+    :func:`auc`.
     """
     truth, values = check_scores(labels, scores)
     return float(np.mean((values >= threshold) == truth))
@@ -65,31 +39,15 @@ def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float | Scores) ->
 def tpr_at_fpr(labels: ArrayLike, scores: ArrayLike, fpr: float) -> float:
     """Return the largest true positive rate at a false positive rate of at most ``fpr``.
 
-    Attacks on individuals are judged at low false positive rates: Carlini et al. (2022).
-
-    Parameters
-    ----------
-    labels
-        bool, shape (group,): True = target inside.
-    scores
-        float, shape (group,): higher = more likely inside; infinities are allowed.
-    fpr
-        The largest share of the rows without the target that may be called *inside*, in [0, 1].
-
-    Returns
-    -------
-    float
-        The highest share of rows with the target at or above a threshold, over all thresholds
-        with at most ``fpr`` of the rows without it at or above. Equal scores are one threshold,
-        without interpolation. For ``fpr=0`` it is the share above every row without the target,
-        a property of the sample: the true false positive rate may be up to about three times
-        :func:`resolvable_fpr`. NaN where ``fpr`` is positive but below :func:`resolvable_fpr`,
-        because the sample cannot distinguish such a rate from 0.
-
-    Raises
-    ------
-    InputError
-        As :func:`auc`, or if ``fpr`` is not between 0 and 1.
+    Attacks on individuals are judged at low false positive rates: Carlini et al. (2022). It is
+    the highest share of rows with the target at or above a threshold, over all thresholds with
+    at most ``fpr``, in [0, 1], of the rows without it at or above. Equal scores are one
+    threshold, without interpolation. For ``fpr=0`` it is the share above every row without the
+    target, a property of the sample: the true false positive rate may be up to about three
+    times :func:`resolvable_fpr`. NaN where ``fpr`` is positive but below
+    :func:`resolvable_fpr`, because the sample cannot distinguish such a rate from 0. ``labels``
+    and ``scores`` are those of :func:`auc`. Raises its errors, and InputError if ``fpr`` is not
+    between 0 and 1.
     """
     truth, values = check_scores(labels, scores)
     check_rate(fpr)
@@ -104,22 +62,9 @@ def tpr_at_fpr(labels: ArrayLike, scores: ArrayLike, fpr: float) -> float:
 
 
 def resolvable_fpr(n_outside: int) -> float:
-    """Return the smallest positive rate that ``n_outside`` rows can show, that of one row.
+    """Return 1/n_outside, the smallest positive rate that so many rows can show, that of one row.
 
-    Parameters
-    ----------
-    n_outside
-        Rows without the target, at least 1.
-
-    Returns
-    -------
-    float
-        1/n_outside.
-
-    Raises
-    ------
-    InputError
-        If there is no row.
+    Raises InputError if there is no row.
     """
     if n_outside < 1:
         raise InputError(f"{n_outside} rows without the target: a rate needs at least 1")
@@ -142,22 +87,10 @@ def check_scores(labels: ArrayLike, scores: ArrayLike) -> tuple[Labels, Scores]:
 
 
 def privacy_loss(auc: float) -> float:
-    """Return max(0, 2·AUC − 1): the advantage over guessing (NDSS18 eq. 3).
+    """Return max(0, 2·AUC − 1), from 0 to 1: the advantage over guessing (NDSS18 eq. 3).
 
-    Parameters
-    ----------
-    auc
-        Area under the ROC curve, between 0 and 1.
-
-    Returns
-    -------
-    float
-        Between 0 (no better than guessing) and 1 (membership is certain).
-
-    Raises
-    ------
-    InputError
-        If ``auc`` is not between 0 and 1.
+    0 is no better than guessing, 1 makes membership certain. Raises InputError if ``auc`` is
+    not between 0 and 1.
     """
     if not 0 <= auc <= 1:
         raise InputError(f"an AUC must be between 0 and 1, not {auc}")
@@ -178,25 +111,9 @@ def privacy_gain(
     """Return the share of the adversary's advantage on raw counts that a mechanism removes.
 
     (raw − released)/(raw − ½) if raw > released ≥ ½ (NDSS18 eq. 6, POMACS20 eq. 1). The papers
-    leave released < ½ open: here it is 1 if raw > ½, because no advantage is left. Else 0.
-
-    Parameters
-    ----------
-    raw_auc
-        AUC against raw counts, float or array, between 0 and 1; NaN = unknown.
-    released_auc
-        AUC against what the mechanism publishes, likewise; broadcast against ``raw_auc``.
-
-    Returns
-    -------
-    float, or float64 array of the common shape
-        From 0 (nothing gained, or nothing to gain) to 1 (no better than guessing); NaN where either
-        AUC is.
-
-    Raises
-    ------
-    InputError
-        If an AUC is outside [0, 1].
+    leave released < ½ open: here it is 1 if raw > ½, because no advantage is left. Else 0. From
+    0 (nothing gained, or nothing to gain) to 1 (no better than guessing); NaN where either AUC
+    is. Arrays broadcast. Raises InputError if an AUC is outside [0, 1].
     """
     raw, released = (_check(auc) for auc in (raw_auc, released_auc))
     # Clipped to 0..1, the ratio is right wherever there was an advantage to lose.

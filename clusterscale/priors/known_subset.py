@@ -116,12 +116,8 @@ class KnownSubset(Prior):
     def set_up(self, request: GroupRequest) -> Game:
         """Draw the known users, then training, challenge and validation groups, and count them.
 
-        Raises
-        ------
-        PoolError
-            If a pool is too small for groups of that size.
-        InputError
-            If the target is not one of the users.
+        Raises PoolError if a pool is too small for groups of that size, and InputError if
+        the target is not one of the users.
         """
         traces, target, size, rng = request.traces, request.target, request.group_size, request.rng
         traces.check_user(target)

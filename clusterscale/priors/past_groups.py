@@ -61,12 +61,8 @@ class _PastGroups(Prior):
     def set_up(self, request: GroupRequest) -> Game:
         """Draw the groups; count training groups in past periods and challenges in the present.
 
-        Raises
-        ------
-        PoolError
-            If there are too few users for groups of that size.
-        InputError
-            If no past period is given.
+        Raises PoolError if there are too few users for groups of that size, and InputError
+        if no past period is given.
         """
         if not request.past:
             raise InputError("this prior trains on releases of past periods, but there are none")

@@ -63,10 +63,7 @@ class Perfect(Prior):
     def set_up(self, request: GroupRequest) -> Game:
         """Draw the groups and count them once.
 
-        Raises
-        ------
-        PoolError
-            If there are too few users for groups of that size.
+        Raises PoolError if there are too few users for groups of that size.
         """
         traces, size = request.traces, request.group_size
         everyone = np.arange(traces.n_users)

@@ -12,26 +12,10 @@ from clusterscale.utility.measure import FunctionUtility, check_pair
 def pearson(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the correlation of raw and released counts over time, mean over ROIs (POMACS20 eq. 6).
 
-    Parameters
-    ----------
-    raw
-        Counts, real, shape (roi, epoch), visits. ROIs with the same count in all epochs are left
-        out.
-    released
-        Published values, real, shape (roi, epoch), visits. A ROI whose values are all the same
-        counts 0.
-
-    Returns
-    -------
-    float
-        Between −1 and 1; 1 if every series is an increasing affine function of its counts; NaN if
-        no ROI's counts vary.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
-        released value is not finite.
+    Both are real, shape (roi, epoch), visits. ROIs with the same raw count in all epochs are
+    left out; a ROI whose released values are all the same counts 0. Between −1 and 1; 1 if
+    every series is an increasing affine function of its counts; NaN if no ROI's counts vary.
+    Raises the errors of :func:`check_pair`.
     """
     before, after = check_pair(raw, released)
     varies = (before != before[:, :1]).any(axis=1)

@@ -14,26 +14,11 @@ from clusterscale.utility.measure import FunctionUtility, check_pair, mean_known
 def jensen_shannon(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the Jensen–Shannon divergence of visits over ROIs, mean over epochs (POMACS20 eq. 5).
 
-    Parameters
-    ----------
-    raw
-        Counts, real, shape (roi, epoch), visits. Epochs without any are left out.
-    released
-        Published values, real, shape (roi, epoch), visits. Negative values count as 0. An epoch
-        without a value above 0 enters eq. 5 as zeros, which gives half a bit, less than a release
-        in the wrong ROIs. POMACS20's tables agree.
-
-    Returns
-    -------
-    float
-        In bits, between 0 (released is proportional to raw) and 1 (no ROI in common); NaN if raw
-        has no counts.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
-        released value is not finite.
+    Both arrays are real, shape (roi, epoch), visits. Epochs without raw counts are left out,
+    and negative released values count as 0. An epoch without a value above 0 enters eq. 5 as
+    zeros, which gives half a bit, less than a release in the wrong ROIs. POMACS20's tables
+    agree. In bits, between 0 (released is proportional to raw) and 1 (no ROI in common); NaN if
+    raw has no counts. Raises the errors of :func:`check_pair`.
     """
     return mean_known(_divergences(raw, released)) / log(2)
 
@@ -41,22 +26,8 @@ def jensen_shannon(raw: ArrayLike, released: ArrayLike) -> float:
 def jensen_shannon_distance(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the Jensen–Shannon distance of visits over ROIs, mean over epochs.
 
-    The square root of the divergence in nats: what POMACS20's appendix A tabulates as *JS*.
-
-    Parameters
-    ----------
-    raw, released
-        As for :func:`jensen_shannon`.
-
-    Returns
-    -------
-    float
-        Between 0 and √(ln 2) ≈ .833; NaN if raw has no counts.
-
-    Raises
-    ------
-    InputError
-        As :func:`jensen_shannon`.
+    The square root of the divergence of :func:`jensen_shannon` in nats: what POMACS20's
+    appendix A tabulates as *JS*. Between 0 and √(ln 2) ≈ .833; NaN if raw has no counts.
     """
     return mean_known(np.sqrt(_divergences(raw, released)))
 
@@ -64,28 +35,12 @@ def jensen_shannon_distance(raw: ArrayLike, released: ArrayLike) -> float:
 def total_variation(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the total-variation distance of visits over ROIs, mean over epochs.
 
-    Half the sum over ROIs of |p' − p|, where p and p' are the shares of the ROIs in the raw and the
-    released total of an epoch: the share of visits that the release puts elsewhere.
-
-    Parameters
-    ----------
-    raw
-        Counts, real, shape (roi, epoch), visits. Epochs without any are left out.
-    released
-        Published values, real, shape (roi, epoch), visits. Negative values count as 0. An epoch
-        without a value above 0 counts 1: all visits are lost.
-
-    Returns
-    -------
-    float
-        Between 0 (released is proportional to raw) and 1 (no ROI in common, or nothing released);
-        NaN if raw has no counts.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
-        released value is not finite.
+    Half the sum over ROIs of |p' − p|, where p and p' are the shares of the ROIs in the raw and
+    the released total of an epoch: the share of visits that the release puts elsewhere. Both
+    arrays are real, shape (roi, epoch), visits. Epochs without raw counts are left out, and
+    negative released values count as 0; an epoch without a value above 0 counts 1, since all
+    visits are lost. Between 0 (released is proportional to raw) and 1 (no ROI in common, or
+    nothing released); NaN if raw has no counts. Raises the errors of :func:`check_pair`.
     """
     first, second = _epoch_shares(raw, released)
     distances = np.minimum(np.abs(first - second).sum(axis=0) / 2, 1)

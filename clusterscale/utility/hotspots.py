@@ -11,34 +11,16 @@ from clusterscale.utility.measure import FunctionUtility, busiest, check_pair, m
 
 
 def hotspot_f1(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
-    """Return the F1 score of the busiest ROIs in the release, mean over epochs.
+    """Return the F1 score of the busiest ROIs in the release, mean over epochs (POMACS20 eq. 3).
 
-    POMACS20 eq. 3. The hotspots of an epoch are its busiest ROIs with a value above 0: fewer than
-    the share ``top`` if few ROIs have a count, and none in an epoch that is released as zeros.
-    Where raw and released have equally many hotspots, precision, recall and F1 are all the share of
-    hotspots in common.
-
-    Parameters
-    ----------
-    raw
-        Counts, real, shape (roi, epoch), visits. Epochs without any are left out.
-    released
-        Published values, real, shape (roi, epoch), visits.
-    top
-        Share of the ROIs that are hotspots, in (0, 1], rounded down, at least one ROI. They are
-        ordered by descending value; equal values, by index.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; 1 if the hotspots are the same, 0 if nothing above 0 is released, about
-        ``top`` for a guess where all ROIs have counts; NaN if raw has no counts.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
-        value is not finite, or ``top`` is not in (0, 1].
+    The hotspots of an epoch are its busiest ROIs with a value above 0: fewer than the share
+    ``top`` if few ROIs have a count, and none in an epoch that is released as zeros. Where raw
+    and released have equally many hotspots, precision, recall and F1 are all the share of
+    hotspots in common. Both arrays are real, shape (roi, epoch), visits; epochs without raw
+    counts are left out. ``top``, in (0, 1], is rounded down to at least one ROI; equal values
+    are ordered by index. Between 0 and 1; 1 if the hotspots are the same, 0 if nothing above 0
+    is released, about ``top`` for a guess where all ROIs have counts; NaN if raw has no counts.
+    Raises the errors of :func:`check_pair` and :func:`busiest`.
     """
     first, second = (_mark_hotspots(rows, top) for rows in _by_epoch(raw, released))
     n_common, n_both = (first & second).sum(axis=1), first.sum(axis=1) + second.sum(axis=1)
@@ -48,24 +30,10 @@ def hotspot_f1(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> floa
 def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
     """Return Kendall's τ-b of raw and released counts over raw's hotspots, mean over epochs.
 
-    POMACS20 eq. 4. Epochs in which raw's hotspots have no order, because there is one or all have
-    the same count, are left out. An epoch in which only raw orders the hotspots, because all their
-    released values are equal, counts 0.
-
-    Parameters
-    ----------
-    raw, released, top
-        As for :func:`hotspot_f1`.
-
-    Returns
-    -------
-    float
-        Between −1 and 1; NaN if no epoch is left.
-
-    Raises
-    ------
-    InputError
-        As :func:`hotspot_f1`.
+    POMACS20 eq. 4. Epochs in which raw's hotspots, as in :func:`hotspot_f1`, have no order,
+    because there is one or all have the same count, are left out. An epoch in which only raw
+    orders the hotspots, because all their released values are equal, counts 0. Between −1 and
+    1; NaN if no epoch is left.
     """
     before, after = _by_epoch(raw, released)
     hotspots, n_hotspots = _list_hotspots(before, top)
@@ -76,25 +44,11 @@ def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> flo
 def hotspot_tau_listwise(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
     """Return Kendall's τ-b between the two ordered lists of hotspots' ids, mean over epochs.
 
-    The i-th hotspot of raw is paired with the i-th of released, and indices of ROIs are used as
-    values. The result depends on how ROIs are numbered, but POMACS20's appendix A tabulates it.
-    Where the release has fewer hotspots than raw, pairs with a missing one count as ties; where it
-    has more, the rest of its list is not used. Epochs with one hotspot are left out.
-
-    Parameters
-    ----------
-    raw, released, top
-        As for :func:`hotspot_f1`.
-
-    Returns
-    -------
-    float
-        Between −1 and 1; NaN if no epoch is left.
-
-    Raises
-    ------
-    InputError
-        As :func:`hotspot_f1`.
+    The i-th hotspot of raw, as in :func:`hotspot_f1`, is paired with the i-th of released, and
+    indices of ROIs are used as values. The result depends on how ROIs are numbered, but
+    POMACS20's appendix A tabulates it. Where the release has fewer hotspots than raw, pairs
+    with a missing one count as ties; where it has more, the rest of its list is not used.
+    Epochs with one hotspot are left out. Between −1 and 1; NaN if no epoch is left.
     """
     lists = [_list_hotspots(rows, top) for rows in _by_epoch(raw, released)]
     (first, n_first), (second, n_second) = lists

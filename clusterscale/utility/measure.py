@@ -55,17 +55,8 @@ class FunctionUtility(Utility):
 def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
     """Return raw counts and published values as float64, if they can be compared.
 
-    Parameters
-    ----------
-    raw
-        Real, shape (roi, epoch), visits: finite, not negative.
-    released
-        Real, shape (roi, epoch): finite.
-
-    Raises
-    ------
-    InputError
-        If either array violates this, or their shapes differ.
+    Raises InputError unless both are real, of one shape (roi, epoch), and finite, and raw
+    counts are not negative.
     """
     before, after = _as_real(raw, "raw"), _as_real(released, "released")
     if before.ndim != 2 or before.shape != after.shape:
@@ -86,24 +77,10 @@ def mean_known(values: Values) -> float:
 
 
 def busiest(values: Values, top: float) -> NDArray[np.int64]:
-    """Return the busiest ROIs, busiest first, equally busy ones by index.
+    """Return the busiest ROIs of ``values``, float64, (…, roi): int64, (…, hotspot), busiest first.
 
-    Parameters
-    ----------
-    values
-        float64, shape (…, roi).
-    top
-        Share of the ROIs, in (0, 1]. It is rounded down to whole ROIs, at least one.
-
-    Returns
-    -------
-    NDArray
-        int64, shape (…, hotspot): indices of the ROIs.
-
-    Raises
-    ------
-    InputError
-        If ``top`` is out of range.
+    Equally busy ones are ordered by index. ``top``, a share in (0, 1], is rounded down to whole
+    ROIs, at least one; raises InputError if it is out of range.
     """
     if not 0 < top <= 1:
         raise InputError(f"top must be a share of the ROIs, above 0 and at most 1, not {top}")
@@ -113,28 +90,10 @@ def busiest(values: Values, top: float) -> NDArray[np.int64]:
 
 
 def random_guess(counts: ArrayLike, *, group_size: int, rng: np.random.Generator) -> Values:
-    """Draw every value uniformly from 0, 1, …, ``group_size`` (POMACS20 Table 4).
+    """Draw every value uniformly from 0, 1, …, ``group_size``, float64, visits (POMACS20 Table 4).
 
-    Only the shape of the counts is used.
-
-    Parameters
-    ----------
-    counts
-        Shape (…, roi, epoch).
-    group_size
-        Members of the group, the largest possible count.
-    rng
-        Source of the draws.
-
-    Returns
-    -------
-    Values
-        float64, the shape of ``counts``, visits.
-
-    Raises
-    ------
-    InputError
-        If ``counts`` has fewer than two axes, or the group has no members.
+    Only the shape of ``counts``, (…, roi, epoch), is used. Raises InputError if it has fewer
+    than two axes, or the group has no members.
     """
     shape = np.shape(counts)
     if len(shape) < 2:

@@ -19,29 +19,12 @@ Less than one event in twenty is left, or less than one count in twenty is shown
 def mean_relative_error(raw: ArrayLike, released: ArrayLike, *, floor: float = 0.001) -> float:
     """Return the mean over ROIs and epochs of |A' − A| / max(floor·Σ A, A).
 
-    NDSS18 eq. 7, POMACS20 eq. 2; the sum is over the epochs of one ROI. Both texts state a floor
-    of 0.1 %, but ``floor=0.1`` reproduces the published tables.
-
-    Parameters
-    ----------
-    raw
-        Counts A, real, shape (roi, epoch), visits. ROIs without any are left out.
-    released
-        Published values A', real, shape (roi, epoch), visits.
-    floor
-        Lower limit of the denominator, as a share of the ROI's total, so that errors on small
-        counts do not dominate.
-
-    Returns
-    -------
-    float
-        0 or more; 0 if the two are equal where there are counts; NaN if raw has no counts.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
-        value is not finite, or ``floor`` is not a positive number.
+    NDSS18 eq. 7, POMACS20 eq. 2; A are raw counts, A' published values, both real, shape (roi,
+    epoch), visits, and the sum is over the epochs of one ROI. ROIs without raw counts are left
+    out. The floor keeps errors on small counts from dominating; both texts state 0.1 %, but
+    ``floor=0.1`` reproduces the published tables. 0 or more; 0 if the two are equal where there
+    are counts; NaN if raw has no counts. Raises the errors of :func:`check_pair`, and
+    InputError if ``floor`` is not a positive number.
     """
     before, after = check_pair(raw, released)
     return _relative_error(before, after, floor)
@@ -52,23 +35,8 @@ def busiest_relative_error(
 ) -> float:
     """Return :func:`mean_relative_error` over the busiest ROIs only (POMACS20 §5.1, "MRE 10%").
 
-    Parameters
-    ----------
-    raw, released, floor
-        As for :func:`mean_relative_error`.
-    top
-        Share of the ROIs, in (0, 1], rounded down, at least one: those of the largest total raw
-        counts, ties by index.
-
-    Returns
-    -------
-    float
-        As :func:`mean_relative_error`.
-
-    Raises
-    ------
-    InputError
-        As :func:`mean_relative_error`, or if ``top`` is not in (0, 1].
+    They are the share ``top``, in (0, 1], rounded down to at least one, with the largest total
+    raw counts, ties by index.
     """
     before, after = check_pair(raw, released)
     kept = busiest(before.sum(axis=1), top)
@@ -78,26 +46,10 @@ def busiest_relative_error(
 def events_kept(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the released total over the raw total, of the cells that have a raw count.
 
-    Values released in other cells are ignored, because no event was there.
-
-    Parameters
-    ----------
-    raw
-        Counts, real, shape (roi, epoch), visits.
-    released
-        Published values, real, shape (roi, epoch), visits.
-
-    Returns
-    -------
-    float
-        1 if the totals are equal, 0 if nothing is released; above 1 where the release adds visits,
-        below 0 where noise takes more away than there was; NaN if raw has no counts.
-
-    Raises
-    ------
-    InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
-        released value is not finite.
+    Both arrays are real, shape (roi, epoch), visits. Values released in other cells are
+    ignored, because no event was there. 1 if the totals are equal, 0 if nothing is released;
+    above 1 where the release adds visits, below 0 where noise takes more away than there was;
+    NaN if raw has no counts. Raises the errors of :func:`check_pair`.
     """
     before, after = check_pair(raw, released)
     counted = before > 0
@@ -108,24 +60,10 @@ def released_share(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the share of events, or of counts above 0, that is released; the smaller of the two.
 
     A few large counts can keep most events of a release that hides nearly all of its cells.
-
-    Parameters
-    ----------
-    raw
-        Counts, real, shape (roi, epoch), visits.
-    released
-        Published values, real, shape (roi, epoch), visits; NaN if hidden. Negative values keep no
-        events. A count is shown if its published value is neither 0 nor hidden.
-
-    Returns
-    -------
-    float
-        0 if nothing is released, at most 1; NaN if raw has no counts.
-
-    Raises
-    ------
-    InputError
-        As :func:`events_kept`, except for hidden values.
+    Both arrays are real, shape (roi, epoch), visits; a hidden value is NaN. Negative values
+    keep no events, and a count is shown if its published value is neither 0 nor hidden. 0 if
+    nothing is released, at most 1; NaN if raw has no counts. Raises the errors of
+    :func:`events_kept`, except for hidden values.
     """
     shown = np.nan_to_num(np.asarray(released, dtype=np.float64), nan=0.0)
     events = events_kept(raw, np.maximum(shown, 0))
@@ -194,18 +132,7 @@ class EventsKept(FunctionUtility):
 
 
 def emptiness(share: float) -> str:
-    """Return how empty a release is, in words.
-
-    Parameters
-    ----------
-    share
-        Its :func:`released_share`; NaN if not known.
-
-    Returns
-    -------
-    str
-        ``empty``, ``nearly empty`` or ``""``, also for NaN.
-    """
+    """Return ``empty``, ``nearly empty`` or ``""`` for a :func:`released_share`; NaN is ``""``."""
     if share == 0:
         return "empty"
     return "nearly empty" if share < NEARLY_EMPTY else ""

@@ -49,13 +49,7 @@ _MOST_EVENTS = 10**11  # more would take weeks
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """Statistic over users.
-
-    Attributes
-    ----------
-    mean, sd
-        Mean and standard deviation.
-    """
+    """Mean and standard deviation over users."""
 
     mean: float
     sd: float
@@ -217,26 +211,11 @@ def synthesise(
 def open_or_synthesise(
     preset: str, uri: str, *, users: int | None = None, seed: int = 0
 ) -> TraceCube:
-    """Open the cube of a preset, writing it first if it is not there yet.
+    """Open the cube of a preset, written first by :func:`synthesise` if it is not there yet.
 
-    Parameters
-    ----------
-    preset, uri, users, seed
-        As for :func:`synthesise`; with ``users`` None, any number of users is accepted.
-
-    Returns
-    -------
-    TraceCube
-        The cube at ``uri``.
-
-    Raises
-    ------
-    ExistsError
-        If another cube is at ``uri``.
-    FormatError, DamagedError
-        If the cube at ``uri`` cannot be used.
-    InputError, StoreError
-        As :func:`synthesise`.
+    With ``users`` None, any number of users is accepted. Raises ExistsError if another cube is
+    at ``uri``, FormatError or DamagedError if the cube there cannot be used, and the errors of
+    :func:`synthesise`.
     """
     if not exists(uri):
         return synthesise(preset, uri, users=users, seed=seed)

@@ -50,34 +50,13 @@ def estimate_marginals(
     correction: Correction = "paper",
     rng: np.random.Generator | None = None,
 ) -> SyntheticPopulation:
-    """Estimate the marginals in space, time and activity from one release.
+    """Estimate the marginals in space, time and activity from one release of a group of ``m``.
 
-    Parameters
-    ----------
-    release
-        Published values of one group, shape (roi, epoch), without a null ROI.
-    m
-        Group size.
-    mechanism
-        The mechanism that published it, bound; only its public description is used.
-    graph
-        Neighbours of the ROIs, for the synthetic users of the mean (algorithm 3).
-    law
-        Distribution of the number of visits, exponential if None.
-    correction
-        See :data:`Correction`.
-    rng
-        Random generator; if None, one with a fixed seed.
-
-    Returns
-    -------
-    SyntheticPopulation
-        (space, time, activity).
-
-    Raises
-    ------
-    InputError
-        If the release is not a matrix of finite numbers, or m is below 1.
+    ``release`` has shape (roi, epoch), without a null ROI; of the bound mechanism, only its
+    public description is used. ``graph`` has the neighbours of the ROIs, for the synthetic
+    users of the mean (algorithm 3); ``law`` is the distribution of the number of visits,
+    exponential if None. Without ``rng``, a generator has a fixed seed. Raises InputError if the
+    release is not a matrix of finite numbers, or m is below 1.
     """
     values = _check(release, m)
     law, rng = law or Exponential(), rng or np.random.default_rng(0)

@@ -158,18 +158,9 @@ def match_moments(
 ) -> tuple[Floats, Floats, float]:
     """Return the marginals and the mean visits per user that match the sums of a release.
 
-    Parameters
-    ----------
-    release
-        Shape (roi, epoch), of one group of m.
-    mechanism
-        The mechanism that published it, bound.
-
-    Returns
-    -------
-    tuple
-        Space, shape (roi,), and time, shape (epoch,), which sum to 1; mean number of distinct cells
-        that a user visits.
+    ``release``, shape (roi, epoch), is of one group of ``m`` by the bound mechanism. Space,
+    shape (roi,), and time, shape (epoch,), sum to 1; the mean is that of the distinct cells
+    that a user visits.
     """
     n_rois, n_epochs = release.shape
     curve = response_curve(release, m, mechanism, rng=rng)
@@ -201,25 +192,12 @@ def _find_total(wanted: float, shares: Floats, curve: ResponseCurve) -> float:
 def posterior_totals(
     sums: Floats, weights: Floats, curve: ResponseCurve, prior: ActivityPrior | None = None
 ) -> tuple[Floats, ActivityPrior | None]:
-    """Return the posterior mean of each row's total, and the prior fitted to all sums.
+    """Return the posterior mean of each row's total, float64, (row,), and the prior fitted to all.
 
-    Parameters
-    ----------
-    sums
-        Published sums, shape (row,).
-    weights
-        Share of each cell in a row's total, shape (cell,); sums to 1.
-    curve
-        Response of the mechanism in a cell.
-    prior
-        Initial prior, None for a default.
-
-    Returns
-    -------
-    tuple
-        Float64, shape (row,); and the fitted prior, None if no sum exceeds that of an empty row, or
-        if the sums vary no more than noise does (within two of its standard errors): then all
-        totals are equal.
+    ``sums``, shape (row,), are published; ``weights``, shape (cell,), are the share of each
+    cell in a row's total and sum to 1; ``prior`` is the initial one, None for a default. The
+    fitted prior is None if no sum exceeds that of an empty row, or if the sums vary no more
+    than noise does (within two of its standard errors): then all totals are equal.
     """
     row = curve.row(weights)
     if sums.max() <= row.given[0]:

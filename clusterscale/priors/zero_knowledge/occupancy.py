@@ -39,27 +39,18 @@ def mix_rhythms(
     *,
     undo: Callable[[Floats, Floats], Floats] | None = None,
 ) -> SyntheticPopulation:
-    """Return the population with a separate daily rhythm for each ROI and unchanged marginals.
+    """Return the population with a daily rhythm for each ROI and unchanged marginals.
 
-    The release is summed over days, by ROI and epoch of the day, which averages out noise. A
-    non-negative factorisation of low ``rank`` (Lee and Seung 2001, with the Kullback–Leibler loss
-    of Poisson counts) keeps what several ROIs have in common, such as homes at night and work by
-    day. The product is scaled to the marginals of ROIs and epochs (Deming and Stephan 1940). It is
-    weighted by the agreement of odd and even days, so that noise alone leaves the common rhythm.
+    The release, shape (roi, epoch), is summed over days, by ROI and epoch of the day, which
+    averages out noise. A non-negative factorisation of low ``rank`` (Lee and Seung 2001, with
+    the Kullback–Leibler loss of Poisson counts) keeps what several ROIs have in common, such as
+    homes at night and work by day. The product is scaled to the marginals of ROIs and epochs
+    (Deming and Stephan 1940). It is weighted by the agreement of odd and even days, so that
+    noise alone leaves the common rhythm.
 
-    Parameters
-    ----------
-    release
-        Shape (roi, epoch).
-    population
-        Space, time, shape (epoch,), and activity.
-    days
-        Number of the day in which each epoch begins, not decreasing, shape (epoch,).
-    rank
-        Number of rhythms to mix.
-    undo
-        Takes published sums of cells, shape (roi,), and the expected share of each cell in a sum,
-        and returns estimates of the raw sums. None leaves sums unchanged.
+    ``days``, shape (epoch,), not decreasing, are the numbers of the day in which each epoch
+    begins. ``undo`` takes published sums of cells, shape (roi,), and the expected share of each
+    cell in a sum, and returns estimates of the raw sums; None leaves sums unchanged.
     """
     hours = hours_of_day(days)
     n_hours = int(hours.max()) + 1
@@ -155,38 +146,18 @@ def estimate_occupancy(
     *,
     rng: np.random.Generator,
 ) -> Floats:
-    """Return the probability of a member being in each cell.
+    """Return the probability of a member being in each cell, float64, (roi, epoch), at most .999.
 
-    The marginals of the release, corrected for the mechanism, and its daily rhythms give a model
-    of all cells. Where noise or suppression leave something to see, each cell then moves from the
-    model towards its own published value: by the share of the variance of the deviations that
-    neither noise nor chance explains (empirical Bayes; Efron and Morris 1973). A cell that is far
-    from the model, such as a stadium during a match, keeps its own value.
+    The marginals of the release, corrected for the mechanism, and its daily rhythms give a
+    model of all cells. Where noise or suppression leave something to see, each cell then moves
+    from the model towards its own published value: by the share of the variance of the
+    deviations that neither noise nor chance explains (empirical Bayes; Efron and Morris 1973).
+    A cell that is far from the model, such as a stadium during a match, keeps its own value.
 
-    Parameters
-    ----------
-    values
-        Published values of one group, shape (roi, epoch), without a null ROI; finite.
-    m
-        Group size.
-    mechanism
-        The mechanism that published it, bound.
-    days
-        Number of the day in which each epoch begins, shape (epoch,).
-    rng
-        Source of draws, for mechanisms whose output distribution is not known.
-
-    Returns
-    -------
-    Floats
-        Float64, shape (roi, epoch), from 0 to .999.
-
-    Raises
-    ------
-    InputError
-        If the values are on a scale of their own, such as shares of a total.
-    ConfigError
-        If a sensitivity of the mechanism is not known.
+    ``values``, shape (roi, epoch), finite, without a null ROI, are of one group of ``m`` by the
+    bound mechanism; ``days``, shape (epoch,), are the numbers of the day in which each epoch
+    begins. Raises InputError if the values are on a scale of their own, such as shares of a
+    total, and ConfigError if a sensitivity of the mechanism is not known.
     """
     _check_scale(values.shape, m, mechanism, rng)
     curve = response_curve(values, m, mechanism, rng=rng)

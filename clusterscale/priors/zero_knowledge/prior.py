@@ -284,12 +284,8 @@ class ZeroKnowledge(Prior):
     def set_up(self, request: GroupRequest) -> Game:
         """Draw and count the challenges; the adversary gets the target's trace.
 
-        Raises
-        ------
-        PoolError
-            If there are too few users for groups of that size.
-        InputError
-            If ``frame`` is missing, or ``crowd`` is ``counts`` and there is a null ROI.
+        Raises PoolError if there are too few users for groups of that size, and InputError
+        if ``frame`` is missing, or ``crowd`` is ``counts`` and there is a null ROI.
         """
         traces, frame = request.traces, request.frame
         if frame is None:

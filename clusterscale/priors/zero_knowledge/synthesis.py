@@ -33,12 +33,8 @@ class ActivityLaw(ConfigModel):
         """Draw the number of visits of each of ``n`` users, int64, shape (n,), at least 1.
 
         The distribution has this ``mean`` before rounding and clipping to 1. With the same
-        generator state, numbers increase with the mean.
-
-        Raises
-        ------
-        InputError
-            If ``mean`` is negative or not finite.
+        generator state, numbers increase with the mean. Raises InputError if ``mean`` is
+        negative or not finite.
         """
         if not (np.isfinite(mean) and mean >= 0):
             raise InputError(f"the mean of visits is {mean}: it must be finite and not negative")
@@ -164,26 +160,12 @@ class Graph:
 def triangulate(frame: CellCoordinates) -> Graph:
     """Return the Delaunay triangulation of ROIs.
 
-    Positions are projected to a plane at the mean latitude, which changes no neighbourhood within a
-    city. Two ROIs are always neighbours; collinear ROIs are neighbours in their order; ROIs at one
-    position are connected to the first of them, which has all other edges. A single ROI has no
-    edges. For points on a common circle, such as the corners of grid squares, either diagonal is a
-    triangulation; the choice is the same on every machine.
-
-    Parameters
-    ----------
-    frame
-        Positions of the ROIs.
-
-    Returns
-    -------
-    Graph
-        Neighbours of each ROI.
-
-    Raises
-    ------
-    InputError
-        If a position is unknown.
+    Positions are projected to a plane at the mean latitude, which changes no neighbourhood
+    within a city. Two ROIs are always neighbours; collinear ROIs are neighbours in their order;
+    ROIs at one position are connected to the first of them, which has all other edges. A single
+    ROI has no edges. For points on a common circle, such as the corners of grid squares, either
+    diagonal is a triangulation; the choice is the same on every machine. Raises InputError if a
+    position is unknown.
     """
     lat, lon = np.asarray(frame.lat, np.float64), np.asarray(frame.lon, np.float64)
     if unknown := int((~np.isfinite(lat + lon)).sum()):
@@ -274,35 +256,15 @@ def synthetic_traces(
     rng: np.random.Generator,
     null_roi: bool = False,
 ) -> Traces:
-    """Draw ``n`` users (POPETS24, algorithm 1).
+    """Draw ``n`` users on the ROIs of ``population`` and the null ROI (POPETS24, algorithm 1).
 
-    A user starts at an ROI drawn by popularity; a connected set of :data:`NEIGHBOURHOOD` ROIs is
-    grown from it by repeatedly adding a uniformly drawn neighbour of the set; visits are to the
-    ROIs of the set by popularity, at epochs drawn with replacement. Visits to the same cell are
-    merged.
-
-    Parameters
-    ----------
-    n
-        Number of users.
-    population
-        Their distribution.
-    graph
-        Neighbours of the ROIs; if None, users may visit any ROI.
-    rng
-        Random generator; the number and order of draws do not depend on their values.
-    null_roi
-        Whether a virtual last ROI counts the epochs in which a user has no visit.
-
-    Returns
-    -------
-    Traces
-        Traces of ``n`` users on the ROIs of ``population`` and the null ROI.
-
-    Raises
-    ------
-    InputError
-        If shapes do not match, or a distribution is invalid.
+    A user starts at an ROI drawn by popularity; a connected set of :data:`NEIGHBOURHOOD` ROIs
+    is grown from it by repeatedly adding a uniformly drawn neighbour of the set, any ROI if
+    ``graph`` is None; visits are to the ROIs of the set by popularity, at epochs drawn with
+    replacement. Visits to the same cell are merged. With ``null_roi``, a virtual last ROI
+    counts the epochs in which a user has no visit. The number and order of draws from ``rng``
+    do not depend on their values. Raises InputError if shapes do not match, or a distribution
+    is invalid.
     """
     _check(n, population, graph)
     space, n_epochs = population.space, population.n_epochs
@@ -330,10 +292,7 @@ def synthetic_traces(
 def draw_epochs(population: SyntheticPopulation, rois: Longs, *, rng: np.random.Generator) -> Longs:
     """Draw an epoch for a visit to each of ``rois``, int64, the same shape (visit,).
 
-    Raises
-    ------
-    InputError
-        If a ROI is not one of the population's.
+    Raises InputError if a ROI is not one of the population's.
     """
     if len(rois) and not 0 <= rois.min() <= rois.max() < len(population.space):
         raise InputError(
