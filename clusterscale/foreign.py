@@ -102,21 +102,9 @@ def call_foreign(
 ) -> Any:
     """Call a method of an object; if another package defines its class, guard the call.
 
-    Parameters
-    ----------
-    owner, method
-        What errors name.
-    function
-        The bound method.
-    *args, **options
-        Its arguments; their arrays are made read-only.
-    fault
-        Checks what it returns.
-
-    Raises
-    ------
-    PluginError
-        If it writes to its arguments, ends the program, or returns something wrong.
+    Errors name the ``owner`` and the ``method``; ``function`` is the bound method. Arrays among
+    its arguments are made read-only, and ``fault`` checks what it returns. Raises PluginError
+    if it writes to its arguments, ends the program, or returns something wrong.
     """
     cls = type(owner)
     if not is_foreign(cls):
@@ -175,13 +163,8 @@ def _explain(where: str, error: BaseException) -> BaseException:
 def guard(cls: type[Any], faults: Mapping[str, Fault | None]) -> None:
     """Make the methods of a class of another package go through :func:`call_foreign`.
 
-    Parameters
-    ----------
-    cls
-        Its methods and properties with a name in ``faults``, also those it inherits from this
-        package, and those that override one of this package.
-    faults
-        What checks the value of each.
+    These are the methods and properties with a name in ``faults``, which check their values,
+    also those inherited from this package, and those that override one of this package.
     """
     own = [base for base in cls.__mro__ if not is_foreign(base) and base is not object]
     overridden = {name for name in vars(cls) if any(name in vars(base) for base in own)}

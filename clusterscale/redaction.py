@@ -40,11 +40,8 @@ _VARIABLES = re.compile(r"^(AWS|AZURE|FSSPEC|GCP|GOOGLE|GS|S3)_")
 def check_url(url: str) -> str:
     """Return ``url`` unless it contains a password or a key; the error repeats neither.
 
-    Raises
-    ------
-    InputError
-        If it has ``user:password@``, or ``token@`` where only buckets or hosts are named, or a
-        query key whose name suggests a credential.
+    Raises InputError if it has ``user:password@``, or ``token@`` where only buckets or hosts
+    are named, or a query key whose name suggests a credential.
     """
     for part in url.split("::"):
         scheme, separator, _ = part.partition("://")

@@ -75,12 +75,8 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         """Return the class called ``name``.
 
-        Raises
-        ------
-        UnknownNameError
-            If there is none; the message lists the known names and the closest match.
-        PackageError
-            If a plug-in cannot be loaded.
+        Raises UnknownNameError, which lists the known names and the closest match, if there is
+        none, and PackageError if a plug-in cannot be loaded.
         """
         try:
             found = self._own().get(name)
@@ -91,26 +87,10 @@ class Registry(Generic[T]):
             ) from None
 
     def create(self, name: str, **params: Any) -> T:
-        """Build the entry called ``name`` from its constructor fields.
+        """Build the entry called ``name``, a frozen pydantic model, from its constructor fields.
 
-        Parameters
-        ----------
-        name
-            Key in the registry.
-        **params
-            Fields of the entry.
-
-        Returns
-        -------
-        T
-            A frozen pydantic model.
-
-        Raises
-        ------
-        UnknownNameError
-            If there is no such entry.
-        ConfigError
-            If a parameter is missing, unknown, of the wrong type or out of range.
+        Raises UnknownNameError if there is no such entry, and ConfigError if a parameter is
+        missing, unknown, of the wrong type or out of range.
         """
         cls: Any = self[name]
         try:
@@ -134,11 +114,8 @@ class Registry(Generic[T]):
     def add(self, cls: type[Any]) -> None:
         """Register a class; one of the same module and name, such as an older version, is replaced.
 
-        Raises
-        ------
-        InputError
-            If the class is not a complete subclass of the base with a literal name, or another
-            class has that name.
+        Raises InputError if the class is not a complete subclass of the base with a literal
+        name, or another class has that name.
         """
         called = f"{cls.__module__}.{cls.__qualname__}"
         if not _is_entry(cls, self.base or BaseModel):

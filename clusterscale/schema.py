@@ -177,21 +177,10 @@ def validate(
 ) -> xr.Dataset:
     """Return ``dataset`` if it matches ``variables``; missing optional ones are added, empty.
 
-    Parameters
-    ----------
-    dataset
-        The dataset.
-    variables
-        Variables that it must have.
-    stored
-        Whether it was read from a store. Then optional variables must be there, and names of its
-        coordinates must not be empty, as they are where a chunk was lost.
-
-    Raises
-    ------
-    FormatError
-        If a variable is missing, has other dimensions or another dtype kind, or is empty where it
-        must not be; names each.
+    If it was read from a store, optional variables must be there, and names of its coordinates
+    must not be empty, as they are where a chunk was lost. Raises FormatError, which names each
+    variable, if one is missing, has other dimensions or another dtype kind, or is empty where
+    it must not be.
     """
     for name, expected in variables.items():
         if stored or not expected.optional or name in dataset.variables:

@@ -13,23 +13,10 @@ import numpy as np
 def stream(seed: int, *path: str | int) -> np.random.Generator:
     """Return the generator that belongs to ``path`` under the root ``seed``.
 
-    Parameters
-    ----------
-    seed
-        Root seed, any integer.
-    path
-        Purpose of the draw, broad to narrow, e.g. ``"groups", 17, 100``. ``1`` and ``"1"`` name
-        different streams, and so do ``"ab", "c"`` and ``"a", "bc"``.
-
-    Returns
-    -------
-    numpy.random.Generator
-        A fresh Philox generator; the same arguments always give the same bits.
-
-    Raises
-    ------
-    TypeError
-        If ``seed`` or a part of ``path`` is neither text nor an integer.
+    ``path`` is the purpose of the draw, broad to narrow, e.g. ``"groups", 17, 100``; ``1`` and
+    ``"1"`` name different streams, and so do ``"ab", "c"`` and ``"a", "bc"``. It is a fresh
+    Philox generator: the same arguments always give the same bits. Raises TypeError if ``seed``
+    or a part of ``path`` is neither text nor an integer.
     """
     digest = blake2b(digest_size=16)
     for part in (seed, *path):

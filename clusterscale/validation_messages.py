@@ -60,12 +60,8 @@ def check_kinds(**given: tuple[object, type]) -> None:
 def find_ties(values: ArrayLike, *, lowest: bool = False) -> list[int]:
     """Return the indices of the highest value; several if they agree to three digits.
 
-    Parameters
-    ----------
-    values
-        Numbers, float64, shape (n,); non-finite ones are ignored.
-    lowest
-        Find the lowest value instead.
+    ``values`` are float64, shape (n,); non-finite ones are ignored. With ``lowest``, the lowest
+    value is found instead.
     """
     numbers = np.asarray(values, np.float64) * (-1 if lowest else 1)
     numbers = np.where(np.isfinite(numbers), numbers, -np.inf)
@@ -105,16 +101,8 @@ def exact_percent(share: float) -> str:
 def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:
     """Return one line per fault: the path of the key, what is wrong, and what is valid.
 
-    Of many faults the first are described, and the last line counts the others.
-
-    Parameters
-    ----------
-    error
-        The errors that pydantic reported.
-    model
-        The model that failed to validate; its schema gives the known keys.
-    prefix
-        Prefix of each path.
+    Of many faults the first are described, and the last line counts the others. The schema of
+    ``model``, which failed to validate, gives the known keys; each path starts with ``prefix``.
     """
     lines: list[str] = []
     n_joined = 0

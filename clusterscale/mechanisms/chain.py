@@ -247,16 +247,19 @@ class Chain(BaseMechanism):
         What follows is a function of the noisy values, which cannot reveal more than they do.
         """
         noise, sample = self._step("noise"), self._step("sample")
-        change = None if sample is None else sample.cell_change(group_size)
-        tight = all(step.stage != "publish" for step in self.steps)
-        if noise is not None:
-            law = noise.law(group_size)
-            stated = noise.cell_change(group_size) if sample is None else None
-            if isinstance(law, OutputDistribution) and (change or self.law(group_size) is None):
-                kept = 1.0 if change is None else change.kept
-                return CellChange(law.noise, kept, tight=tight and not law.revised)
-            change, tight = stated or change, tight and stated is not None
-        return None if change is None else replace(change, tight=change.tight and tight)
+        unprocessed = all(step.stage != "publish" for step in self.steps)
+        sampled = None if sample is None else sample.cell_change(group_size)
+        if noise is None:
+            return _limit(sampled, tight=unprocessed)
+        law = noise.law(group_size)
+        if isinstance(law, OutputDistribution) and (
+            sampled is not None or self.law(group_size) is None
+        ):
+            kept = 1.0 if sampled is None else sampled.kept
+            return CellChange(law.noise, kept, tight=unprocessed and not law.revised)
+        if sample is not None:  # the noise may hide more than sampling alone
+            return _limit(sampled, tight=False)
+        return _limit(noise.cell_change(group_size), tight=unprocessed)
 
     def support(self, before: Support, group_size: int) -> Support:
         """Return the values after all steps."""
@@ -361,6 +364,11 @@ class Chain(BaseMechanism):
 
     def _step(self, stage: str) -> BaseMechanism | None:
         return next((step for step in self.steps if step.stage == stage), None)
+
+
+def _limit(change: CellChange | None, *, tight: bool) -> CellChange | None:
+    """Return a change that is tight only if it was and still is; None if there is none."""
+    return None if change is None else replace(change, tight=change.tight and tight)
 
 
 def _largest(step: BaseMechanism, group_size: int) -> int:
