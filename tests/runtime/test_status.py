@@ -330,9 +330,10 @@ def test_letters_that_move_a_cursor_are_dropped():
     assert stage.name == "a[2Jbcd"
 
 
-def test_a_status_is_no_foreign_content(cube, tmp_path, plan_fields):
+def test_a_status_and_another_study_are_no_foreign_content(cube, tmp_path, plan_fields):
     say(tmp_path / "run", "audit")
     (tmp_path / "run" / "recovery").mkdir()
+    (tmp_path / "run" / "recovery" / "recovery.json").write_text("{}")
     tiny = {"targets": {"random": 1}, "group_sizes": [3], "mechanisms": [{"name": "exact"}]}
     plan = AuditPlan(**plan_fields | tiny | {"attacks": [{"name": "projection"}]})
     results = run(plan, cube, tmp_path / "run", SerialExecutor())
