@@ -49,10 +49,31 @@ def render(results: Results, *, title: str | None = None) -> str:
 
 
 def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:
-    """Write the report of results and return its location; raises StoreError on failure.
+    """Write the report of results and return its location.
 
-    The arguments are those of :func:`render`. The file is written atomically: an older report is
-    replaced only when the new one is complete.
+    The file is written atomically: an older report is replaced only when the new one is complete.
+
+    Parameters
+    ----------
+    results
+        Dataset of an analysis, or several datasets as a :class:`~clusterscale.reporting.Run`, or
+        several runs.
+    uri
+        File to write, a local path or fsspec URL; its folder is created if absent.
+    title
+        Heading of the page.
+
+    Returns
+    -------
+    str
+        ``uri``.
+
+    Raises
+    ------
+    FormatError
+        If the results are not of known kinds.
+    StoreError
+        If it cannot be written, for example because the store is full.
     """
     return write(render(results, title=title), uri)
 
