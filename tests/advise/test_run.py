@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 import yaml
 from conftest import write_cube
-from runs import advise as run
+from running import advise as run
 from typer.testing import CliRunner
 
 import clusterscale as cs

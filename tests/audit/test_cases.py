@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import xarray as xr
-from runs import run
+from running import run
 
 from clusterscale.analyses.audit import AuditPlan, open_results
 from clusterscale.analyses.audit.cases import pool

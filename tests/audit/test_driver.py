@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from oracles.entries import build
-from runs import run as run_lazily
+from running import run as run_lazily
 
 from clusterscale import attacks
 from clusterscale.analyses.audit import AuditPlan, open_results

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from loops import for_each, mostly_slow
 from oracles.entries import build
-from runs import run
+from running import run
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.findings import (

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 import xarray as xr
 from oracles.disks import small_disk
-from runs import run, screen
+from running import run, screen
 
 from clusterscale import open_screen, storage
 from clusterscale.analyses.audit import AuditPlan, open_results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from runs import run
+from running import run
 from scipy.stats import chi2
 
 from clusterscale.analyses.audit import AuditPlan

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from loops import mostly_slow
-from runs import run
+from running import run
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.settings import Precision, interim_looks

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-import runs
+import running
 from conftest import draw_dense, write_cube
 from oracles import traits as oracle
 
@@ -76,8 +76,8 @@ def small(plan):
 
 
 def audit_and_screen(plan, cube, place):
-    runs.run(plan, cube, place, SerialExecutor())
-    runs.screen(plan, cube, place, SerialExecutor())
+    running.run(plan, cube, place, SerialExecutor())
+    running.screen(plan, cube, place, SerialExecutor())
     return place
 
 
@@ -111,13 +111,13 @@ def _copy(source, target):
 
 @pytest.fixture(scope="module")
 def found(plan, cube, folder):
-    return runs.traits(plan, cube, folder, SerialExecutor(), how=HOW).load()
+    return running.traits(plan, cube, folder, SerialExecutor(), how=HOW).load()
 
 
 @pytest.fixture(scope="module")
 def small_found(small, cube, small_folder, tmp_path_factory):
     place = _copy(small_folder, tmp_path_factory.mktemp("found"))
-    return runs.traits(small, cube, place, SerialExecutor(), how=HOW).load()
+    return running.traits(small, cube, place, SerialExecutor(), how=HOW).load()
 
 
 @pytest.mark.slow
@@ -266,12 +266,12 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
 ):
     """In each stage: one measures, two count over a period, four compare, 16 have components."""
     with pytest.raises(KeyError, match="cut off"):
-        runs.traits(small, cube, small_copied, CutOff(most), how=HOW)
+        running.traits(small, cube, small_copied, CutOff(most), how=HOW)
     with pytest.raises(MissingError, match="this traits has not finished"):
         open_traits(small_copied)
     seen = []
     end = CutOff(10**9)
-    again = runs.traits(small, cube, small_copied, end, how=HOW, on_progress=seen.append)
+    again = running.traits(small, cube, small_copied, end, how=HOW, on_progress=seen.append)
     assert again.load().identical(small_found)
     assert open_traits(small_copied).load().identical(small_found)
     stages = list(dict.fromkeys(each.stage for each in seen))
@@ -286,27 +286,27 @@ def test_little_memory_changes_nothing(small, cube, small_copied, small_found, m
     monkeypatch.setattr("clusterscale.analyses.traits.mobility._USERS", 16)
     monkeypatch.setattr("clusterscale.cube.blocks._MOST_USERS", 16)
     monkeypatch.setattr("clusterscale.analyses.audit.resources._PROCESS", 10**6)
-    few = runs.traits(small, cube, small_copied, SerialExecutor(), how=HOW, memory=351_000_000)
+    few = running.traits(small, cube, small_copied, SerialExecutor(), how=HOW, memory=351_000_000)
     assert few.load().identical(small_found)
 
 
 @pytest.mark.slow
 @pytest.mark.dask
 def test_workers_give_the_same_bits(small, cube, small_copied, small_found, local_cluster):
-    again = runs.traits(small, cube, small_copied, local_cluster, how=HOW)
+    again = running.traits(small, cube, small_copied, local_cluster, how=HOW)
     assert again.load().identical(small_found)
 
 
 def test_nothing_is_done_twice(plan, cube, folder, found):
     seen = []
-    again = runs.traits(plan, cube, folder, CutOff(0), how=HOW, on_progress=seen.append)
+    again = running.traits(plan, cube, folder, CutOff(0), how=HOW, on_progress=seen.append)
     assert again.load().identical(found)
     assert all(each.n_done == each.n_tasks for each in seen)
 
 
 def test_a_screen_alone_has_no_views(plan, cube, copied):
     storage.remove(str(copied / "results.zarr"))
-    alone = runs.traits(plan, cube, copied, SerialExecutor(), how=HOW).load()
+    alone = running.traits(plan, cube, copied, SerialExecutor(), how=HOW).load()
     assert alone.sizes["view"] == 0
     assert set(alone.source.values) == {"screen"}
     assert alone.loading.shape == (0, 3, 7, 44)
@@ -315,7 +315,7 @@ def test_a_screen_alone_has_no_views(plan, cube, copied):
 def test_too_few_targets_are_described_and_not_compared(plan, cube, copied):
     storage.remove(str(copied / "screen"))
     how = HOW.model_copy(update={"share": 0.05, "targets": 5})
-    few = runs.traits(plan, cube, copied, SerialExecutor(), how=how).load()
+    few = running.traits(plan, cube, copied, SerialExecutor(), how=how).load()
     assert few.sizes["comparison"] == 0
     assert np.isfinite(few.value).all()
     assert few.n_viewed.values.tolist() == [[5, 0, 0]] * 4
@@ -342,8 +342,8 @@ def test_other_steps_and_priors_have_views_too(cube, tmp_path):
         verdict={"trials": 40},
         utility={"groups": 2},
     )
-    runs.run(plan, cube, tmp_path, SerialExecutor())
-    found = runs.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
+    running.run(plan, cube, tmp_path, SerialExecutor())
+    found = running.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
     assert found.sizes["view"] == 3
     values = found.loading.sel(who="all").values
     assert values.shape == (3, 6, 24)
@@ -379,8 +379,8 @@ def test_views_are_of_the_releases_that_the_attack_trained_on(cube, tmp_path, mo
         return fit(attack, knowledge, rng=rng)
 
     monkeypatch.setattr(Spectral, "fit", watch)
-    runs.run(plan, cube, tmp_path, SerialExecutor())
-    found = runs.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
+    running.run(plan, cube, tmp_path, SerialExecutor())
+    found = running.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
     each = {"shared": 1, "per_release": 6}[refit]  # trainings for a target, after one that knows
     assert len(held) == 2 * (1 + each)
     groups = held[:: 1 + each], held[1 :: 1 + each]
@@ -395,7 +395,7 @@ def test_views_are_of_the_releases_that_the_attack_trained_on(cube, tmp_path, mo
 
 def test_without_an_audit_or_a_screen_there_is_nothing_to_explain(plan, cube, tmp_path):
     with pytest.raises(MissingError, match="run `clusterscale audit` or `clusterscale screen`"):
-        runs.traits(plan, cube, tmp_path, SerialExecutor())
+        running.traits(plan, cube, tmp_path, SerialExecutor())
 
 
 def test_results_of_another_plan_or_cube_are_refused(plan, cube, copied, tmp_path_factory):
@@ -403,35 +403,35 @@ def test_results_of_another_plan_or_cube_are_refused(plan, cube, copied, tmp_pat
     with pytest.raises(
         ExistsError, match="an audit of another plan, or of other code: run `clusterscale audit`"
     ):
-        runs.traits(other, cube, copied, SerialExecutor())
+        running.traits(other, cube, copied, SerialExecutor())
     dense = draw_dense(np.random.default_rng(8), 60, 6, 48)
     uri = str(tmp_path_factory.mktemp("other") / "cube.zarr")
     with pytest.raises(ExistsError, match="an audit of another cube"):
-        runs.traits(plan, write_cube(uri, dense), copied, SerialExecutor())
+        running.traits(plan, write_cube(uri, dense), copied, SerialExecutor())
     storage.remove(str(copied / "results.zarr"))
     with pytest.raises(
         ExistsError, match="a screen of another plan, or of other code: run `clusterscale screen`"
     ):
-        runs.traits(other, cube, copied, SerialExecutor())
+        running.traits(other, cube, copied, SerialExecutor())
 
 
 def test_other_exposures_are_another_question(small, cube, small_copied):
     storage.remove(str(small_copied / "screen"))
-    runs.traits(small, cube, small_copied, SerialExecutor(), how=HOW)
+    running.traits(small, cube, small_copied, SerialExecutor(), how=HOW)
     with pytest.raises(ExistsError, match="holds traits of another plan"):
-        runs.traits(small, cube, small_copied, SerialExecutor())
+        running.traits(small, cube, small_copied, SerialExecutor())
     how = HOW.model_copy(update={"share": 0.5})
-    again = runs.traits(small, cube, small_copied, SerialExecutor(), how=how, force=True)
+    again = running.traits(small, cube, small_copied, SerialExecutor(), how=how, force=True)
     assert json.loads(again.attrs["plan"])["traits"]["share"] == 0.5
     assert again.n_compared.values.tolist() == [4] * 2
 
 
 def test_memory_that_is_too_little_is_said(plan, cube, copied):
     with pytest.raises(ConfigError, match="memory: "):
-        runs.traits(plan, cube, copied, SerialExecutor(), how=HOW, memory=10**6)
+        running.traits(plan, cube, copied, SerialExecutor(), how=HOW, memory=10**6)
 
 
 def test_an_audit_may_follow_in_the_folder_of_a_screen_with_traits(cube, small, tmp_path):
-    runs.screen(small, cube, tmp_path, SerialExecutor())
-    runs.traits(small, cube, tmp_path, SerialExecutor(), how=HOW)
-    runs.run(small, cube, tmp_path, SerialExecutor())
+    running.screen(small, cube, tmp_path, SerialExecutor())
+    running.traits(small, cube, tmp_path, SerialExecutor(), how=HOW)
+    running.run(small, cube, tmp_path, SerialExecutor())

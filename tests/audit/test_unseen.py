@@ -10,7 +10,7 @@ from conftest import draw_dense, write_cube
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loops import for_each
-from runs import run, screen
+from running import run, screen
 
 from clusterscale.analyses.audit import AuditPlan, Targets, predict
 from clusterscale.analyses.audit.exposure import rank

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from runs import run, screen
+from running import run, screen
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.screening import ScreenPlan

@@ -12,7 +12,7 @@ import pytest
 from cube import crowd
 from loops import for_each
 from oracles.entries import build
-from runs import run
+from running import run
 
 from clusterscale.analyses.dp_audit import dp_test as verdict
 from clusterscale.analyses.dp_audit.dp_test import VerdictPlan, try_guarantee

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import xarray as xr
-from runs import run
+from running import run
 
 from clusterscale import mechanisms, utility
 from clusterscale.analyses.audit import AuditPlan, count_failed, open_results

@@ -4,7 +4,7 @@ from math import e
 
 import numpy as np
 import pytest
-import runs
+import running
 from conftest import write_cube
 from loops import for_each
 
@@ -43,7 +43,7 @@ def plan(**fields):
 @pytest.fixture(scope="module")
 def found(cube, tmp_path_factory):
     with Serial().open() as executor:
-        return runs.recover(plan(), cube, tmp_path_factory.mktemp("run"), executor).load()
+        return running.recover(plan(), cube, tmp_path_factory.mktemp("run"), executor).load()
 
 
 def by_arrays(name, there):
@@ -104,7 +104,7 @@ def test_every_release_is_measured(found):
 def test_distances_have_the_base_that_was_asked_for(cube, found, tmp_path):
     with Serial().open() as executor:
         asked = plan(base="e", mechanisms=(), priors=[{"name": "roi_day"}])
-        nats = runs.recover(asked, cube, tmp_path, executor).load()
+        nats = running.recover(asked, cube, tmp_path, executor).load()
     bits = found.sel(prior=["roi_day"], mechanism=["exact"])
     ratio = nats.profiling_error.sel(strategy="max_user") / bits.profiling_error.sel(
         strategy="max_user"
@@ -135,12 +135,12 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
                     yield [Finished(item, error=Fails("cut off"))]
 
     with pytest.raises(Fails) as raised:
-        runs.recover(plan(), cube, tmp_path, CutOff(11))
+        running.recover(plan(), cube, tmp_path, CutOff(11))
     assert any("resumes with those that are left" in note for note in raised.value.__notes__)
     with pytest.raises(MissingError, match="not finished"):
         open_recovery(tmp_path)
     told = []
-    again = runs.recover(plan(), cube, tmp_path, CutOff(1000), on_progress=told.append)
+    again = running.recover(plan(), cube, tmp_path, CutOff(1000), on_progress=told.append)
     recovering = [now for now in told if now.stage == "recover"]
     assert recovering[0].n_done == 10  # of two blocks each, five cases were whole
     assert told[-1].n_done == told[-1].n_tasks
@@ -151,13 +151,13 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
 @pytest.mark.slow
 @pytest.mark.dask
 def test_workers_give_the_same_bits(cube, found, tmp_path, local_cluster):
-    again = runs.recover(plan(), cube, tmp_path, local_cluster)
+    again = running.recover(plan(), cube, tmp_path, local_cluster)
     assert again.load().identical(found)
 
 
 def test_results_may_be_kept_at_a_url(cube, found):
     with Serial().open() as executor:
-        again = runs.recover(plan(), cube, "memory://recovered", executor)
+        again = running.recover(plan(), cube, "memory://recovered", executor)
     assert again.load().identical(found)
     storage.remove("memory://recovered")
 
@@ -165,10 +165,10 @@ def test_results_may_be_kept_at_a_url(cube, found):
 def test_another_plan_needs_force(cube, tmp_path):
     with Serial().open() as executor:
         few = {"mechanisms": (), "priors": [{"name": "freq_roi"}]}
-        runs.recover(plan(**few), cube, tmp_path, executor)
+        running.recover(plan(**few), cube, tmp_path, executor)
         with pytest.raises(ExistsError, match="a recovery of another plan"):
-            runs.recover(plan(**few, seed=5), cube, tmp_path, executor)
-        runs.recover(plan(**few, seed=5), cube, tmp_path, executor, force=True)
+            running.recover(plan(**few, seed=5), cube, tmp_path, executor)
+        running.recover(plan(**few, seed=5), cube, tmp_path, executor, force=True)
 
 
 def test_what_a_cube_cannot_answer_is_said(cube):
@@ -209,6 +209,6 @@ def test_users_may_have_reported_nothing(tmp_path):
     silent = write_cube(str(tmp_path / "cube.zarr"), there)
     with Serial().open() as executor:
         asked = plan(observed=30, mechanisms=(), priors=[{"name": "roi_day"}, {"name": "last_day"}])
-        found = runs.recover(asked, silent, tmp_path / "run", executor)
+        found = running.recover(asked, silent, tmp_path / "run", executor)
     assert np.isfinite(found.profiling_error).all()
     assert (found.profiling_error.sel(strategy="prior")[..., 2:] == 0).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from report.made import make_traits
-from runs import recover
+from running import recover
 from tables import TAGS, Reader
 
 from clusterscale import open_screen, screen

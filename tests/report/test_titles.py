@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loops import for_each
 from report.made import make_screen, make_traits
 from report.page import Page
-from runs import run
+from running import run
 
 from clusterscale import SerialExecutor, screen
 from clusterscale.analyses.audit import AuditPlan

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 from oracles import poison
 from oracles.processes import LIMIT, end, joined, reserved_port, scheduler, worker
-from runs import run
+from running import run
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.errors import ClusterError, StalledError

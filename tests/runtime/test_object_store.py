@@ -17,8 +17,8 @@ import yaml
 import zarr
 from conftest import draw_dense, write_cube
 from object_store import UNCLOSED, Hold, serve
-from runs import run as run_audit
-from runs import screen as run_screen
+from running import run as run_audit
+from running import screen as run_screen
 
 from clusterscale import open_screen, storage
 from clusterscale.analyses.audit import AuditPlan, open_results

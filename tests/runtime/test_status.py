@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import inproc
 from oracles.clock import Clock
-from runs import run
+from running import run
 
 from clusterscale import storage
 from clusterscale.analyses.audit import AuditPlan

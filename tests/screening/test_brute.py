@@ -5,7 +5,7 @@ import pytest
 from conftest import draw_dense, write_cube
 from loops import mostly_slow
 from oracles.entries import NEEDED
-from runs import run_screen as run
+from running import run_screen as run
 from screening.brute import Brute, auc_of_pairs
 
 from clusterscale.analyses.screening import Screen, ScreenPlan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
 from loops import for_each, mostly_slow
-from runs import run_screen as run
+from running import run_screen as run
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 

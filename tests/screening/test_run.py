@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from conftest import write_cube
-from runs import run, screen
+from running import run, screen
 
 from clusterscale import open_screen
 from clusterscale.analyses.audit import AuditPlan, rank

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import draw_dense, write_cube
-from runs import run_screen as run
+from running import run_screen as run
 from screening.brute import Brute, auc_of_pairs
 
 from clusterscale.analyses.screening import Screen, ScreenPlan, check

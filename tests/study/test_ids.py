@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs import run, screen
+from running import run, screen
 
 from clusterscale import open_screen
 from clusterscale.analyses.audit import AuditPlan, Period, open_results

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
-from runs import run
+from running import run
 
 import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan, predict

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from runs import run
+from running import run
 from threadpoolctl import threadpool_limits
 
 import clusterscale as cs

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 from real.cabs import BOX, HOURS, ingest_cabs
-from runs import run
+from running import run
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.runtime import Local

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from runs import run
+from running import run
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cube.synthetic import synthesise

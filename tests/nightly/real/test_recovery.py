@@ -3,7 +3,7 @@
 import pytest
 from oracles.recovered import AGAIN, PAPER
 from real.cabs import ingest_cabs
-from runs import recover as run
+from running import recover as run
 
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.cube.synthetic import synthesise

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from real.cabs import ingest_cabs
-from runs import run, screen
+from running import run, screen
 from scipy.stats import spearmanr
 
 from clusterscale.analyses.audit import AuditPlan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles.pomacs20 import UNIQUE_HOURS
 from real.cabs import ingest_cabs
-from runs import run, traits
+from running import run, traits
 from scipy.stats import spearmanr
 
 from clusterscale.analyses.audit import AuditPlan
