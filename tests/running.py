@@ -2,9 +2,10 @@
 
 from clusterscale import study
 from clusterscale.analyses.advise import AdviseAnalysis
-from clusterscale.analyses.audit import AuditAnalysis, TraitsAnalysis
+from clusterscale.analyses.audit import AuditAnalysis
 from clusterscale.analyses.recovery import RecoveryAnalysis
 from clusterscale.analyses.screening import ScreenAnalysis
+from clusterscale.analyses.traits import TraitsAnalysis
 
 
 def run(plan, cube, output, executor, **options):

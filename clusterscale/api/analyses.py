@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
-from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, TraitsAnalysis
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
 from clusterscale.analyses.certify import Certification, CertifyAnalysis, CertifyPlan
 from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.analyses.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.analyses.screening import ScreenAnalysis
-from clusterscale.analyses.traits import TraitsPlan
+from clusterscale.analyses.traits import TraitsAnalysis, TraitsPlan
 from clusterscale.api.execution import AnalysisFunction, analysis_function
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.config.reading import load_policy

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from math import nan
 from time import monotonic
 
-from clusterscale.analyses.audit import AuditAnalysis, TraitsAnalysis, count_failed
+from clusterscale.analyses.audit import AuditAnalysis, count_failed
 from clusterscale.analyses.recovery import RecoveryAnalysis
+from clusterscale.analyses.traits import TraitsAnalysis
 from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.synthetic import open_or_synthesise
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError

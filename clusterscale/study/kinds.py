@@ -22,7 +22,7 @@ _BUILT_IN = {  # in the order of a page
     "audit": "clusterscale.analyses.audit.analysis:AuditAnalysis",
     "screen": "clusterscale.analyses.screening.analysis:ScreenAnalysis",
     "certify": "clusterscale.analyses.certify.analysis:CertifyAnalysis",
-    "traits": "clusterscale.analyses.audit.traits:TraitsAnalysis",
+    "traits": "clusterscale.analyses.traits.analysis:TraitsAnalysis",
     "recovery": "clusterscale.analyses.recovery.analysis:RecoveryAnalysis",
     "advise": "clusterscale.analyses.advise.analysis:AdviseAnalysis",
     "publication": "clusterscale.analyses.publish.analysis:PublishAnalysis",

@@ -1,7 +1,7 @@
 """Membership audits of targets: plans, tasks, journals and results."""
 
 from clusterscale.analyses.audit.analysis import AuditAnalysis
-from clusterscale.analyses.audit.exposure import find_exposures, rank
+from clusterscale.analyses.audit.exposure import rank
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import Cost, ResourcePlan, plan_resources, predict
 from clusterscale.analyses.audit.results import count_failed, open_results
@@ -9,7 +9,6 @@ from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import Targets
 from clusterscale.analyses.audit.task import AuditTask, run_task
 from clusterscale.analyses.audit.template import AuditTemplate
-from clusterscale.analyses.audit.traits import TraitsAnalysis
 from clusterscale.analyses.dp_audit.evaluation_task import UtilityPlan
 
 __all__ = [
@@ -21,10 +20,8 @@ __all__ = [
     "Period",
     "ResourcePlan",
     "Targets",
-    "TraitsAnalysis",
     "UtilityPlan",
     "count_failed",
-    "find_exposures",
     "open_results",
     "plan_resources",
     "predict",

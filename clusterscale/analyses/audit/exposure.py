@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 
 from clusterscale import study
 from clusterscale.analyses.audit.plan import AuditPlan
-from clusterscale.analyses.audit.results import open_results
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.screening import ScreenAnalysis, is_counted
-from clusterscale.analyses.traits import TargetAUCs, list_exposures
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ExistsError, MissingError
-from clusterscale.storage import exists
 from clusterscale.study.execution import Executor
-from clusterscale.study.identity import has_code
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,63 +66,3 @@ def rank(screened: xr.Dataset) -> NDArray[np.int64]:
             out[some] = np.where(np.isnan(mean), -np.inf, mean)  # NaN goes last
     order: NDArray[np.int64] = np.lexsort((np.arange(n_users), -gap, -exposure))
     return order[np.asarray(counted.any(axis=1))[order]]
-
-
-def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[TargetAUCs]:
-    """Return where the AUCs of every case are: first of a finished audit, then of a screen.
-
-    Parameters
-    ----------
-    plan, cube
-        The plan of the run, and the traces.
-    output
-        Folder of the run.
-
-    Returns
-    -------
-    list[TargetAUCs]
-        References to the stored AUCs, one for each case.
-
-    Raises
-    ------
-    MissingError
-        If neither has finished.
-    ExistsError
-        If one of them is of another plan or cube.
-    """
-    exposures: list[TargetAUCs] = []
-    audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
-    if exists(f"{audited}/zarr.json"):
-        results = open_results(output)
-        same = results.attrs["plan_digest"] == plan.digest and has_code(output, "audit", plan)
-        _compare(results, cube, output, same, "audit")
-        exposures += list_exposures(results, audited, "audit")
-    if (screen := _open_screen(f"{output}/screen")) is not None:
-        whole = plan.whole_screen
-        same = screen.attrs["plan_digest"] == whole.digest
-        same &= has_code(f"{output}/screen", "screen", whole)
-        _compare(screen, cube, output, same, "screen")
-        exposures += list_exposures(screen, screened, "screen")
-    if not exposures:
-        raise MissingError(
-            f"{output}: neither an audit nor a screen has finished there; "
-            "run `clusterscale audit` or `clusterscale screen` with this config first"
-        )
-    return exposures
-
-
-def _open_screen(uri: str) -> xr.Dataset | None:
-    try:
-        return ScreenAnalysis.read(uri)
-    except MissingError:
-        return None
-
-
-def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what: str) -> None:
-    other = [] if same else ["plan, or of other code"]
-    other += [] if results.attrs["cube_fingerprint"] == cube.fingerprint else ["cube"]
-    if other:
-        raise ExistsError(
-            f"{output} holds a{'n' * (what == 'audit')} {what} of another {' and '.join(other)}: "
-            f"run `clusterscale {what}` with this config first, or choose another output"
-        )

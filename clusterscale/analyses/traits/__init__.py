@@ -26,6 +26,7 @@ True
 True
 """
 
+from clusterscale.analyses.traits.analysis import TraitsAnalysis
 from clusterscale.analyses.traits.characteristics import (
     CHARACTERISTICS,
     TITLES,
@@ -48,8 +49,7 @@ from clusterscale.analyses.traits.importance import (
     importance,
 )
 from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
-from clusterscale.analyses.traits.results import TRAITS, TraitsStore
-from clusterscale.analyses.traits.stages import comparison_stage, mobility_stages
+from clusterscale.analyses.traits.results import TRAITS
 from clusterscale.analyses.traits.unicity import unicity
 
 __all__ = [
@@ -63,18 +63,16 @@ __all__ = [
     "Exposed",
     "Importance",
     "TargetAUCs",
+    "TraitsAnalysis",
     "TraitsPlan",
-    "TraitsStore",
     "View",
     "characteristics",
-    "comparison_stage",
     "extreme_groups",
     "frequency",
     "hash_exposures",
     "importance",
     "list_exposures",
     "loading",
-    "mobility_stages",
     "movement",
     "unicity",
 ]

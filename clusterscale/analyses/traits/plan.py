@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,13 +64,8 @@ class AnalysisSpec:
 
     Attributes
     ----------
-    plan, digest, description
-        Settings of the comparison; their digest together with those of the audit; and both as plain
-        values without personal data.
-    exposure_digest
-        Digest of the users' exposures, which identifies the audit or the screen.
-    seed
-        Root seed of all draws.
+    plan
+        Settings of the comparison.
     null_roi
         Whether the null ROI is a ROI of its own.
     periods
@@ -84,10 +79,6 @@ class AnalysisSpec:
     """
 
     plan: TraitsPlan
-    digest: str
-    exposure_digest: str
-    description: Mapping[str, Any]
-    seed: int
     null_roi: bool
     periods: tuple[tuple[str, Span], ...]
     exposures: tuple[TargetAUCs, ...]

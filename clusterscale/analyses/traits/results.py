@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +16,11 @@ from clusterscale.analyses.traits.mobility import part_size
 from clusterscale.analyses.traits.plan import AnalysisSpec
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube import TraceCube
-from clusterscale.cube.describe import count_events, describe_origin, describe_shapes
-from clusterscale.schema import TRAITS_FORMAT, Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table
-
-if TYPE_CHECKING:
-    pass
-
+from clusterscale.cube.describe import count_events
+from clusterscale.schema import Variable, name_variables
+from clusterscale.storage.result_table import TableStore
 
 _COMPARISONS = 256  # comparisons per chunk
-
 
 _TRAIT = ("comparison", "characteristic")
 
@@ -99,27 +92,22 @@ TRAITS: Mapping[str, Variable] = {
 """Variables and coordinates of the dataset of traits: what exposed users have in common."""
 
 
-class TraitsStore(TableStore):
+class TraitsStore:
     """Writes traits: of users, of comparisons, of views.
 
     Parameters
     ----------
-    uri
-        Folder of the traits.
+    table
+        The table of traits.
     spec
         What is compared, in which periods.
-    cube
-        Traces of the users.
+    n_users
+        Number of users of the cube.
     """
 
-    def __init__(self, uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
-        super().__init__(uri, TRAITS_FORMAT, partial(_create, spec=spec, cube=cube))
-        self._spec, self._n_users = spec, cube.n_users
-
-    @property
-    def table(self) -> str:
-        """URI of the table."""
-        return f"{self.uri}/results.zarr"
+    def __init__(self, table: TableStore, spec: AnalysisSpec, n_users: int) -> None:
+        self.table, self._spec, self._n_users = table, spec, n_users
+        self.array, self.done, self.mark_done = table.array, table.done, table.mark_done
 
     def add_movement(self, period: int, start: int, values: NDArray[np.float32]) -> None:
         """Write the mobility of users from index ``start`` on."""
@@ -164,13 +152,14 @@ class TraitsStore(TableStore):
         self.mark_done(f"view-{number}")
 
 
-def _create(uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
+def lay_out(spec: AnalysisSpec, cube: TraceCube) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the known columns of the table of traits, and its chunks."""
     regions = cube.regions.with_null() if spec.null_roi else cube.regions
     views, epochs = spec.views, spec.epochs
     n_events = count_events(cube, tuple(span for _, span in spec.periods))[:-1]
-    columns: dict[str, Sequence[Any]] = {
+    columns: dict[str, Any] = {
         "user": range(cube.n_users),
-        "n_events": n_events.T,  # type: ignore[dict-item]
+        "n_events": n_events.T,
         "n_seen": (n_events > 0).sum(axis=1).tolist(),
         "period": [name for name, _ in spec.periods],
         "characteristic": CHARACTERISTICS,
@@ -200,17 +189,4 @@ def _create(uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
         "roi": len(regions),
         "epoch": len(epochs),
     }
-    create_table(uri, TRAITS, columns, chunks, _attributes(spec, cube))
-
-
-def _attributes(spec: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
-    return {
-        "format": TRAITS_FORMAT,
-        "complete": False,
-        "plan": json.dumps(dict(spec.description)),
-        "plan_digest": spec.digest,
-        "seed": spec.seed,
-        "exposure_digest": spec.exposure_digest,
-        "roi_shapes": json.dumps(describe_shapes(cube)),
-        **describe_origin(cube, null_roi=spec.null_roi),
-    }
+    return columns, chunks
