@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from clusterscale.analyses.screening.base_groups import new_groups, open_groups
 from clusterscale.analyses.screening.counting import CountTask, GroupContributions, combine, count
@@ -18,13 +21,22 @@ from clusterscale.analyses.screening.resources import (
     predict,
     slice_size,
 )
-from clusterscale.analyses.screening.results import SCREEN, ScreenStore
-from clusterscale.analyses.screening.scoring import Scored, ScreenTask, score
+from clusterscale.analyses.screening.results import SCREEN
+from clusterscale.analyses.screening.scoring import (
+    CONFIDENCE,
+    STATISTICS,
+    Scored,
+    ScreenTask,
+    score,
+)
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
+from clusterscale.cube.describe import count_events
+from clusterscale.models import ConfigModel, names_of
 from clusterscale.schema import SCREEN_FORMAT, Variable
-from clusterscale.storage import exists
+from clusterscale.storage import exists, list_names, remove
+from clusterscale.storage.result_table import TableStore
 from clusterscale.study import Analysis, Page, Stage, Study, each
 from clusterscale.study.execution import Finished, Reduction
 
@@ -80,13 +92,39 @@ class ScreenAnalysis(Analysis):
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the counting and the scoring stage of each unfinished setting."""
-        store = ScreenStore(job.uri, self.screen, job.cube)
-        work = _Settings(self.screen, job, store)
+        table = self._table(job)
+        work = _Settings(self.screen, job, table)
         for index, (setting, mechanisms) in enumerate(self.screen.settings()):
             if left := work.left(index, mechanisms):
                 yield from work.count(index, setting, mechanisms)
                 yield work.score(index, setting, mechanisms, left)
-        store.finish()
+        table.finish()
+        for name in list_names(job.uri):
+            if name.startswith("groups-"):
+                remove(f"{job.uri}/{name}")
+
+    def _table(self, job: Study) -> TableStore:
+        screen, cube = self.screen, job.cube
+        n_events = count_events(cube, tuple(span for _, span in screen.periods))[:-1]
+        columns: dict[str, Any] = {
+            "period": [name for name, _ in screen.periods],
+            "group_size": screen.group_sizes,
+            **names_of("mechanism", screen.mechanisms),
+            **names_of("attack", screen.plan.attacks),
+            "user": range(cube.n_users),
+            "n_events": n_events.T,
+            "n_seen": (n_events[:, : cube.n_known] > 0).sum(axis=1).tolist(),
+        }
+        settings = [
+            mechanism.model_dump(mode="json")
+            for mechanism in screen.mechanisms
+            if isinstance(mechanism, ConfigModel)
+        ]
+        chunks = {
+            "user": part_size(cube, screen.mechanisms), "attack": len(screen.plan.attacks),
+        }  # fmt: skip
+        about = json.dumps(settings)
+        return self.table(job, columns, chunks, mechanisms=about, confidence=CONFIDENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +146,13 @@ def _total(part: _Slice, total: GroupContributions) -> GroupContributions:
 class _Settings:
     """Stages of each setting of a screen."""
 
-    def __init__(self, screen: Screen, job: Study, store: ScreenStore) -> None:
-        self._screen, self._job, self._store, cube = screen, job, store, job.cube
+    def __init__(self, screen: Screen, job: Study, table: TableStore) -> None:
+        self._screen, self._job, self._table, cube = screen, job, table, job.cube
         weights = any(mechanism.uses_weights for mechanism in screen.mechanisms)
         self._source = replace(job.source, weights=weights)
         self._block = block_size(cube)
         self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
-        self._done = store.done()
+        self._done = table.done()
         sizes = {start: stop - start for start, stop in self._parts}
         self._n_done = sum(sizes[int(name.rsplit("-", 1)[1])] for name in self._done)
         n_settings = len(screen.periods) * len(screen.group_sizes)
@@ -133,7 +171,7 @@ class _Settings:
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...]
     ) -> Iterator[Stage[Any, Any]]:
         """Yield the counting stages of a setting, slice by slice, unless its groups are stored."""
-        uri, cube, source = self._store.groups(index), self._job.cube, self._source
+        uri, cube, source = self._groups(index), self._job.cube, self._source
         if exists(f"{uri}/zarr.json"):
             return
         plan, n_users = self._screen.plan, cube.n_users
@@ -169,7 +207,9 @@ class _Settings:
                 assert scored is not None
                 indices = [self._index_of(mechanism) for mechanism in task.mechanisms]
                 names = [_name(index, i, task.start) for i in indices]
-                self._store.add(scored, task.start, position, indices, names)
+                self._write(scored, task.start, position, indices)
+                for name in names:
+                    self._table.mark_done(name)
                 self._n_done += _weigh(task)
 
         tasks = self._tasks(index, setting, mechanisms, left)
@@ -179,7 +219,7 @@ class _Settings:
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
     ) -> Iterator[ScreenTask]:
         """Yield the unfinished tasks, pass by pass."""
-        uri, plan, job = self._store.groups(index), self._screen.plan, self._job
+        uri, plan, job = self._groups(index), self._screen.plan, self._job
         base = open_groups(uri, setting, self._source)
         sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
         resources = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
@@ -195,6 +235,23 @@ class _Settings:
                 )
                 if unfinished:
                     yield make(unfinished, self._block_of(start), start, stop)
+
+    def _write(
+        self, scored: Scored, start: int, position: tuple[int, int], mechanisms: Sequence[int]
+    ) -> None:
+        """Write the results of a block; ``position``: index of the period and of the group size."""
+        (period, size), array = position, self._table.array
+        users = slice(start, start + len(scored.n_groups))
+        array("n_groups")[users, period, size] = scored.n_groups
+        for i, mechanism in enumerate(mechanisms):
+            statistics = dict(zip(STATISTICS, scored.numbers[:, :, i], strict=True))
+            statistics["privacy_loss"] = np.maximum(2 * statistics["auc"] - 1, 0)
+            for name, values in statistics.items():
+                array(name)[users, period, size, mechanism] = values
+
+    def _groups(self, index: int) -> str:
+        """Return the URI of the counted groups of a setting."""
+        return f"{self._job.uri}/groups-{index}.zarr"
 
     def _block_of(self, user: int) -> tuple[int, int]:
         first = user // self._block * self._block

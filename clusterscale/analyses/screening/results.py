@@ -1,27 +1,17 @@
-"""Stored results of a screen: one row per user."""
+"""The dataset of a screen: one row per user."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clusterscale import storage
-from clusterscale.analyses.screening.plan import Screen
-from clusterscale.analyses.screening.resources import part_size
-from clusterscale.analyses.screening.scoring import CONFIDENCE, STATISTICS, Scored
-from clusterscale.contracts import ConfigModel, names_of
-from clusterscale.cube import TraceCube
-from clusterscale.cube.describe import count_events, describe_origin
-from clusterscale.schema import SCREEN_FORMAT, Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table
+from clusterscale.schema import Variable, name_variables
 
 if TYPE_CHECKING:
     import xarray as xr
-
 
 _SCREENED = ("user", "period", "group_size", "mechanism", "attack")
 
@@ -49,47 +39,6 @@ SCREEN: Mapping[str, Variable] = {
 """Variables and coordinates of the dataset of a screen."""
 
 
-class ScreenStore(TableStore):
-    """Writes a screen block by block; ``groups-….zarr`` holds counted groups."""
-
-    def __init__(self, uri: str, screen: Screen, cube: TraceCube) -> None:
-        super().__init__(uri, SCREEN_FORMAT, partial(_create, screen=screen, cube=cube))
-
-    def groups(self, index: int) -> str:
-        """Return the URI of the counted groups of a setting."""
-        return f"{self.uri}/groups-{index}.zarr"
-
-    def add(
-        self,
-        scored: Scored,
-        start: int,
-        position: tuple[int, int],
-        mechanisms: Sequence[int],
-        names: list[str],
-    ) -> None:
-        """Write the results of a block, then mark ``names`` as done.
-
-        ``position``: index of the period and of the group size.
-        """
-        period, size = position
-        users = slice(start, start + len(scored.n_groups))
-        self.array("n_groups")[users, period, size] = scored.n_groups
-        for i, mechanism in enumerate(mechanisms):
-            statistics = dict(zip(STATISTICS, scored.numbers[:, :, i], strict=True))
-            statistics["privacy_loss"] = np.maximum(2 * statistics["auc"] - 1, 0)
-            for name, values in statistics.items():
-                self.array(name)[users, period, size, mechanism] = values
-        for name in names:
-            self.mark_done(name)
-
-    def finish(self) -> None:
-        """Mark the screen as complete, and remove the counted groups."""
-        super().finish()
-        for name in storage.list_names(self.uri):
-            if name.startswith("groups-"):
-                storage.remove(f"{self.uri}/{name}")
-
-
 def is_counted(screened: xr.Dataset) -> xr.DataArray:
     """Return in which periods each user of a screen counts in its statistics.
 
@@ -112,38 +61,3 @@ def is_counted(screened: xr.Dataset) -> xr.DataArray:
     seen = screened["n_events"].transpose("user", "period") >= least
     counted: xr.DataArray = seen & (screened["user"] < n_known)
     return counted
-
-
-def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
-    n_events = count_events(cube, tuple(span for _, span in screen.periods))[:-1]
-    columns: dict[str, Sequence[Any]] = {
-        "period": [name for name, _ in screen.periods],
-        "group_size": screen.group_sizes,
-        **names_of("mechanism", screen.mechanisms),
-        **names_of("attack", screen.plan.attacks),
-        "user": range(cube.n_users),
-        "n_events": n_events.T,  # type: ignore[dict-item]
-        "n_seen": (n_events[:, : cube.n_known] > 0).sum(axis=1).tolist(),
-    }
-    create_table(
-        uri,
-        SCREEN,
-        columns,
-        {"user": part_size(cube, screen.mechanisms), "attack": len(screen.plan.attacks)},
-        {
-            "format": SCREEN_FORMAT,
-            "complete": False,
-            "plan": json.dumps(screen.describe()),
-            "plan_digest": screen.digest,
-            "mechanisms": json.dumps(
-                [
-                    mechanism.model_dump(mode="json")
-                    for mechanism in screen.mechanisms
-                    if isinstance(mechanism, ConfigModel)
-                ]
-            ),
-            "seed": screen.seed,
-            "confidence": CONFIDENCE,
-            **describe_origin(cube, null_roi=screen.null_roi),
-        },
-    )

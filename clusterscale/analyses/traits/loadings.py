@@ -18,7 +18,10 @@ from clusterscale.analyses.audit.blockwise import CountsBySteps, TaskPart, add_p
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, set_up
-from clusterscale.analyses.traits import WHO, Exposed, TargetAUCs, TraitsPlan, View, loading
+from clusterscale.analyses.traits.comparison import WHO
+from clusterscale.analyses.traits.components import loading
+from clusterscale.analyses.traits.exposure import Exposed, TargetAUCs
+from clusterscale.analyses.traits.plan import TraitsPlan, View
 from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, map_cells
