@@ -217,7 +217,7 @@ class Analysis(ABC):
         job: Study,
         columns: Mapping[str, Sequence[Any]],
         chunks: Mapping[str, int],
-        **about: Any,
+        about: Mapping[str, Any] | None = None,
     ) -> TableStore:
         """Return the table of the results, created empty if the study has none yet.
 
@@ -238,7 +238,7 @@ class Analysis(ABC):
             "plan": json.dumps(dict(self.describe())),
             "plan_digest": self.digest,
             "seed": self.seed,
-            **about,
+            **(about or {}),
             **describe_origin(job.cube, null_roi=self.null_roi),
         }
 

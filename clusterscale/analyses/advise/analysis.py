@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from clusterscale.analyses.advise.choosing import Search, can_screen, unfit
 from clusterscale.analyses.advise.plan import Advice
-from clusterscale.analyses.advise.results import ADVICE, ADVICE_FORMAT, write_advice
+from clusterscale.analyses.advise.results import ADVICE, ADVICE_FORMAT, lay_out
 from clusterscale.analyses.audit import predict as predict_audit
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.analyses.screening import predict as predict_screen
@@ -101,4 +101,6 @@ class AdviseAnalysis(Analysis):
         yield from search.measure()
         yield from search.attack()
         advised, verdict = yield from search.confirm()
-        write_advice(self.advice, job, search, advised, verdict)
+        columns, about = lay_out(self.advice, search, advised, verdict)
+        chunks = {name: len(columns[name]) for name in ("mechanism", "measure")}
+        self.table(job, columns, chunks, about).finish()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +14,7 @@ from clusterscale.analyses.advise.choosing import Outcome, Search
 from clusterscale.analyses.advise.measuring import Measured
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
-from clusterscale.cube.describe import describe_origin
 from clusterscale.schema import Variable, name_variables
-from clusterscale.storage.result_table import TableStore, create_table
-from clusterscale.study import Study
 
 if TYPE_CHECKING:
     pass
@@ -110,17 +106,11 @@ def _plain(value: Any) -> Any:
     return {"name": value.name, **chosen} if "name" in fields else chosen  # type: ignore[attr-defined]
 
 
-def write_advice(
-    advice: Advice, job: Study, search: Search, advised: Candidate | None, verdict: Outcome
-) -> None:
-    """Write the dataset of a finished search."""
-    columns = _columns(advice, search.candidates)
-    attributes = {
-        "format": ADVICE_FORMAT,
-        "complete": False,
-        "plan": json.dumps(advice.describe()),
-        "plan_digest": advice.digest,
-        "seed": advice.audit.seed,
+def lay_out(
+    advice: Advice, search: Search, advised: Candidate | None, verdict: Outcome
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of the dataset of a finished search, and the attributes of the answer."""
+    about = {
         "verdict": verdict,
         "advised": "" if advised is None else advised.id,
         "yaml": "" if advised is None else f"- {to_yaml(advised.mechanism)}",
@@ -128,15 +118,8 @@ def write_advice(
         "price": _price(search),
         "n_attacked": sum(one.attacked is not None for one in search.candidates),
         "goal": "bounds" if advice.plan.by_bounds else "score",
-        **describe_origin(job.cube, null_roi=advice.audit.null_roi),
     }
-    create = partial(_create, columns=columns, attributes=attributes)
-    TableStore(job.uri, ADVICE_FORMAT, create).finish()
-
-
-def _create(uri: str, columns: Mapping[str, Sequence[Any]], attributes: Mapping[str, Any]) -> None:
-    sizes = {name: len(columns[name]) for name in ("mechanism", "measure")}
-    create_table(uri, ADVICE, columns, sizes, attributes)
+    return _columns(advice, search.candidates), about
 
 
 def _findings(advice: Advice, advised: Candidate) -> list[str]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clusterscale import storage
 from clusterscale.analyses.certify.basis import without_sampling
 from clusterscale.analyses.certify.lookup import LookupTask, ceilings_in, look_up, visits_in
@@ -13,7 +16,6 @@ from clusterscale.analyses.certify.results import (
     CERTIFICATES,
     CERTIFICATES_FORMAT,
     ROWS_OF_RECORDS,
-    CertificateStore,
     has_public_rows,
 )
 from clusterscale.analyses.certify.tasks import (
@@ -26,10 +28,13 @@ from clusterscale.analyses.certify.tasks import (
     count_visits,
 )
 from clusterscale.analyses.certify.visits import substitutes_of
+from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.cube.describe import raw_bytes
+from clusterscale.models import names_of
 from clusterscale.schema import Variable
+from clusterscale.storage.result_table import TableStore
 from clusterscale.study import (
     PROCESS_BYTES,
     Analysis,
@@ -110,13 +115,13 @@ class CertifyAnalysis(Analysis):
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages: visits, ceilings, and users."""
-        store = CertificateStore(job.uri, self.certification, job.cube)
-        if not store.complete:
-            yield from self._certify(job, store)
+        table = self._table(job)
+        if not table.complete:
+            yield from self._certify(job, table)
         for name in ("ceilings", "visits"):
             storage.remove(f"{job.uri}/{name}")
 
-    def _certify(self, job: Study, store: CertificateStore) -> Iterator[Stage[Any, Any]]:
+    def _certify(self, job: Study, table: TableStore) -> Iterator[Stage[Any, Any]]:
         settings = tuple(self.certification.settings())
         blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
         visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
@@ -131,16 +136,35 @@ class CertifyAnalysis(Analysis):
         left, n_tasks = work.left(), len(work.tasks)
         keep = each(work.keep)
         yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
-        files, done = work.by_case(), {int(name) for name in store.done()}
+        files, done = work.by_case(), {int(name) for name in table.done()}
         lookups = (
             LookupTask(start, visits.files[start], files)
             for start, _ in blocks
             if start not in done
         )
-        adder = _Adder(self.certification, settings, store)
+        adder = _Adder(self.certification, settings, table)
         yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
-        work.state(store, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
-        store.finish()
+        work.state(table, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
+        table.finish()
+
+    def _table(self, job: Study) -> TableStore:
+        made, cube = self.certification, job.cube
+        rates = made.plan.false_positive_rates
+        columns: dict[str, Any] = {
+            "period": [name for name, _ in made.releases],
+            "group_size": made.group_sizes,
+            **names_of("mechanism", made.mechanisms),
+            "neighbours": ["add_remove", "replace"],
+            "false_positive_rate": rates,
+            "user": range(cube.n_users),
+        }
+        chunks = {"user": block_size(cube), "neighbours": 2, "false_positive_rate": len(rates)}
+        about = {
+            "prior": made.plan.prior,
+            "covers": "the number of people counted is held fixed and public",
+            "rows": "public" if has_public_rows(cube) else "records",
+        }
+        return self.table(job, columns, chunks, about)
 
 
 class _Visits:
@@ -232,7 +256,7 @@ class _Ceilings:
             for i, setting in enumerate(self._settings)
         )
 
-    def state(self, store: CertificateStore, condition: str) -> None:
+    def state(self, table: TableStore, condition: str) -> None:
         """Write why the certificates hold, as for the users with the most visits, and if what."""
         for task in self.tasks:  # later parts have more visits
             i, k, _ = map(int, task.name.split("-"))
@@ -240,26 +264,40 @@ class _Ceilings:
             period, mechanism = _position(self._made, self._settings[i], k)
             for j, reason in enumerate(stated.reason):
                 if reason:
-                    store.state(
-                        period, j, mechanism, tight=stated.tight[j], reason=reason + condition
-                    )
+                    at = period, j, mechanism
+                    table.array("tight")[at] = "yes" if stated.tight[j] else "no"
+                    table.array("reason")[at] = reason + condition
 
 
 class _Adder:
     """Writes the certificates of blocks of users."""
 
-    def __init__(
-        self, made: Certification, settings: Sequence[Setting], store: CertificateStore
-    ) -> None:
-        self._made, self._settings, self._store = made, settings, store
+    def __init__(self, made: Certification, settings: Sequence[Setting], table: TableStore) -> None:
+        self._made, self._settings, self._table = made, settings, table
 
     def add(self, task: LookupTask, value: list[tuple[Any, list[list[Any]]]]) -> None:
         """Write a block, and mark it as done."""
         for setting, (cells, rows) in zip(self._settings, value, strict=True):
             for k in range(len(setting.mechanisms)):
                 period, mechanism = _position(self._made, setting, k)
-                self._store.add(task.start, period, mechanism, cells, rows[k])
-        self._store.mark_done(str(task.start))
+                self._write(task.start, (period, mechanism), cells, rows[k])
+        self._table.mark_done(str(task.start))
+
+    def _write(
+        self, start: int, at: tuple[int, int], cells: Ints, values: list[NDArray[Any]]
+    ) -> None:
+        """Write a block of users of one period and mechanism.
+
+        ``values``: by group size, float32, shape (neighbours, statistic, user).
+        """
+        (period, mechanism), array = at, self._table.array
+        users = slice(start, start + len(cells))
+        array("n_changed")[users, period, mechanism] = cells
+        every = np.stack(values, axis=-1)  # neighbours, statistic, user, size
+        auc, accuracy, tpr = every[:, 0], every[:, 1], every[:, 2:]
+        array("auc")[users, period, :, mechanism] = auc.transpose(1, 2, 0)
+        array("accuracy")[users, period, :, mechanism] = accuracy.transpose(1, 2, 0)
+        array("tpr")[users, period, :, mechanism] = tpr.transpose(2, 3, 0, 1)
 
 
 def _position(made: Certification, setting: Setting, k: int) -> tuple[int, int]:

@@ -123,8 +123,8 @@ class ScreenAnalysis(Analysis):
         chunks = {
             "user": part_size(cube, screen.mechanisms), "attack": len(screen.plan.attacks),
         }  # fmt: skip
-        about = json.dumps(settings)
-        return self.table(job, columns, chunks, mechanisms=about, confidence=CONFIDENCE)
+        about = {"mechanisms": json.dumps(settings), "confidence": CONFIDENCE}
+        return self.table(job, columns, chunks, about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,8 @@ class TraitsAnalysis(Analysis):
         spec = self._specify(tuple(one for one in exposures if self._has_sides(one)), views)
         columns, chunks = lay_out(spec, job.cube)
         shapes = json.dumps(describe_shapes(job.cube))
-        table = self.table(
-            job, columns, chunks, exposure_digest=job.input_digest, roi_shapes=shapes
-        )
+        about = {"exposure_digest": job.input_digest, "roi_shapes": shapes}
+        table = self.table(job, columns, chunks, about)
         store = TraitsStore(table, spec, job.cube.n_users)
         yield from _mobility_stages(spec, job, store)
         yield _comparison_stage(spec, job, store)
