@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
 NOTHING_PROMISED = "nothing promised"
@@ -71,3 +72,34 @@ def worst_guarantee(verdicts: Iterable[str]) -> str:
 def is_tested(verdict: str) -> bool:
     """Return whether a verdict is that of a guarantee which was tested."""
     return verdict not in (NOTHING_PROMISED, "")
+
+
+_FLAGS = {
+    "locator": "`--grid`, `--points`, `--h3`, `--geohash` or `--inspire`",
+    "timezone": "`--setting timezone=`, e.g. to Europe/London",
+}
+_typed = [False]
+
+
+@contextmanager
+def typed_options() -> Iterator[None]:
+    """Name options in messages as they are typed in a terminal, while the context is open."""
+    before, _typed[0] = _typed[0], True
+    try:
+        yield
+    finally:
+        _typed[0] = before
+
+
+def argument(name: str, value: str) -> str:
+    """Return an option with its value as the caller would type it."""
+    return f"--{name} {value!r}" if _typed[0] else f"{name}={value!r}"
+
+
+def option(name: str, value: str = "") -> str:
+    """Return an option as the caller typed it: an argument in Python, or a flag in a terminal."""
+    if _typed[0]:
+        return _FLAGS.get(name, f"`--{name.replace('_', '-')}`")
+    if name == "timezone":
+        return "the reader's `timezone`"
+    return f"`{name}={value}`" if value else f"`{name}`"

@@ -16,6 +16,7 @@ from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.api.reports import gather
 from clusterscale.errors import InputError
 from clusterscale.html_tables import grid
+from clusterscale.phrases import argument
 from clusterscale.redaction import clean
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.study import Tell
@@ -155,7 +156,7 @@ def _pick(audit: xr.Dataset, wanted: str | None) -> str:
     if len(candidates) > 1:
         raise InputError(
             f"the run has {len(candidates)} mechanisms: choose one, e.g. "
-            f"mechanism={candidates[0]!r}"
+            f"{argument('mechanism', candidates[0])}"
         )
     return candidates[0]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterscale.errors import InputError
+from clusterscale.phrases import option
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,7 +57,7 @@ def report(
 
     if output is None:
         if not isinstance(results, str | Path):
-            raise InputError("`output` is missing: give the file to write")
+            raise InputError(f"{option('output')} is missing: give the file to write")
         output = f"{str(results).rstrip('/').removesuffix('/results.zarr')}/report.html"
     if isinstance(results, str | Path):
         return write_report(gather(results), output, title=title)

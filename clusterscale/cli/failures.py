@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator
 
-from clusterscale.cli.options import in_flags
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError, StudyError
 from clusterscale.redaction import clean
 from clusterscale.validation_messages import quote
@@ -70,7 +69,7 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, ClusterscaleError):
         code = TEMPORARY if isinstance(error, ClusterError | StoreError) else _INPUT
         code = _FAILED if isinstance(error, StudyError) else code
-        return in_flags(str(error)), code
+        return str(error), code
     if isinstance(error, UnicodeEncodeError):
         return f"{quote(error.object)} is not valid text", _INPUT
     if isinstance(error, OSError) and error.errno is not None:

@@ -26,6 +26,7 @@ from clusterscale.cli.options import (
 from clusterscale.cli.results import show_results
 from clusterscale.cli.running import RunOptions, run_verb
 from clusterscale.cli.verdicts import warn_of_float_noise
+from clusterscale.phrases import typed_options
 from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
@@ -81,12 +82,14 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def options(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """Parse the options before a command."""
+    ctx.with_resource(typed_options())
 
 
 @app.command()

@@ -17,23 +17,6 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
 
 
-_FLAGS = {
-    "e.g. mechanism=": "e.g. --mechanism ",
-    "the reader's `timezone`": "`--setting timezone=`, e.g. to Europe/London",
-    "`force=True`": "`--force`",
-    "`locator`": "`--grid`, `--points`, `--h3`, `--geohash` or `--inspire`",
-    **{f"`{name}`": f"`--{name}`" for name in ("mechanism", "memory", "output", "pseudonymise")},
-    **{f"`{name}`": f"`--{name.replace('_', '-')}`" for name in ("top_users", "min_events")},
-}
-
-
-def in_flags(message: str) -> str:
-    """Return a message of the Python API with arguments replaced by command-line options."""
-    for argument_name, flag in _FLAGS.items():
-        message = message.replace(argument_name, flag)
-    return message
-
-
 def say_command(shows: str, *words: str) -> None:
     """Print a command of this program to copy, and what it shows."""
     line = f"{shows}: {shlex.join(('clusterscale', *words))}"

@@ -20,6 +20,7 @@ from clusterscale.ingestion.clean import Cleaner
 from clusterscale.ingestion.inputs import UserWeights, check_key, read_weights
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import REASONS, IngestReport, check_records
+from clusterscale.phrases import option
 from clusterscale.reading.sources import pack, reading
 
 if TYPE_CHECKING:
@@ -73,14 +74,17 @@ class IngestOptions:
 
     def __post_init__(self) -> None:
         if self.pseudonymise is not None:
-            check_key(self.pseudonymise, where="`pseudonymise`")
+            check_key(self.pseudonymise, where=option("pseudonymise"))
         if self.top_users is not None and self.top_users < 1:
-            raise InputError(f"`top_users` is {self.top_users}: keep at least 1")
+            raise InputError(f"{option('top_users')} is {self.top_users}: keep at least 1")
         if self.min_events < 1:
-            raise InputError(f"`min_events` is {self.min_events}: a user of a cube has at least 1")
+            raise InputError(
+                f"{option('min_events')} is {self.min_events}: a user of a cube has at least 1"
+            )
         if self.locator is None and not self.reader.gives_rois:
             raise InputError(
-                f"reader {self.reader.name} gives positions: specify the regions with `locator`"
+                f"reader {self.reader.name} gives positions: specify the regions with "
+                f"{option('locator')}"
             )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from clusterscale.errors import SourceError
+from clusterscale.phrases import option
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
@@ -111,8 +112,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     if pa.types.is_timestamp(raw.type):
         if raw.type.tz is None and timezone is None:
             raise SourceError(
-                f"column {name} of {where} contains times without a zone: "
-                "set the reader's `timezone`"
+                f"column {name} of {where} contains times without a zone: set {option('timezone')}"
             )
         return Numbers(name, raw, _stamps(raw, timezone), "not a time")
     if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
@@ -227,7 +227,7 @@ def _meaning(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> st
     if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
         if timezone is not None:
             return f"not a time: no such day or month, or clocks in {timezone} skip it"
-        return "a time without a zone: set the reader's `timezone`"
+        return f"a time without a zone: set {option('timezone')}"
     return "not a time, as in 2026-03-02T08:05:00 or seconds since 1970"
 
 

@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clusterscale.errors import ExistsError, StoreError
+from clusterscale.phrases import option
 from clusterscale.storage.address import check_address, local_path
 from clusterscale.storage.chunk_store import abandon
 from clusterscale.storage.connection import connect, is_remote
@@ -70,14 +71,15 @@ def _check_free(uri: str, *, force: bool) -> None:
         return
     if not force:
         raise ExistsError(
-            f"{uri} already exists: choose another address, or overwrite it with `force=True`"
+            f"{uri} already exists: choose another address, or overwrite it with "
+            f"{option('force', 'True')}"
         )
     filesystem, path = connect(uri)
     is_empty_folder = filesystem.isdir(path) and not filesystem.ls(path)
     if not is_empty_folder and not filesystem.exists(f"{path}/{_ROOT}"):
         raise ExistsError(
-            f"{uri} is not a Zarr store, so it is not overwritten even with `force=True`: "
-            "choose another address, or remove it yourself"
+            f"{uri} is not a Zarr store, so it is not overwritten even with "
+            f"{option('force', 'True')}: choose another address, or remove it yourself"
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.errors import DamagedError, ExistsError, StoreError
+from clusterscale.phrases import option
 from clusterscale.storage import files
 from clusterscale.storage.manifest import digest
 
@@ -60,7 +61,7 @@ class Records(Generic[T]):
         if old := [name for name in names if not name.endswith(_ENDING)]:
             raise ExistsError(
                 f"{self._uri}/{old[0]} was written by an older version, which had not finished; "
-                "start again, in another `output` or with `force=True`"
+                f"start again, in another {option('output')} or with {option('force', 'True')}"
             )
         return [f"{self._uri}/{name}" for name in names]
 

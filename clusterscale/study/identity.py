@@ -10,6 +10,7 @@ from typing import Any
 from warnings import warn
 
 from clusterscale.errors import ExistsError, InputError, StoreError
+from clusterscale.phrases import option
 from clusterscale.schema import RESULTS_REVISION
 from clusterscale.storage import exists, list_names, put, put_new, read, remove
 from clusterscale.storage.manifest import from_sealed, to_sealed
@@ -187,7 +188,8 @@ def _release_of(code: Mapping[str, str] | None) -> str:
 
 def _refuse(uri: str, other: str) -> ExistsError:
     return ExistsError(
-        f"{uri} holds {other}: choose another `output`, or overwrite it with `force=True`"
+        f"{uri} holds {other}: choose another {option('output')}, or overwrite it with "
+        f"{option('force', 'True')}"
     )
 
 

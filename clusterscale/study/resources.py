@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from clusterscale.errors import ConfigError
+from clusterscale.phrases import option
 
 PROCESS_BYTES = 350 * 10**6
 """Memory of the interpreter and its libraries, without the classifiers of learned attacks."""
@@ -110,6 +111,6 @@ def require_memory(memory: int, needed: int, purpose: str) -> None:
     """
     if needed > memory:
         raise ConfigError(
-            f"memory: {memory:,} bytes per worker are too few {purpose}; set `memory` to "
+            f"memory: {memory:,} bytes per worker are too few {purpose}; set {option('memory')} to "
             f"{needed:,} or more"
         )

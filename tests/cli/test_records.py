@@ -9,9 +9,9 @@ pytest.importorskip("dask")
 
 from clusterscale import cli
 from clusterscale.cli import app, records
-from clusterscale.cli.options import in_flags
 from clusterscale.cube import TraceCube
 from clusterscale.ingestion import READERS
+from clusterscale.phrases import option, typed_options
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("no_figures")]
 
@@ -173,12 +173,9 @@ def test_what_is_there_is_not_overwritten_without_the_flag(tmp_path, monkeypatch
     assert text.endswith("already exists: choose another address, or overwrite it with `--force`")
 
 
-def test_arguments_of_python_become_flags():
-    said = "out holds another run: choose another `output`, or overwrite it with `force=True`"
-    assert in_flags(said) == (
-        "out holds another run: choose another `--output`, or overwrite it with `--force`"
-    )
-    assert in_flags("too few; give 5 or more with `memory`") == (
-        "too few; give 5 or more with `--memory`"
-    )
-    assert in_flags("folder output, memory and force") == "folder output, memory and force"
+def test_options_are_named_as_they_were_typed():
+    assert option("force", "True") == "`force=True`"
+    with typed_options():
+        assert option("force", "True") == "`--force`"
+        assert option("top_users") == "`--top-users`"
+    assert option("top_users") == "`top_users`"

@@ -13,7 +13,6 @@ from oracles.catalogues import write_catalogue, write_release
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.options import in_flags
 from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
 from clusterscale.storage.lease import Lease
 
@@ -267,7 +266,7 @@ def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp
     folder = audit(cube, plan, tmp_path)
     refused = call("gate", folder).exception
     assert isinstance(refused, InputError)
-    flag, label = shlex.split(in_flags(str(refused)).partition("e.g. ")[2])
+    flag, label = shlex.split(str(refused).partition("e.g. ")[2])
     assert flag == "--mechanism"
     assert call("gate", folder, flag, label).exit_code in (3, 4)
 

@@ -13,6 +13,7 @@ from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
+from clusterscale.phrases import option
 from clusterscale.study import describe_bytes
 from clusterscale.study.execution import MEMORY
 
@@ -204,7 +205,7 @@ def plan_resources(
             raise ConfigError(
                 f"memory: {memory:,} bytes per worker are too few: a block of "
                 f"{min(size, cube.n_users):,} users and the counts of one task need "
-                f"{min(least, whole):,}; give that or more with `memory`"
+                f"{min(least, whole):,}; give that or more with {option('memory')}"
             )
         n_blocks = -(-cube.n_users // size)
         n_fitting = (memory - _PROCESS - task) // needs.traces(size)

@@ -23,6 +23,7 @@ from clusterscale.analyses.publish.release import (
 from clusterscale.analyses.publish.rows import arrange
 from clusterscale.analyses.publish.series import Series
 from clusterscale.errors import DamagedError, RefusedError, StoreError
+from clusterscale.phrases import option
 from clusterscale.release import RawRelease
 from clusterscale.storage.lease import Lease, LeaseHeldError
 from clusterscale.storage.manifest import from_sealed, to_sealed
@@ -67,7 +68,7 @@ def raise_refusal(uri: str) -> None:
         raise DamagedError(f"{uri}/{_REFUSED} is damaged: {error}") from None
     raise RefusedError(
         f"{kept['why']}\nthis run was refused before, and draws no other noise: change the "
-        "mechanism or the policy, and choose another `output`"
+        f"mechanism or the policy, and choose another {option('output')}"
     )
 
 
