@@ -23,7 +23,7 @@ from clusterscale.cli.running import running_cluster
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
-    from clusterscale.analyses.audit.tuning import TuningCase, TuningResult
+    from clusterscale.analyses.tuning import TuningCase, TuningResult
     from clusterscale.attacks.learned import LearnedAttack
     from clusterscale.contracts import Attack
     from clusterscale.study import Tell
@@ -46,7 +46,7 @@ def tune(
     targets of the config in every setting. Prints lines to paste into the config.
     """
     from clusterscale.analyses.audit.exposure import choose_targets
-    from clusterscale.analyses.audit.tuning import list_cases, tunable
+    from clusterscale.analyses.tuning import list_cases, tunable
     from clusterscale.study.preflight import Probe, packages_of
 
     chosen = load_config(config)
@@ -82,7 +82,7 @@ def _search(
     tell: Tell,
 ) -> list[TuningResult]:
     """Cross-validate the variants of all attacks together, so that they share computations."""
-    from clusterscale.analyses.audit.tuning import choose
+    from clusterscale.analyses.tuning import choose
     from clusterscale.runtime.learning import cross_validate
     from clusterscale.study import Progress
 

@@ -49,7 +49,7 @@ def count_guarantees(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
 
 def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     """Yield a line per verdict on exposure: its mechanisms, at most ``most`` by name."""
-    from clusterscale.analyses.audit.findings import EXPOSURES
+    from clusterscale.reporting.findings import EXPOSURES
 
     worst = {mechanism: finding.exposure for mechanism, finding in audit.worst.items()}
     yield from _count(worst, EXPOSURES, "", key, most)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.analyses.audit import AuditTemplate
-from clusterscale.analyses.audit.findings import ExposureVerdict
 from clusterscale.contracts import (
     VERDICT_LEVELS,
     ConfigModel,
@@ -21,6 +20,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import PluginError
 from clusterscale.release.checks import CHECKS
 from clusterscale.release.metadata import Size
+from clusterscale.reporting.findings import ExposureVerdict
 from clusterscale.study.foreign_code import code_of
 from clusterscale.utility import UTILITIES
 from clusterscale.validation_messages import choices

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from clusterscale.analyses.audit.findings import find_emptiness
 from clusterscale.analyses.certify.comparison import ERROR_RATE
 from clusterscale.analyses.certify.results import ROWS_OF_RECORDS
 from clusterscale.contracts import Level, Reason
@@ -30,6 +29,7 @@ from clusterscale.reauditing.policy import Limit, Policy, worst_of
 from clusterscale.reauditing.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.release.checks import CheckResult
 from clusterscale.reporting.certificates import read_brackets, show_ceiling
+from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from clusterscale.analyses.audit import count_failed
-from clusterscale.analyses.audit.findings import Finding, find_exposures, worst_findings
 from clusterscale.analyses.screening import is_counted
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.phrases import GUARANTEE_VERDICTS
 from clusterscale.reauditing.known_part import KnownPart
+from clusterscale.reporting.findings import Finding, find_exposures, worst_findings
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.validation_messages import name_best
 

@@ -16,12 +16,13 @@ from clusterscale.analyses.audit.release_scoring import (
     list_published,
     score_published,
 )
-from clusterscale.analyses.audit.targets import Presence, find_users
+from clusterscale.analyses.audit.targets import Presence
 from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.errors import FormatError, InputError
 from clusterscale.game import ReleasePlacement
+from clusterscale.groups.member_lists import find_users
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reading.tables import read_frame
 from clusterscale.reauditing.release_metrics import IntervalEstimate

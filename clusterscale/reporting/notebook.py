@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 
 from clusterscale import schema
-from clusterscale.analyses.audit.findings import Finding, find_exposures
 from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell, grid, list_facts
 from clusterscale.phrases import BROKEN
@@ -20,6 +19,7 @@ from clusterscale.reporting.audit.cases import AUC_LEVELS, Cases, strongest_rows
 from clusterscale.reporting.audit.gains import least_gains
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.figures import Figure
+from clusterscale.reporting.findings import Finding, find_exposures
 from clusterscale.reporting.recovery import GOALS, find_best, read_errors
 from clusterscale.reporting.run import Run, forms
 from clusterscale.reporting.screening import AUC_LEVELS as ABOVE

@@ -13,11 +13,11 @@ import xarray as xr
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from clusterscale.analyses.audit.findings import find_emptiness
 from clusterscale.analyses.screening import is_counted
 from clusterscale.reporting import figures
 from clusterscale.reporting.certificates import show_ceiling
 from clusterscale.reporting.figures import Floats
+from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
 from clusterscale.reporting.section import (
     Column,

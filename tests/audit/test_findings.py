@@ -11,15 +11,15 @@ from oracles.entries import build
 from running import run
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.findings import (
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.metrics import auc_interval, auc_p_values, mean_interval
+from clusterscale.reporting.findings import (
     EXPOSURES,
     find_emptiness,
     find_exposures,
     worst_finding,
     worst_findings,
 )
-from clusterscale.mechanisms import MECHANISMS
-from clusterscale.metrics import auc_interval, auc_p_values, mean_interval
 from clusterscale.runtime import SerialExecutor
 
 DIMS = ("period", "prior", "group_size", "mechanism", "attack", "target")

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from clusterscale.analyses.audit import AuditPlan, Targets, predict
-from clusterscale.analyses.audit.targets import TERTILES, find_users
+from clusterscale.analyses.audit.targets import TERTILES
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
+from clusterscale.groups.member_lists import find_users
 
 
 def test_tertiles_are_thirds_by_events(cube, dense):

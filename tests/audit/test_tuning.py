@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.analyses.audit import AuditPlan, run_task
-from clusterscale.analyses.audit.tuning import choose, list_cases, tunable
+from clusterscale.analyses.tuning import choose, list_cases, tunable
 from clusterscale.attacks import create
 from clusterscale.errors import ConfigError
 

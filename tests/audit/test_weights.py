@@ -14,9 +14,9 @@ from loops import mostly_slow
 from clusterscale.analyses.audit import AuditPlan, predict, run_task
 from clusterscale.analyses.audit.blockwise import fold_task
 from clusterscale.analyses.audit.task import set_up
-from clusterscale.analyses.audit.tuning import list_cases
 from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
 from clusterscale.analyses.recovery import RecoveryPlan
+from clusterscale.analyses.tuning import list_cases
 from clusterscale.contracts import GroupRequest, Guarantee, publish
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError

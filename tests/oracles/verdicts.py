@@ -2,9 +2,9 @@
 
 import json
 
-from clusterscale.analyses.audit.findings import Finding
 from clusterscale.reauditing import IntervalEstimate, ReleaseMetrics, Verdict
 from clusterscale.reauditing.release_metrics import UtilityValue
+from clusterscale.reporting.findings import Finding
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 

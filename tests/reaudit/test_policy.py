@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
-from clusterscale.analyses.audit.findings import EXPOSURES
 from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.errors import ConfigError
 from clusterscale.reauditing import Limit, Policy, worst_of
 from clusterscale.release.checks import CHECKS
+from clusterscale.reporting.findings import EXPOSURES
 from clusterscale.utility import UTILITIES
 
 SIXTEENTHS = st.integers(-32, 32).map(lambda i: i / 16)

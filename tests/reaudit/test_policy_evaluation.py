@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from loops import for_each
 from oracles.verdicts import FINDING, FOUND
 
-from clusterscale.analyses.audit.findings import EXPOSURES
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
 from clusterscale.reauditing import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
 from clusterscale.reauditing.policy_evaluation import evaluate_change, evaluate_findings
 from clusterscale.reauditing.release_metrics import UtilityValue
 from clusterscale.release.checks import CheckResult as Inconsistency
+from clusterscale.reporting.findings import EXPOSURES
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from loops import for_each, mostly_slow
 
 from clusterscale import reauditing
-from clusterscale.analyses.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.reauditing import IntervalEstimate, exposures_of
+from clusterscale.reporting.findings import find_exposures, worst_findings
 
 PERIODS, SIZES, PRIORS, ATTACKS = ["all", "noon"], [10, 50], ["known", "past"], ["forest", "near"]
 MECHANISMS = ["exact", "laplace(epsilon=1.0)"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from report.page import Page
 
-from clusterscale.analyses.audit.findings import find_exposures, worst_finding, worst_findings
 from clusterscale.reporting import render
+from clusterscale.reporting.findings import find_exposures, worst_finding, worst_findings
 
 CAPTION = "Worst case for each publication method"
 

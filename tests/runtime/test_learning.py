@@ -11,7 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.tuning import list_cases
+from clusterscale.analyses.tuning import list_cases
 from clusterscale.attacks import create
 from clusterscale.attacks.learned import CrossValidated
 from clusterscale.contracts import Examples, Knowledge, Release

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.analyses.audit.member_lists import Lists, describe_lists, find_members, find_short
 from clusterscale.analyses.audit.settings import Period, find_imprecise, interim_looks
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask
@@ -30,6 +29,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import TraceSource
 from clusterscale.errors import ConfigError, PoolError
+from clusterscale.groups import check_lists
+from clusterscale.groups.member_lists import Lists, describe_lists, find_members
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
 
@@ -200,7 +201,7 @@ def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     long = list(_too_long(plan, cube.n_epochs))
     yield from long
     yield from _too_large(plan, cube.n_users)
-    yield from find_short(plan.groups, plan.group_sizes, plan.priors, plan.precision)
+    yield from _short_lists(plan)
     yield from find_imprecise(plan.priors, plan.precision)
     yield from _missing_knowledge(plan)
     yield from _missing_weights(plan, cube)
@@ -282,3 +283,15 @@ def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: Aud
     n_rois = traces.n_rois + plan.null_roi
     for size in plan.group_sizes:
         mechanism.check(group_size=size, n_rois=n_rois, n_epochs=traces.n_epochs)
+
+
+def _short_lists(plan: AuditPlan) -> Iterator[str]:
+    """Yield a line for each group size that membership lists are too short or too few for."""
+    if plan.groups is None:
+        return
+    for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
+        n_added = interim_looks(prior.n_challenges, plan.precision)[-1] - prior.n_challenges
+        try:
+            check_lists(plan.groups, size=size, n_groups=prior.n_groups + n_added, name=prior.name)
+        except PoolError as error:
+            yield f"group_sizes.{i}: {error}"

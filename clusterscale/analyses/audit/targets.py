@@ -14,9 +14,9 @@ from pydantic import model_validator
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, NonEmptyUnique, Share
 from clusterscale.cube import TraceCube
-from clusterscale.cube.attributes import ROW_NAME
 from clusterscale.cube.describe import count_events
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.groups.member_lists import find_users
 from clusterscale.seeds import stream
 
 TERTILES = ("some", "mild", "high")
@@ -269,18 +269,3 @@ def _thirds(events: NDArray[np.int64]) -> NDArray[np.int64]:
     rank = np.empty(len(events), np.int64)
     rank[np.argsort(events, kind="stable")] = np.arange(len(events))
     return 3 * rank // max(1, len(events))
-
-
-def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
-    """Return the rows of users with these ids or pseudonyms, in order, int64, shape (user,).
-
-    −1 for users that are not in the cube. ``row N`` always is row N, never the user whose stored
-    id reads so: that user, too, is reached by row.
-    """
-    import pandas as pd  # slow to import; but NumPy's search fails on two arrays of strings
-
-    users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
-    for i, name in enumerate(wanted):
-        if match := ROW_NAME.fullmatch(name):
-            users[i] = int(match[1]) if int(match[1]) < cube.n_users else -1
-    return np.asarray(users, np.int64)

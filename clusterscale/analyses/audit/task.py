@@ -9,11 +9,11 @@ from itertools import pairwise
 
 from threadpoolctl import threadpool_limits
 
-from clusterscale.analyses.audit.member_lists import Indices
 from clusterscale.analyses.audit.settings import Precision, interim_looks
 from clusterscale.contracts import Attack, Bounds, Game, GroupRequest, GroupSample, Mechanism, Prior
 from clusterscale.cube.blocks import Range, TraceSource, load_settings
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation, Outcome
+from clusterscale.groups.member_lists import Indices
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 

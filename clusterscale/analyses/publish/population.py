@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterscale.analyses.audit.targets import find_users
 from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError
+from clusterscale.groups.member_lists import find_users
 from clusterscale.reading.tables import read_column
 
 

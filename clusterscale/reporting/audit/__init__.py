@@ -9,7 +9,6 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale import schema
-from clusterscale.analyses.audit.findings import worst_finding
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.phrases import BROKEN, NOT_TESTED, privacy_unit
 from clusterscale.reporting import figures
@@ -23,6 +22,7 @@ from clusterscale.reporting.audit.gains import (
 )
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.audit.targets import auc_figures, loss_figure
+from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.section import (
     Column,
     Section,

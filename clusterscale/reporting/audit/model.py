@@ -11,7 +11,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.analyses.audit.findings import Finding, find_exposures, worst_findings
 from clusterscale.metrics import is_testable, off_cells, weak_cells
 from clusterscale.phrases import BROKEN, is_tested, worst_guarantee
 from clusterscale.reporting.audit.cases import (
@@ -24,6 +23,7 @@ from clusterscale.reporting.audit.cases import (
     read_defences,
     row,
 )
+from clusterscale.reporting.findings import Finding, find_exposures, worst_findings
 from clusterscale.reporting.section import absent_users
 
 Verdict = Literal["chance", "off", "unknown"]

@@ -13,7 +13,7 @@ from fuzz.runner import ID
 
 # Imported late by commands: here, so that it is done once and not in each case.
 for _module in (
-    "clusterscale.analyses.audit.findings",
+    "clusterscale.reporting.findings",
     "clusterscale.cli.results",
     "clusterscale.reauditing",
     "email.headerregistry",

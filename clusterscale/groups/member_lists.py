@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, product
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from clusterscale.analyses.audit.settings import Precision, interim_looks
-from clusterscale.analyses.audit.targets import find_users
-from clusterscale.contracts import NonEmptyUnique, Prior
+from clusterscale.contracts import Ints, NonEmptyUnique
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ConfigError, PoolError
-from clusterscale.groups import check_lists
+from clusterscale.cube.attributes import ROW_NAME
+from clusterscale.errors import ConfigError
 
 Indices = tuple[tuple[int, ...], ...]
 """Membership lists as indices of users in the cube."""
@@ -33,6 +31,21 @@ def _few(lists: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
 _List = Annotated[tuple[str, ...], Field(min_length=2), *NonEmptyUnique]
 Lists = Annotated[tuple[_List, ...], *NonEmptyUnique, AfterValidator(_few)]
 """Membership lists as pseudonyms of users, or ``row N``."""
+
+
+def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
+    """Return the rows of users with these ids or pseudonyms, in order, int64, shape (user,).
+
+    −1 for users that are not in the cube. ``row N`` always is row N, never the user whose stored
+    id reads so: that user, too, is reached by row.
+    """
+    import pandas as pd  # slow to import; but NumPy's search fails on two arrays of strings
+
+    users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
+    for i, name in enumerate(wanted):
+        if match := ROW_NAME.fullmatch(name):
+            users[i] = int(match[1]) if int(match[1]) < cube.n_users else -1
+    return np.asarray(users, np.int64)
 
 
 def find_members(cube: TraceCube, lists: Sequence[Sequence[str]] | None) -> Indices | None:
@@ -58,23 +71,6 @@ def find_members(cube: TraceCube, lists: Sequence[Sequence[str]] | None) -> Indi
         more = [f"and {len(faults) - _MOST_NAMED} more lists"] * (len(faults) > _MOST_NAMED)
         raise ConfigError("\n".join([*faults[:_MOST_NAMED], *more]))
     return tuple(tuple(members.tolist()) for members in found)
-
-
-def find_short(
-    lists: Sequence[Sequence[object]] | None,
-    sizes: Sequence[int],
-    priors: Sequence[Prior],
-    precision: Precision | None,
-) -> Iterator[str]:
-    """Yield a line for each group size that membership lists are too short or too few for."""
-    if lists is None:
-        return
-    for (i, size), prior in product(enumerate(sizes), priors):
-        n_added = interim_looks(prior.n_challenges, precision)[-1] - prior.n_challenges
-        try:
-            check_lists(lists, size=size, n_groups=prior.n_groups + n_added, name=prior.name)
-        except PoolError as error:
-            yield f"group_sizes.{i}: {error}"
 
 
 def describe_lists(lists: Sequence[Sequence[object]]) -> str:
