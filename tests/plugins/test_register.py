@@ -134,7 +134,7 @@ class Unnamed(UniformNoise):
         (
             Laplace,
             r"\.Laplace cannot be the mechanism 'laplace', which "
-            r"clusterscale\.mechanisms\.laplace\.Laplace is$",
+            r"clusterscale\.mechanisms\.noisy_counts\.Laplace is$",
         ),
         (Halfway, r"\.Halfway is no complete mechanism: it must define guarantee$"),
         (Unnamed, r"\.Unnamed is no mechanism: it must .* have a literal name: name: Literal"),
