@@ -8,14 +8,11 @@ from inspect import getdoc
 from rich.markup import escape
 
 from clusterscale.cli import (
-    advice,
     analyses,
     checks,
-    gates,
     guide,
     init,
     papers,
-    publishing,
     records,
     releases,
     reports,
@@ -39,10 +36,10 @@ for verb in (
     analyses.traits,
     analyses.recover,
     analyses.analyse,
-    advice.advise,
+    analyses.advise,
     reports.report,
-    gates.gate,
-    publishing.publish,
+    releases.gate,
+    analyses.publish,
     checks.check,
     releases.reaudit,
     papers.reproduce,

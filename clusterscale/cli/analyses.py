@@ -2,27 +2,215 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 from rich.markup import escape
 
 from clusterscale.cli.console import out
-from clusterscale.cli.running import running_verb
-from clusterscale.cli.tables import Key, add_numbers, new_table
-from clusterscale.errors import ConfigError
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Explain,
+    Force,
+    Memory,
+    Output,
+    Workers,
+    option,
+    say_command,
+)
+from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
+from clusterscale.cli.running import RunOptions, run_verb, running_verb
+from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
+from clusterscale.errors import ConfigError, InputError, RefusedError
+from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from clusterscale.analyses.publish import PublishPlan
     from clusterscale.config import Config
     from clusterscale.study import Analysis, AnalysisPlan
 
-
 _STRATEGIES = 4  # columns per table
 _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
+
+
+_ROWS = 12  # candidates that are shown; the page lists all
+
+
+GatePolicy = Annotated[
+    Path | None,
+    typer.Option(
+        "--gate", help="YAML file of a policy; the release is published only if it passes."
+    ),
+]
+AllowWarn = Annotated[
+    bool, typer.Option("--allow-warn", help="With --gate, the verdict warn is enough.")
+]
+WithoutGuarantee = Annotated[
+    bool,
+    typer.Option(
+        "--without-guarantee", help="Publish without a guarantee and without the audit of --gate."
+    ),
+]
+
+
+def publish(
+    config: ConfigFile = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    gate: GatePolicy = None,
+    allow_warn: AllowWarn = False,
+    without_guarantee: WithoutGuarantee = False,
+    explain: Explain = False,
+    force: Force = False,
+) -> None:
+    """Make the release of the `publish` section of a config, and enter it in its ledger.
+
+    Counts all users or those of a list, draws noise from the operating system's source, and stores
+    the release and its ledger entry: both or neither. Repeated, it resumes, and publishes once.
+
+    Exits with 4 if the budget or the policy of --gate does not allow the release, or if its
+    difference from an earlier one of the series shows few people.
+    """
+    from clusterscale import api
+    from clusterscale.config import load_gate
+    from clusterscale.reauditing import Gate
+
+    if allow_warn and gate is None:
+        raise InputError("--allow-warn is for the policy of --gate, which is missing")
+    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    plan, rules = options.config.the_publication(), None
+    if gate is not None:
+        rules = Gate(plan=load_gate(gate, options.config.audit), allow_warnings=allow_warn)
+    try:
+        analysis = api.publish.analysis(plan, gate=rules, without_guarantee=without_guarantee)
+        run_verb(analysis, options, partial(_show, plan), page=False)
+    except RefusedError as refused:
+        text = f"[{VERDICT_STYLES['fail']}]refused[/]  {escape(clean(str(refused)))}"
+        out.print(text, highlight=False, soft_wrap=True)
+        raise typer.Exit(EXIT_CODES["fail"]) from None
+
+
+def _show(plan: PublishPlan, release: xr.Dataset) -> None:
+    """Print what was published, and what is spent."""
+    from clusterscale.phrases import NO_GUARANTEE
+    from clusterscale.study import describe_bytes
+
+    about = release.attrs
+    budget = "none"
+    if about["budget"] >= 0:
+        budget = f"ε {about['spent']:.6g} of {about['budget']:g} is spent"
+    n_hidden = int(release["counts"].isnull().sum())
+    n_values = f"{release['counts'].size:,}, of which {n_hidden:,} are hidden"
+    where = f"{plan.folder}/{about['release'].rpartition('/')[2]}"
+    rows = {
+        "release": where,
+        "period": about["period"],
+        "values": f"{n_values}; {describe_bytes(about['bytes'])}",
+        "guarantee": about.get("guarantee") or NO_GUARANTEE,
+        "budget": budget,
+    }
+    if about.get("elsewhere"):
+        what = "in one row" if plan.other_places == "one_row" else "dropped"
+        n_elsewhere = f"{about['elsewhere']:,} visits {what}"
+        rows["other places"] = f"{n_elsewhere}; this number depends on the data, keep it"
+    if about.get("undecided"):
+        rows["not compared"] = about["undecided"]
+    if about["verdict"]:
+        rows["gate"] = about["verdict"]
+        reasons = json.loads(about["reasons"])
+        rows["audited"] = next((why["text"] for why in reasons if why["check"] == "scope"), "–")
+    show_pairs(out, f"published: release {about['number']} of series {about['series']}", rows)
+    say_command("check it", "check", where)
+
+
+def advise(
+    config: ConfigFile = None,
+    on: Annotated[
+        str | None, option("Cube to search on in place of the config's, e.g. a synthetic one.")
+    ] = None,
+    confirm: Annotated[
+        str | None, option("Cube to confirm on; by default that of the config.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="YAML file of a policy, whose limits hold in addition.")
+    ] = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    explain: Explain = False,
+    force: Force = False,
+) -> None:
+    """Search for the mechanism that serves a goal within limits, confirm it, and explain why.
+
+    The `advise` section of a config sets the goal, the limits and the candidates; its `audit`
+    section says how they are attacked. The advice is confirmed on users and groups that the search
+    has not touched. Exits with 4 if no mechanism could be confirmed.
+    """
+    from clusterscale import api
+    from clusterscale.cube import TraceCube
+
+    options = RunOptions(config, output, cluster, workers, memory, force, explain, on)
+    other = None
+    if confirm:
+        other = TraceCube(confirm)
+    elif on:
+        other = options.config.cube.open()
+    plan, wanted = options.config.the_audit(), options.config.advise
+    analysis = api.advise.analysis(plan, wanted=wanted, policy=policy, confirm=other)
+    results = run_verb(analysis, options)
+    if results is not None and results.verdict != "advised":
+        raise typer.Exit(4)
+
+
+def show_advice(advice: xr.Dataset) -> None:
+    """Print the answer, what was confirmed, and the leading candidates with why they fell out."""
+    from clusterscale.reporting.advice import answer, leading, summarise
+
+    for line in answer(advice):
+        out.print(line, markup=False, highlight=False)
+    if text := str(advice.attrs["yaml"]):
+        out.print(f"\n{text}\n", markup=False, highlight=False, soft_wrap=True)
+    for finding in json.loads(advice.attrs["findings"]):
+        for line in textwrap.wrap(f"confirmed: {finding}", out.width - 2, subsequent_indent="  "):
+            out.print(f"  {line}", markup=False, highlight=False)
+    key, rows = Key(), leading(advice, _ROWS)
+    titles = sorted(map(str, advice.mechanism_title.values), key=len, reverse=True)
+    table = new_table()
+    table.add_column("candidate", no_wrap=True)
+    add_numbers(table, "score", "loss", "attack")
+    table.add_column("why not")
+    for row in rows:
+        key.plain(row.title)
+    for row in rows:
+        numbers = (row.score, row.exposure, row.attacked)
+        shown = ("" if number != number else f"{number:.3f}" for number in numbers)
+        reason = row.reason
+        for title in titles:
+            reason = reason.replace(title, key.plain(title)) if title in reason else reason
+        name, style = key.short(row.title), "bold" if row.is_advised else ""
+        table.add_row(name, *shown, escape(reason), style=style)
+    out.print(table)
+    out.print(
+        "[dim]score: weighted mean of the normalised measures, 1 for raw counts; loss: mean "
+        "privacy loss in the screen; attack: mean AUC of attacked users[/]",
+        highlight=False,
+    )
+    key.show(out)
+    out.print(summarise(advice), markup=False, highlight=False)
+    out.print(str(advice.attrs["price"]), markup=False, highlight=False)
 
 
 def show_screen(screened: xr.Dataset) -> None:

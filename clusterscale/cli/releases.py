@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,7 +24,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import Key, new_table
-from clusterscale.errors import TEMPORARY, ClusterError, InputError, StoreError
+from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
 from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
@@ -33,13 +34,65 @@ if TYPE_CHECKING:
     from clusterscale.study import Tell
     from clusterscale.study.execution import Executor
 
-
 EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 """Exit code of each verdict."""
 
 VERDICT_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
 _NAME_LENGTH = 14  # characters of a name in the list of releases
+
+
+def gate(
+    results: Annotated[str, argument("Folder of a finished run.")],
+    policy: Annotated[
+        Path | None, typer.Option(help="YAML file of a policy, or of a catalogue that has one.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Label or id of the mechanism to evaluate.")
+    ] = None,
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Number of people that the release counts, or set it in the policy."
+        ),
+    ] = None,
+    to_json: Annotated[
+        str | None, typer.Option("--json", help="File to write the verdict to.")
+    ] = None,
+) -> None:
+    """Evaluate a run against a policy before anything is released.
+
+    Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, the verdict exposed fails, and
+    an inconclusive run warns, as does a run whose groups do not have the size of the release. A run
+    that cannot be evaluated is an error, never a pass.
+    """
+    from clusterscale.redaction import clean
+    from clusterscale.storage import put
+
+    outcome: dict[str, object] = {"verdict": "error"}
+    try:
+        outcome = _evaluate(results, policy, mechanism, group_size)
+    except ClusterscaleError as error:
+        outcome["error"] = clean(str(error))
+        raise
+    finally:
+        if to_json:
+            put(to_json, json.dumps(outcome, indent=1).encode())
+    raise typer.Exit(EXIT_CODES[str(outcome["verdict"])])
+
+
+def _evaluate(
+    results: str, policy: Path | None, mechanism: str | None, group_size: int | None
+) -> dict[str, object]:
+    """Print the verdict on a run, and return it with its reasons."""
+    from clusterscale.api.releases import evaluate_run
+    from clusterscale.cli.reports import gather
+
+    found = evaluate_run(
+        gather(results), results, policy=policy, mechanism=mechanism, group_size=group_size
+    )
+    show_reasons(found.mechanism, found.verdict, found.reasons)
+    return {"verdict": found.verdict, "mechanism": found.mechanism, "reasons": found.reasons}
 
 
 def reaudit(

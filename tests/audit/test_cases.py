@@ -8,8 +8,8 @@ import xarray as xr
 from running import run
 
 from clusterscale.analyses.audit import AuditPlan, open_results
-from clusterscale.analyses.audit.cases import pool
 from clusterscale.analyses.audit.finished_tasks import entries_in
+from clusterscale.analyses.audit.results import pool
 from clusterscale.game import Outcome
 from clusterscale.metrics import (
     N_PVALUE_BINS,

@@ -20,9 +20,9 @@ from loops import for_each
 from scipy.stats import norm
 
 from clusterscale.analyses import certify
+from clusterscale.analyses.certify.basis import loss_of_noise, losses_of_counts
 from clusterscale.analyses.certify.ceilings import against
 from clusterscale.analyses.certify.composition import Changes, best_test
-from clusterscale.analyses.certify.laws import loss_of_noise, losses_of_counts
 from clusterscale.analyses.certify.loss import (
     EitherLoss,
     LaplaceShift,

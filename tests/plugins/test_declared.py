@@ -12,8 +12,8 @@ from clusterscale.analyses.advise.plan import Advice, AdvicePlan
 from clusterscale.analyses.audit import AuditPlan, predict
 from clusterscale.analyses.publish.publishable import find_faults
 from clusterscale.analyses.traits import TraitsPlan
+from clusterscale.analyses.traits.analysis import list_views
 from clusterscale.analyses.traits.exposure import Exposed
-from clusterscale.analyses.traits.loadings import list_views
 from clusterscale.cli import app
 from clusterscale.contracts import AttackSeconds, UsualSettings
 from clusterscale.testing import registered

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.analyses.publish import counting
+from clusterscale.analyses.publish.analysis import read_population
 from clusterscale.analyses.publish.counting import counts_in, divide, fold_part, write_members
-from clusterscale.analyses.publish.population import read_population
 from clusterscale.analyses.publish.source import OperatingSystemSource
 from clusterscale.cube import blocks
 from clusterscale.errors import DamagedError, FormatError, InputError

@@ -7,7 +7,7 @@ from running import run_screen as run
 from screening.brute import Brute, auc_of_pairs
 
 from clusterscale.analyses.screening import Screen, ScreenPlan, check
-from clusterscale.analyses.screening.weight_classes import users_by_weight
+from clusterscale.analyses.screening.scoring import users_by_weight
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks
 from clusterscale.cube.blocks import Source, read_block

@@ -34,7 +34,7 @@ class AdviseAnalysis(Analysis):
     noun: ClassVar[str] = "advice"
     form: ClassVar[str] = ADVICE_FORMAT
     schema: ClassVar[Mapping[str, Variable]] = ADVICE
-    shown: ClassVar[str] = "clusterscale.cli.advice:show_advice"
+    shown: ClassVar[str] = "clusterscale.cli.analyses:show_advice"
     page: ClassVar[Page] = Page(
         word="advice",
         title="What to publish",

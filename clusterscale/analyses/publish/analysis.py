@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from clusterscale import storage
 from clusterscale.analyses.publish.counting import (
     Counted,
@@ -16,7 +18,6 @@ from clusterscale.analyses.publish.counting import (
 )
 from clusterscale.analyses.publish.gate import ReleaseGate
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
-from clusterscale.analyses.publish.population import read_population
 from clusterscale.analyses.publish.publication import (
     COUNTS,
     MEMBERS,
@@ -30,13 +31,15 @@ from clusterscale.analyses.publish.release import describe_entry, state_guarante
 from clusterscale.analyses.publish.rows import require_public, row_names, rows_are_public
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import OperatingSystemSource, require_opendp
-from clusterscale.contracts import hash_of
+from clusterscale.contracts import Ints, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
+from clusterscale.groups.member_lists import find_users
 from clusterscale.phrases import NO_GUARANTEE
+from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
 from clusterscale.release.metadata import refuse_formulas
 from clusterscale.storage.manifest import from_sealed
@@ -53,9 +56,38 @@ from clusterscale.study import (
 if TYPE_CHECKING:
     import xarray as xr
 
-
 _READ = 4e-8  # seconds of a processor of 2020 per event: read, capped and counted
 _NOISE = 1e-5  # and per cell with noise
+
+
+def read_population(uri: str, cube: TraceCube) -> Ints:
+    """Return the rows of the users of a list, increasing, int64, shape (user,).
+
+    Parameters
+    ----------
+    uri
+        Parquet or CSV file with a column ``user``, as the cube names them; others are not read.
+    cube
+        The cube of the users.
+
+    Raises
+    ------
+    MissingError, StoreError
+        If there is no such file, or it cannot be read.
+    FormatError
+        If it is not such a table.
+    InputError
+        If fewer than two users are listed, one is listed twice or is not in the cube. Messages
+        name no users.
+    """
+    rows = find_users(cube, read_column(uri, "user"))
+    if n_unknown := int((rows < 0).sum()):
+        raise InputError(f"{uri}: {n_unknown:,} of {len(rows):,} users are not in the cube")
+    if n_twice := len(rows) - len(np.unique(rows)):
+        raise InputError(f"{uri}: {n_twice:,} users are listed twice")
+    if len(rows) < 2:
+        raise InputError(f"{uri}: {len(rows)} users are listed; a release counts at least 2")
+    return np.sort(rows)
 
 
 class PublishAnalysis(Analysis):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -22,7 +23,6 @@ from clusterscale.analyses.screening.evidence_table import (
 )
 from clusterscale.analyses.screening.kernels import gather, rank_targets
 from clusterscale.analyses.screening.plan import ScreenPlan, ScreenSetting
-from clusterscale.analyses.screening.weight_classes import users_by_weight
 from clusterscale.contracts import CellScore, Counts, Ints, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, open_source, read_block
@@ -36,6 +36,47 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 _USERS = 256  # users scored together: their sums stay in cache
+
+
+_CLASSES = 16  # of weights that are scored separately
+
+
+def users_by_weight(
+    source: Source, mechanism: Mechanism, traces: Traces
+) -> Iterator[tuple[float, Ints]]:
+    """Yield each weight with which users are scored, and the positions of these users.
+
+    Parameters
+    ----------
+    source, mechanism
+        The cube, and the mechanism that may use its weights.
+    traces
+        The users.
+
+    Yields
+    ------
+    tuple
+        The weight, 1 if none are used; and int64, shape (user,).
+    """
+    everyone = np.arange(traces.n_users)
+    if not mechanism.uses_weights or traces.weights is None:
+        yield 1.0, everyone
+        return
+    tops = _class_tops(source)
+    which = np.searchsorted(tops, traces.weights)
+    for i in np.unique(which):
+        yield float(tops[i]), everyone[which == i]
+
+
+@lru_cache(maxsize=2)
+def _class_tops(source: Source) -> Floats:
+    """Return the largest weight of each class of similar ones, increasing, float64, (class,)."""
+    weights = np.unique(np.asarray(open_source(source).weights))
+    if len(weights) <= _CLASSES:
+        return weights
+    steps = np.geomspace(weights[0], weights[-1], _CLASSES + 1)[1:]
+    steps[-1] = weights[-1]
+    return np.asarray(weights[np.searchsorted(weights, steps, side="right") - 1])
 
 
 @dataclass(frozen=True, slots=True)
