@@ -23,9 +23,8 @@ from clusterscale.cli.options import (
     load_either,
     say_command,
 )
-from clusterscale.cli.results import show_results
+from clusterscale.cli.results import show_results, warn_of_float_noise
 from clusterscale.cli.running import RunOptions, run_verb
-from clusterscale.cli.verdicts import warn_of_float_noise
 from clusterscale.phrases import typed_options
 from clusterscale.redaction import clean
 

@@ -45,9 +45,9 @@ def tune(
     forest; width of perceptron) on its own training groups, never on a challenge, for the first
     targets of the config in every setting. Prints lines to paste into the config.
     """
-    from clusterscale.analyses.audit.exposure import choose_targets
+    from clusterscale.analyses.audit.analysis import choose_targets
     from clusterscale.analyses.tuning import list_cases, tunable
-    from clusterscale.study.preflight import Probe, packages_of
+    from clusterscale.study.foreign_code import Probe, packages_of
 
     chosen = load_config(config)
     plan = chosen.the_audit()

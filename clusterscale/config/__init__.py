@@ -1,6 +1,5 @@
 """Read YAML configs of a run, a catalogue of releases, or a study of a paper."""
 
-from clusterscale.config.entries import parse_entry
 from clusterscale.config.reading import (
     QUICKSTART,
     built_in,
@@ -10,6 +9,7 @@ from clusterscale.config.reading import (
     load_policy,
     load_releases,
     parse,
+    parse_entry,
     parse_releases,
     schema,
 )

@@ -22,8 +22,15 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 'consistent'
 """
 
-from clusterscale.metrics.controls import is_testable, off_cells, weak_cells
-from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
+from clusterscale.metrics.drift import (
+    EXPOSED_AUC,
+    Drift,
+    UserLosses,
+    auc_p_values,
+    compare_exposure,
+    pool_exposure,
+    reject_holm,
+)
 from clusterscale.metrics.epsilon import (
     Verdict,
     auc_ceiling,
@@ -31,7 +38,6 @@ from clusterscale.metrics.epsilon import (
     epsilon_lower_bound,
     largest_bound,
 )
-from clusterscale.metrics.exposure import EXPOSED_AUC, auc_p_values, reject_holm
 from clusterscale.metrics.intervals import (
     auc_interval,
     auc_lower_limit,
@@ -42,10 +48,13 @@ from clusterscale.metrics.intervals import (
 from clusterscale.metrics.pooling import (
     N_PVALUE_BINS,
     calibrated_counts,
+    is_testable,
+    off_cells,
     pooled_auc,
     pooled_epsilon_lower_bound,
     pooled_resolvable_fpr,
     pooled_tpr_at_fpr,
+    weak_cells,
 )
 from clusterscale.metrics.roc import (
     accuracy,

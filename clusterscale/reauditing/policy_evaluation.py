@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from clusterscale.analyses.certify.comparison import ERROR_RATE
-from clusterscale.analyses.certify.results import ROWS_OF_RECORDS
+from clusterscale.analyses.certify.plan import ROWS_OF_RECORDS
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure

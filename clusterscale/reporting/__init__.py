@@ -6,8 +6,8 @@ Importing this package adds an accessor to datasets of results: ``results.cluste
 summary of the findings, and ``results.clusterscale.report(path)`` writes the report.
 """
 
-from clusterscale.reporting.checks import render_checks, write_checks
 from clusterscale.reporting.notebook import Findings
+from clusterscale.reporting.releases import render_checks, write_checks
 from clusterscale.reporting.render import render, write_report
 from clusterscale.reporting.run import Run, open_run
 from clusterscale.reporting.tables import write_tables

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -13,17 +14,70 @@ from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS, Reason
 from clusterscale.errors import FormatError
-from clusterscale.phrases import RELEASE_VERDICTS
+from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
+from clusterscale.release.checks import TableFindings
 from clusterscale.reporting.figures import verdict_mark
-from clusterscale.reporting.section import number, quantity
+from clusterscale.reporting.page import PageEntry, explanation, page, write
+from clusterscale.reporting.section import Column, Section, Table, fill, number, quantity
 from clusterscale.validation_messages import plural
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 _UNNAMED = "releases"  # heading of those without a series
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")
+
+
+_COLUMNS = (
+    Column("Check", number=False, header=True),
+    Column("Result", number=False),
+    Column("Finding", number=False, wide=True),
+    Column("Cells", hint="Number of cells that were checked"),
+    Column("Measured"),
+    Column("Expected"),
+)
+
+
+def render_checks(findings: Sequence[TableFindings]) -> str:
+    """Return the page of checks of published tables as one HTML file."""
+    body = fill(
+        "checks.html.j2",
+        tables=findings,
+        mark=lambda level: verdict_mark(level, CHECK_VERDICTS[level]),
+    )
+    sections = [Section("overview", "Findings", "", body)]
+    sections += [_section(i, table) for i, table in enumerate(findings)]
+    sections.append(
+        Section(
+            "reading",
+            "How to read this page",
+            "What the checks find, and what they cannot.",
+            explanation("Checks of tables"),
+        )
+    )
+    return page([PageEntry("", [("", sections)])], kind="table check", title="Published tables")
+
+
+def write_checks(findings: Sequence[TableFindings], uri: str | Path) -> str:
+    """Write the page of checks and return its location; raises StoreError on failure."""
+    return write(render_checks(findings), uri)
+
+
+def _section(number: int, table: TableFindings) -> Section:
+    rows: list[list[str | Markup]] = [
+        [
+            result.check.replace("_", " "),
+            result.level if result.decided else "not checked",
+            result.text,
+            f"{result.n_cells:,}",
+            quantity(result.measured),
+            quantity(result.expected),
+        ]
+        for result in table.results
+    ]
+    body = Table(f"Checks of {table.name}", _COLUMNS, [("", rows)]).html
+    intro = f"Declared method: {table.mechanism}."
+    return Section(f"table-{number}", table.name, intro, body)
 
 
 @dataclass(frozen=True, slots=True)

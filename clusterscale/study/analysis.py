@@ -18,9 +18,8 @@ from clusterscale.schema import STATUS, Variable
 from clusterscale.storage import absolute
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 from clusterscale.study.execution import MEMORY, Executor
-from clusterscale.study.foreign_code import code_of
+from clusterscale.study.foreign_code import Probe, code_of, packages_of
 from clusterscale.study.identity import Identity, kinds_in
-from clusterscale.study.preflight import Probe, packages_of
 from clusterscale.study.stage import Stage, Tell
 from clusterscale.validation_messages import check_kinds
 

@@ -34,10 +34,10 @@ whatever its other measures: where most counts are 0, zeros have a small relativ
 """
 
 from clusterscale.registry import Registry
-from clusterscale.utility.correlation import pearson
 from clusterscale.utility.divergence import (
     jensen_shannon,
     jensen_shannon_distance,
+    pearson,
     total_variation,
 )
 from clusterscale.utility.hotspots import hotspot_f1, hotspot_tau, hotspot_tau_listwise

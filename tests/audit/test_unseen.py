@@ -13,7 +13,7 @@ from loops import for_each
 from running import run, screen
 
 from clusterscale.analyses.audit import AuditPlan, Targets, predict
-from clusterscale.analyses.audit.exposure import rank
+from clusterscale.analyses.audit.analysis import rank
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import TERTILES, Presence
 from clusterscale.analyses.traits import list_exposures

@@ -22,7 +22,7 @@ from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNa
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.registry import Registry
 from clusterscale.release.checks import CHECKS, Check, CheckResult
-from clusterscale.study.preflight import Package, packages_of
+from clusterscale.study.foreign_code import Package, packages_of
 from clusterscale.testing import registered
 
 
@@ -222,9 +222,9 @@ def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
     (package,) = packages_of(AuditPlan(**fields | {"utility": {"groups": 4}}).attacks)
     assert package == Package("acme_privacy.attack", "", "", package.digest)
     monkeypatch.setattr(
-        "clusterscale.study.preflight.owner_of", lambda module: ("acme-privacy", "1.0")
+        "clusterscale.study.foreign_code.owner_of", lambda module: ("acme-privacy", "1.0")
     )
-    monkeypatch.setattr("clusterscale.study.preflight.version", lambda name: "1.0")
+    monkeypatch.setattr("clusterscale.study.foreign_code.version", lambda name: "1.0")
     packages = packages_of(AuditPlan(**fields))
     assert packages == tuple(
         Package(f"acme_privacy.{part}", "acme-privacy", "1.0", package.digest)
@@ -235,7 +235,7 @@ def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
         "the code of acme-privacy is another there than here: install acme-privacy==1.0 where the "
         "workers run"
     )
-    monkeypatch.setattr("clusterscale.study.preflight.version", lambda name: "1.1")
+    monkeypatch.setattr("clusterscale.study.foreign_code.version", lambda name: "1.1")
     assert packages[0].fault() == (
         "acme-privacy is 1.1 there and 1.0 here: install acme-privacy==1.0 where the workers run"
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
-from clusterscale.analyses.publish.accounting import compose, spent_by
+from clusterscale.analyses.publish.series import compose, spent_by
 from clusterscale.release import LedgerEntry
 
 MOST = st.floats(0.05, 2.0)

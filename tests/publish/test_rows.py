@@ -8,8 +8,12 @@ from oracles.publications import plan, publish
 
 from clusterscale.analyses.publish.counting import Counted
 from clusterscale.analyses.publish.plan import PublishPlan
-from clusterscale.analyses.publish.release import describe_entry, make_release
-from clusterscale.analyses.publish.rows import arrange, require_public
+from clusterscale.analyses.publish.release import (
+    arrange,
+    describe_entry,
+    make_release,
+    require_public,
+)
 from clusterscale.analyses.publish.series import Series
 from clusterscale.cube import Calendar, Regions, TraceCube
 from clusterscale.cube.dense import pack

@@ -1,14 +1,12 @@
 """Membership audits of targets: plans, tasks, journals and results."""
 
-from clusterscale.analyses.audit.analysis import AuditAnalysis
-from clusterscale.analyses.audit.exposure import rank
-from clusterscale.analyses.audit.plan import AuditPlan
+from clusterscale.analyses.audit.analysis import AuditAnalysis, rank
+from clusterscale.analyses.audit.plan import AuditPlan, AuditTemplate
 from clusterscale.analyses.audit.resources import Cost, ResourcePlan, plan_resources, predict
 from clusterscale.analyses.audit.results import count_failed, open_results
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import Targets
 from clusterscale.analyses.audit.task import AuditTask, run_task
-from clusterscale.analyses.audit.template import AuditTemplate
 from clusterscale.analyses.dp_audit.evaluation_task import UtilityPlan
 
 __all__ = [

@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale import study
 from clusterscale.analyses.audit.blockwise import fold_task
-from clusterscale.analyses.audit.exposure import rank
 from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import plan_resources, predict
@@ -29,22 +32,24 @@ from clusterscale.analyses.dp_audit import (
     fold_evaluation,
     read_evaluations,
 )
-from clusterscale.analyses.screening import ScreenAnalysis
+from clusterscale.analyses.screening import ScreenAnalysis, is_counted
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
 from clusterscale.study import Analysis, Page, Stage, Study, describe_bytes, describe_cost
-from clusterscale.study.execution import Finished, Reduction
+from clusterscale.study.execution import Executor, Finished, Reduction
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
 
-
 Task = AuditTask | MechanismEvaluationTask
 Result = list[Outcome] | MechanismEvaluation
+
+
+_USERS = 1 << 18  # read at once
 
 
 class AuditAnalysis(Analysis):
@@ -210,3 +215,49 @@ def _describe_error(finished: Finished[Task, Result]) -> tuple[str, str]:
     notes = getattr(finished.error, "__notes__", [])
     message = f"{type(finished.error).__name__}: {finished.error}"
     return clean(message), clean("\n".join([finished.traceback or message, *notes]))
+
+
+def choose_targets(
+    plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
+) -> Chosen:
+    """Choose the targets of a plan; a screen finds the most exposed users first."""
+    if plan.targets.most_exposed is None:
+        return plan.choose(cube)
+    screened = study.run(ScreenAnalysis(plan.whole_screen), cube, output, executor, **options)
+    return plan.choose(cube, rank(screened))
+
+
+def rank(screened: xr.Dataset) -> NDArray[np.int64]:
+    """Return the users that a screen counts, the most exposed first.
+
+    A user's exposure is the mean AUC over group sizes, mechanisms, attacks and the periods in which
+    the user is counted (``is_counted``): several attacks agree better
+    with one that is trained than any of them does alone. Among equals (many reach 1) the mean gap
+    counts.
+
+    Parameters
+    ----------
+    screened
+        Dataset of a finished screen, conforming to :data:`clusterscale.analyses.screening.SCREEN`.
+
+    Returns
+    -------
+    int64, shape (counted user,)
+        Indices in the cube.
+    """
+    n_users, counted = screened.sizes["user"], np.asarray(is_counted(screened))
+    exposure, gap = np.empty(n_users), np.empty(n_users)
+    for first in range(0, n_users, _USERS):
+        some = slice(first, first + _USERS)
+        for name, out in (("auc", exposure), ("score_gap", gap)):
+            values = screened[name].isel(user=some).transpose("user", "period", ...).values
+            mean = values.reshape(len(values), -1).mean(axis=1, dtype=np.float64)
+            mine = counted[some]
+            partly = np.asarray(mine.any(axis=1) & ~mine.all(axis=1))
+            if partly.any():
+                by_period = values[partly].reshape(int(partly.sum()), mine.shape[1], -1)
+                where = mine[partly][:, :, None]
+                mean[partly] = by_period.mean(axis=(1, 2), dtype=np.float64, where=where)
+            out[some] = np.where(np.isnan(mean), -np.inf, mean)  # NaN goes last
+    order: NDArray[np.int64] = np.lexsort((np.arange(n_users), -gap, -exposure))
+    return order[np.asarray(counted.any(axis=1))[order]]

@@ -9,30 +9,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.analyses.audit.settings import Period, find_imprecise, interim_looks
-from clusterscale.analyses.audit.targets import Chosen
+from clusterscale.analyses.audit.settings import Period, Precision, find_imprecise, interim_looks
+from clusterscale.analyses.audit.targets import Chosen, Targets
 from clusterscale.analyses.audit.task import AuditTask
-from clusterscale.analyses.audit.template import AuditTemplate
-from clusterscale.analyses.dp_audit import MechanismEvaluationTask
-from clusterscale.analyses.screening import Screen
+from clusterscale.analyses.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan
+from clusterscale.analyses.screening import Screen, ScreenPlan
 from clusterscale.analyses.screening import check as check_screen
+from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import (
     NO_NOISE,
+    Attack,
     Bounds,
     CellCoordinates,
+    ConfigModel,
     Ints,
     Mechanism,
     NonEmptyUnique,
+    Prior,
+    Probability,
     Traces,
 )
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import TraceSource
 from clusterscale.errors import ConfigError, PoolError
+from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.groups import check_lists
 from clusterscale.groups.member_lists import Lists, describe_lists, find_members
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.priors import PRIORS
 
 _NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of no users
 
@@ -44,6 +50,56 @@ else:
     Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
     Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
+
+
+if TYPE_CHECKING:
+    Priors = tuple[Prior, ...]
+    Attacks = tuple[Attack, ...]
+else:
+    Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
+
+
+class AuditTemplate(ConfigModel):
+    """Targets, priors, attacks, measures of utility, and tests of guarantees.
+
+    With ``control``, every attack is also trained on shuffled labels, challenged on groups with a
+    substitute for the target, and compared with the sum of all published values.
+
+    Attributes
+    ----------
+    seed
+        Root seed of all random streams.
+    targets
+        Users to attack, e.g. ``{tertiles: 50}``.
+    priors
+        What the adversary knows, e.g. ``[{name: known_subset, alpha: 0.5}]``.
+    attacks
+        What the adversary does, e.g. ``[{name: logistic}]``.
+    utility
+        How utility is measured.
+    verdict
+        How guarantees are tested.
+    screen
+        How all users are screened.
+    control
+        Whether attacks are also tried where they must fail, and compared with a plain sum.
+    false_positive_rate
+        Probability of a false positive at which true positives are reported.
+    precision
+        Precision of AUCs up to which challenges are added, e.g. ``{width: 0.1}``; None: none.
+    """
+
+    seed: Annotated[int, Strict()] = 0
+    targets: Targets
+    priors: Priors
+    attacks: Attacks
+    utility: UtilityPlan = UtilityPlan()
+    verdict: VerdictPlan = VerdictPlan()
+    screen: ScreenPlan = ScreenPlan()
+    control: bool = True
+    false_positive_rate: Probability = FALSE_POSITIVE_RATE
+    precision: Precision | None = None
 
 
 class AuditPlan(AuditTemplate):

@@ -7,10 +7,12 @@ everything but whether the person is inside.
 from clusterscale.analyses.certify.analysis import CertifyAnalysis
 from clusterscale.analyses.certify.basis import Visits
 from clusterscale.analyses.certify.ceilings import Ceiling, against, ceiling, compose
-from clusterscale.analyses.certify.plan import ALL_PERIODS, Certification, CertifyPlan
-from clusterscale.analyses.certify.results import (
+from clusterscale.analyses.certify.plan import (
+    ALL_PERIODS,
     CERTIFICATES,
     CERTIFICATES_FORMAT,
+    Certification,
+    CertifyPlan,
 )
 
 __all__ = [

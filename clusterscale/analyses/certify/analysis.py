@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.analyses.certify.basis import without_sampling
-from clusterscale.analyses.certify.plan import Certification, Setting
-from clusterscale.analyses.certify.results import (
+from clusterscale.analyses.certify.plan import (
     CERTIFICATES,
     CERTIFICATES_FORMAT,
     ROWS_OF_RECORDS,
+    Certification,
+    Setting,
     has_public_rows,
 )
 from clusterscale.analyses.certify.tasks import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from clusterscale.analyses.dp_audit.dp_test import DPTestResult, VerdictPlan
-from clusterscale.analyses.dp_audit.guarantee import GuaranteeStatement
+from clusterscale.analyses.dp_audit.dp_test import DPTestResult, GuaranteeStatement, VerdictPlan
 from clusterscale.analyses.dp_audit.neighbours import Nearby
 from clusterscale.contracts import (
     Bounds,

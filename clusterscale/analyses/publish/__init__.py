@@ -9,9 +9,8 @@ All releases of a :class:`Series` share a :class:`Budget`. A release and its ent
 one store, which appears at once: after a crash at any moment, both exist or neither.
 """
 
-from clusterscale.analyses.publish.accounting import compose
 from clusterscale.analyses.publish.analysis import PublishAnalysis
 from clusterscale.analyses.publish.plan import Budget, PublishPlan
-from clusterscale.analyses.publish.series import Series
+from clusterscale.analyses.publish.series import Series, compose
 
 __all__ = ["Budget", "PublishAnalysis", "PublishPlan", "Series", "compose"]

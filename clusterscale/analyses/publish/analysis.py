@@ -16,19 +16,24 @@ from clusterscale.analyses.publish.counting import (
     fold_part,
     write_members,
 )
-from clusterscale.analyses.publish.gate import ReleaseGate
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
 from clusterscale.analyses.publish.publication import (
     COUNTS,
     MEMBERS,
     RECEIPT,
     Publication,
+    ReleaseGate,
     ReleaseStage,
     name_of_run,
     raise_refusal,
 )
-from clusterscale.analyses.publish.release import describe_entry, state_guarantee
-from clusterscale.analyses.publish.rows import require_public, row_names, rows_are_public
+from clusterscale.analyses.publish.release import (
+    describe_entry,
+    require_public,
+    row_names,
+    rows_are_public,
+    state_guarantee,
+)
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import OperatingSystemSource, require_opendp
 from clusterscale.contracts import Ints, hash_of

@@ -8,9 +8,8 @@ can be audited; learned attacks are then run only on the most exposed users.
 """
 
 from clusterscale.analyses.screening.analysis import ScreenAnalysis
-from clusterscale.analyses.screening.plan import Screen, ScreenPlan
+from clusterscale.analyses.screening.plan import SCREEN, Screen, ScreenPlan, is_counted
 from clusterscale.analyses.screening.resources import ScreenCost, check, predict
-from clusterscale.analyses.screening.results import SCREEN, is_counted
 
 __all__ = [
     "SCREEN",

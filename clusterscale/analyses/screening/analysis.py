@@ -12,7 +12,7 @@ import numpy as np
 
 from clusterscale.analyses.screening.base_groups import new_groups, open_groups
 from clusterscale.analyses.screening.counting import CountTask, GroupContributions, combine, count
-from clusterscale.analyses.screening.plan import Screen, ScreenSetting
+from clusterscale.analyses.screening.plan import SCREEN, Screen, ScreenSetting
 from clusterscale.analyses.screening.resources import (
     check,
     most_rows,
@@ -21,7 +21,6 @@ from clusterscale.analyses.screening.resources import (
     predict,
     slice_size,
 )
-from clusterscale.analyses.screening.results import SCREEN
 from clusterscale.analyses.screening.scoring import (
     CONFIDENCE,
     STATISTICS,

@@ -34,7 +34,6 @@ from clusterscale.analyses.traits.characteristics import (
     movement,
 )
 from clusterscale.analyses.traits.comparison import WHO, frequency
-from clusterscale.analyses.traits.components import loading
 from clusterscale.analyses.traits.exposure import (
     Exposed,
     TargetAUCs,
@@ -47,6 +46,7 @@ from clusterscale.analyses.traits.importance import (
     Importance,
     extreme_groups,
     importance,
+    loading,
 )
 from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
 from clusterscale.analyses.traits.results import TRAITS

@@ -17,13 +17,13 @@ from clusterscale.analyses.audit.blockwise import CountsBySteps, TaskPart, add_p
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, set_up
 from clusterscale.analyses.traits.comparison import WHO, CompareTask, ComparisonResult, compare
-from clusterscale.analyses.traits.components import loading
 from clusterscale.analyses.traits.exposure import (
     Exposed,
     TargetAUCs,
     find_exposures,
     hash_exposures,
 )
+from clusterscale.analyses.traits.importance import loading
 from clusterscale.analyses.traits.mobility import (
     MeasureTask,
     MobilityMeasures,
