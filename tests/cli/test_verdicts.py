@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from clusterscale.cli import results
+from clusterscale.cli.results import count_guarantees, guarantee_table, name_float_noise
 from clusterscale.cli.tables import Key
 from clusterscale.reporting.audit.model import AuditReport
 
@@ -42,7 +42,7 @@ def shown():
     def call(dataset):
         out, key = Console(width=80, record=True, file=None), Key()
         with out.capture() as text:
-            for part in results.guarantee_table(dataset, key):
+            for part in guarantee_table(dataset, key):
                 out.print(part)
             key.show(out)
         return text.get()
@@ -82,7 +82,7 @@ def test_nothing_promised_shows_nothing(shown):
 def test_unrounded_noise_is_named_once_with_the_remedy():
     told = np.array([["no", "no", "yes", "no"]] * 2, dtype=object)
     dataset = results(periods=("a", "b")).assign(float_noise=(("period", "mechanism"), told))
-    named, remedy = results.name_float_noise(AuditReport(dataset), Key(longest=40), 8)
+    named, remedy = name_float_noise(AuditReport(dataset), Key(longest=40), 8)
     assert named.endswith(f"floating-point numbers:[/] {NAMES[2]}")
     assert "publish whole numbers: integers: round" in remedy
 
@@ -90,7 +90,7 @@ def test_unrounded_noise_is_named_once_with_the_remedy():
 def test_a_summary_names_the_worst_verdict_of_each_mechanism():
     dataset, key = results(), Key()
     dataset["verdict"].loc[{"group_size": 100, "mechanism": NAMES[2]}] = "unheard of"
-    said = list(results.count_guarantees(AuditReport(dataset), key, 8))
+    said = list(count_guarantees(AuditReport(dataset), key, 8))
     assert said == [
         "guarantees [bold red]broken[/]: 1 (A)",
         "guarantees too few samples: 1 (B)",
