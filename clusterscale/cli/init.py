@@ -59,7 +59,7 @@ _TEMPLATE = """\
 #   clusterscale audit {path}
 # `clusterscale config show {path}` prints every setting that is left at its default.
 
-cube: {cube}{others}
+cube:{cube}{others}
 
 output: {output}
 
@@ -214,14 +214,15 @@ def _n_people(answers: _Answers, n_counted: int) -> int:
 
 def _fill(answers: _Answers, cube: TraceCube, config: Path, n_counted: int | None) -> str:
     """Return the text of the config."""
-    source, others, about_size = json.dumps(answers.cube), "", ""
+    known, others, about_size = json.dumps(answers.cube), "", ""
+    source = f" {known}"
     if n_counted is not None:
         about_size = "   # how many people the release counts: a verdict is about this size alone"
         n_people = _n_people(answers, n_counted)
         if n_people > cube.n_users:
             path = json.dumps(f"{_folder(config)}/people.zarr")
             others = _OTHERS.format(
-                path=path, known=source, n_people=n_people, n_known=cube.n_users
+                path=path, known=known, n_people=n_people, n_known=cube.n_users
             )
             source = ""
     knows, prior, settings = _KNOWS[answers.knows]

@@ -63,7 +63,7 @@ class CubeSource(ConfigModel):
         if self.known is not None and self.users is None:
             raise ValueError("known needs users: the number of known and simulated people")
         if self.preset is None and self.known is None and (self.users is not None or self.seed):
-            raise ValueError("users and seed need a preset, or known")
+            raise ValueError("users and seed are of simulated people: state preset or known, too")
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(
                 f"preset {self.preset!r} is not known: {choices(self.preset, sorted(PRESETS))}"

@@ -116,7 +116,8 @@ class LongTable(TextTable):
         release = replace(table, metadata=metadata, uris=uris)
         changes = list(self._merged_folders(uri))
         if rows.n_added:
-            changes.append(f"{rows.n_added:,} rows were added to others of one place and time")
+            were = "row was" if rows.n_added == 1 else "rows were"
+            changes.append(f"{rows.n_added:,} {were} added to others of one place and time")
             release = replace(release, row_values=rows.row_values)
         return replace(release, changes=tuple(changes))
 

@@ -16,7 +16,7 @@ def test_a_threshold_is_checked_on_rows_before_they_are_added(tmp_path, first, v
     (found,) = check_tables([str(file)], mechanism=THRESHOLD, group_size=500, form="mitma")
     assert (found.verdict, found.omitted) == (
         verdict,
-        "1 rows were added to others of one place and time",
+        "1 row was added to others of one place and time",
     )
 
 
