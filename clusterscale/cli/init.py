@@ -221,9 +221,7 @@ def _fill(answers: _Answers, cube: TraceCube, config: Path, n_counted: int | Non
         n_people = _n_people(answers, n_counted)
         if n_people > cube.n_users:
             path = json.dumps(f"{_folder(config)}/people.zarr")
-            others = _OTHERS.format(
-                path=path, known=known, n_people=n_people, n_known=cube.n_users
-            )
+            others = _OTHERS.format(path=path, known=known, n_people=n_people, n_known=cube.n_users)
             source = ""
     knows, prior, settings = _KNOWS[answers.knows]
     published = [_PUBLISHES[name] for name in answers.publishes]

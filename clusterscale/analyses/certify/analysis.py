@@ -239,14 +239,10 @@ class CertifyAnalysis(Analysis):
         left, n_tasks = work.left(), len(work.tasks)
         keep = each(work.keep)
         yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
-        files, done = work.by_case(), {int(name) for name in table.done()}
-        lookups = (
-            LookupTask(start, visits.files[start], files)
-            for start, _ in blocks
-            if start not in done
-        )
+        files = work.by_case()
+        lookups = {str(start): LookupTask(start, visits.files[start], files) for start, _ in blocks}
         adder = _Adder(self.certification, settings, table)
-        yield Stage("users", look_up, lookups, each(adder.add), n_blocks, len(done))
+        yield Stage.fill("users", look_up, lookups, table, adder.add)
         work.state(table, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
         table.finish()
 
@@ -379,12 +375,11 @@ class _Adder:
         self._made, self._settings, self._table = made, settings, table
 
     def add(self, task: LookupTask, value: list[tuple[Any, list[list[Any]]]]) -> None:
-        """Write a block, and mark it as done."""
+        """Write a block."""
         for setting, (cells, rows) in zip(self._settings, value, strict=True):
             for k in range(len(setting.mechanisms)):
                 period, mechanism = _position(self._made, setting, k)
                 self._write(task.start, (period, mechanism), cells, rows[k])
-        self._table.mark_done(str(task.start))
 
     def _write(
         self, start: int, at: tuple[int, int], cells: Ints, values: list[NDArray[Any]]
