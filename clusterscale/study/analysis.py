@@ -19,7 +19,7 @@ from clusterscale.storage import absolute
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.foreign_code import Probe, code_of, packages_of
-from clusterscale.study.identity import Identity, kinds_in
+from clusterscale.study.identity import Identity, others_in
 from clusterscale.study.stage import Stage, Tell
 from clusterscale.validation_messages import check_kinds
 
@@ -173,7 +173,7 @@ class Analysis(ABC):
         about, keep = self.describe(), keep or self.once
         shared = self.shared
         if self.folder == "":
-            shared = {*shared, *kinds_in(uri), "tables", "report.html", STATUS}
+            shared = {*shared, *others_in(uri), "tables", "report.html", STATUS}
         identity.claim(uri, about, force=force, own=self.own, shared=shared, keep=keep)
 
     @abstractmethod

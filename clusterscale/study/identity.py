@@ -161,6 +161,15 @@ def kinds_in(run_uri: str) -> list[str]:
     return [name for name in names if exists(f"{run_uri}/{name}/{name}.json")]
 
 
+def others_in(run_uri: str) -> list[str]:
+    """Return the names in the folder of a run that belong to studies in folders of their own.
+
+    A publication also leaves a record of the newest release of its series there.
+    """
+    names = list_names(run_uri)
+    return [*kinds_in(run_uri), *(name for name in names if name.endswith(".newest.json"))]
+
+
 def require_same_code(run_uri: str) -> None:
     """Check that the studies of a run used the code of other packages that is here now.
 

@@ -61,7 +61,11 @@ CHANGES = [
         "tlf",
         "cube: preset 'tlf' is not known: choose from cdr, milan, sfc, tfl; did you mean 'tfl'?",
     ),
-    ("cube.preset", None, "cube: users and seed are of simulated people: state preset or known, too"),
+    (
+        "cube.preset",
+        None,
+        "cube: users and seed are of simulated people: state preset or known, too",
+    ),
     ("cube.users", 0, "cube.users: is 0, but should be greater than or equal to 1"),
     (
         "cube.users",

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles.publications import LAPLACE, plan, publish
+from running import run
 
 from clusterscale import storage
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.publish import publication
 from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
@@ -363,3 +365,12 @@ def test_without_a_guarantee_a_gate_or_a_word_is_needed(cube, tmp_path):
     allowed = made.model_copy(update={"without_guarantee": True})
     assert made.digest == allowed.digest
     assert publish(cube, allowed, tmp_path / "run").attrs["number"] == 1
+
+
+def test_an_audit_shares_the_folder_of_a_publication(cube, tmp_path, plan_fields):
+    publish(cube, plan(tmp_path), tmp_path / "run")
+    tiny = {"targets": {"random": 1}, "group_sizes": [3], "mechanisms": [{"name": "exact"}]}
+    audited = AuditPlan(**plan_fields | tiny | {"attacks": [{"name": "projection"}]})
+    results = run(audited, cube, tmp_path / "run", SerialExecutor())
+    assert (results.status == "done").all()
+    assert publish(cube, plan(tmp_path), tmp_path / "run").attrs["number"] == 1
