@@ -87,7 +87,7 @@ def test_a_notebook_shows_the_progress_without_widgets(monkeypatch):
 @pytest.mark.slow
 def test_failed_tasks_are_a_warning(run, cube, monkeypatch, tmp_path):
     folder, plan, _ = run
-    monkeypatch.setattr("clusterscale.api.analyses.count_failed", lambda results: 2)
+    monkeypatch.setattr("clusterscale.analyses.audit.analysis.count_failed", lambda results: 2)
     with pytest.warns(RuntimeWarning, match="2 tasks of the audit failed"):
         cs.audit(plan, cube, folder, cs.SerialExecutor())
 
