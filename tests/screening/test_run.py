@@ -215,7 +215,9 @@ def check_that_it_goes_on(plan, cube, folder, expected, n_done):
 
 SCRIPT = """
 import json, sys, threading
+from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.runtime import SerialExecutor
 
@@ -230,8 +232,8 @@ def stop(now):
         print("stopped", flush=True)
         threading.Event().wait()
 
-plan = AuditPlan(**json.loads(sys.argv[1]))
-screen(plan, TraceCube(sys.argv[2]), sys.argv[3], SerialExecutor(), on_progress=stop)
+screen = ScreenAnalysis(AuditPlan(**json.loads(sys.argv[1])).whole_screen)
+study.run(screen, TraceCube(sys.argv[2]), sys.argv[3], SerialExecutor(), on_progress=stop)
 """
 
 
