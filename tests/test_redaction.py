@@ -267,7 +267,7 @@ ALLOWED = {
     ("testing/attacks.py", "loads"),
     ("testing/checks.py", "loads"),
     ("runtime/learning.py", "loads"),
-    ("runtime/diagnosis.py", "loads"),
+    ("runtime/dask.py", "loads"),
     ("runtime/scheduling.py", "loads"),
 }
 
