@@ -3,135 +3,34 @@
 from __future__ import annotations
 
 import posixpath
-import tempfile
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import dask
-import dask.dataframe
 import numpy as np
-from dask.callbacks import Callback
 
-from clusterscale import storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Locator, Regions
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingestion import merge
-from clusterscale.ingestion.clean import Cleaner, roi_names
+from clusterscale.ingestion.clean import Cleaner
 from clusterscale.ingestion.inputs import UserWeights, check_key, read_weights
-from clusterscale.ingestion.merge import SpilledBlock, combine
 from clusterscale.ingestion.records import Reader
-from clusterscale.ingestion.report import REASONS, IngestReport, ReadingReport, check_records
+from clusterscale.ingestion.report import REASONS, IngestReport, check_records
 from clusterscale.phrases import option
-from clusterscale.reading.sources import BYTES_PER_ROW, Pack, pack, reading
+from clusterscale.reading.sources import pack, reading
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    from clusterscale.ingestion.shuffle import DaskRun, OnProgress
+
+
 _OF_TABLE = ("user", "user"), ("delimiter", ",")  # settings of readers, else defaults
 BLOCK_BYTES = 1 << 24  # text that a task decodes at a time: about 400,000 rows
-
-
-OnProgress = Callable[[str, int, int], None]
-
-_MOST_BLOCKS = 4096
-_CELLS_PER_BYTE = 0.25  # cells of a shuffled block per byte of text that a task decodes
-
-
-@dataclass(frozen=True, slots=True)
-class DaskRun:
-    """What a dask graph reads, where it runs, and who is informed.
-
-    One task reads each of the ``packs``, of about ``block_bytes`` of text, which bounds its memory.
-    ``scheduler`` is the name of a dask scheduler, or the client of a cluster; ``on_progress`` is
-    called after each pack by a local one, and only at the end on a cluster.
-    """
-
-    packs: Sequence[Pack]
-    block_bytes: int
-    scheduler: str | Client
-    on_progress: OnProgress
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks that bounds their memory even if no row is a duplicate."""
-        n_rows = sum(piece.size for pack in self.packs for piece in pack) / BYTES_PER_ROW
-        return int(np.clip(np.ceil(n_rows / (_CELLS_PER_BYTE * self.block_bytes)), 1, _MOST_BLOCKS))
-
-
-def find_names(reader: Reader, run: DaskRun) -> list[str]:
-    """Return the distinct names of ROIs in the records, in text order."""
-    tasks = (dask.delayed(roi_names)(reader, pack) for pack in run.packs)
-    names = dask.compute(*tasks, scheduler=run.scheduler)
-    return sorted(set().union(*names))
-
-
-def shuffle(
-    cleaner: Cleaner, run: DaskRun, scratch: str
-) -> tuple[list[SpilledBlock], ReadingReport]:
-    """Clean every pack and bring the visits of each user together in one block.
-
-    Blocks are stored in ``scratch``, a folder or URL. The second value counts the records so far.
-    """
-    token = uuid.uuid4().hex
-    shared = dask.delayed(cleaner, name=f"cleaner-{token}", traverse=False)
-    cleaned = [
-        dask.delayed(Cleaner.__call__, nout=2)(shared, pack, dask_key_name=f"clean-{token}-{i}")
-        for i, pack in enumerate(run.packs)
-    ]
-    empty = combine([], cleaner.n_cells)[0].frame()
-    frame = dask.dataframe.from_delayed([task[0] for task in cleaned], meta=empty)
-    # By default, dask chooses the method by the cluster that this process is connected to.
-    method = "disk" if isinstance(run.scheduler, str) else "p2p"
-    parts = frame.shuffle(on="user", npartitions=run.n_blocks, shuffle_method=method).to_delayed()
-    blocks = [
-        dask.delayed(merge.write_block)(part, f"{scratch}/{i}.i8", cleaner.n_cells)
-        for i, part in enumerate(parts)
-    ]
-    # The disk shuffle of dask stores its files in the temporary directory.
-    config = {} if storage.is_remote(scratch) else {"temporary_directory": scratch}
-    with dask.config.set(config), _ReadProgress(f"clean-{token}", len(run.packs), run.on_progress):
-        spilled, tallies = dask.compute(
-            blocks, [task[1] for task in cleaned], scheduler=run.scheduler
-        )
-    run.on_progress("read", len(run.packs), len(run.packs))
-    tally = ReadingReport.total(tallies)
-    tally.dropped["duplicate"] += sum(block.n_twice for block in spilled)
-    return spilled, tally
-
-
-class _ReadProgress(Callback):  # type: ignore[misc]
-    """Reports the number of packs read, if a local dask scheduler runs the tasks."""
-
-    def __init__(self, prefix: str, total: int, on_progress: OnProgress) -> None:
-        super().__init__()
-        self._prefix, self._total, self._n_read = prefix, total, 0
-        self._on_progress = on_progress
-
-    def _posttask(self, key: Any, *_: Any) -> None:
-        if str(key).startswith(self._prefix):
-            self._n_read += 1
-            self._on_progress("read", self._n_read, self._total)
-
-
-@contextmanager
-def beside(uri: str) -> Iterator[str]:
-    """Yield a temporary folder next to the cube; it is always removed."""
-    if storage.is_remote(uri):
-        scratch = f"{uri.rstrip('/')}.ingest-{uuid.uuid4().hex[:8]}"
-        try:
-            yield scratch
-        finally:
-            storage.remove(scratch)
-        return
-    target = storage.local_path(uri)
-    with tempfile.TemporaryDirectory(prefix=f"{target.name}.ingest-", dir=target.parent) as folder:
-        yield folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +140,7 @@ def ingest(
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
-    from clusterscale.ingestion.build import DaskRun  # here: readers are used without dask too
+    from clusterscale.ingestion.shuffle import DaskRun  # here: readers are used without dask too
 
     began = time.perf_counter()
     weights = _read_weights(options)
@@ -264,7 +163,7 @@ def _write_cube(
     *,
     force: bool,
 ) -> IngestReport:
-    from clusterscale.ingestion.build import beside, shuffle
+    from clusterscale.ingestion.shuffle import beside, shuffle
 
     regions, described = _regions(source, options, run)
     provenance: dict[str, Any] = {
@@ -332,7 +231,7 @@ def _naming_formats(reader: Reader) -> Iterator[None]:
 def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:
     if options.locator is not None:
         return options.locator.regions, options.locator.describe()
-    from clusterscale.ingestion.build import find_names
+    from clusterscale.ingestion.shuffle import find_names
 
     names = find_names(options.reader, run)
     if not names:

@@ -12,7 +12,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.cli.guide import GENERATED, read_page, written
+from clusterscale.cli.guide import read_page, written
+from clusterscale.cli.reference import GENERATED
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 from clusterscale.utility import UTILITIES

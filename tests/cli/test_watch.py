@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 from clusterscale import storage
 from clusterscale.cli import app, watch
-from clusterscale.cli.watch import Observer, draw, duration
+from clusterscale.cli.status_view import draw, duration
+from clusterscale.cli.watch import Observer
 from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
 from clusterscale.runtime.status import ProcessId, Stage, Status, status_uri

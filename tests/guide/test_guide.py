@@ -12,7 +12,8 @@ from loops import for_each
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.guide import GENERATED, PAGES, read_page, write_page, written
+from clusterscale.cli.guide import PAGES, read_page, write_page, written
+from clusterscale.cli.reference import GENERATED
 from clusterscale.config import load_either, load_policy, parse_entry
 from clusterscale.release import TABLE_FORMATS
 from clusterscale.schema import RESULTS
