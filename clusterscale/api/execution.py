@@ -242,21 +242,19 @@ def analysis_function(make: Callable[..., Analysis]) -> AnalysisFunction:
     kind = signature(make, eval_str=True).parameters["plan"].annotation
     given = signature(make).parameters
 
+    running = signature(run_analysis)
+
     def function(
         plan: Any,
         cube: TraceCube,
         output: str | Path,
         executor: Executor | Cluster | None = None,
-        *,
-        memory: int | None = None,
-        force: bool = False,
-        progress: bool | Tell = True,
         **options: Any,
     ) -> xr.Dataset:
         check_kinds(plan=(plan, kind))
-        run = {"memory": memory, "force": force, "progress": progress}
+        how = {name: options.pop(name) for name in running.parameters if name in options}
         analysis = make(plan, **options)
-        results = run_analysis(analysis, cube, output, executor, **run)  # type: ignore[arg-type]
+        results = run_analysis(analysis, cube, output, executor, **how)
         if n_failed := analysis.failures(results):
             _warn(
                 f"{n_failed} tasks of the {analysis.kind} failed: see `status` and `error` of the "
@@ -267,11 +265,9 @@ def analysis_function(make: Callable[..., Analysis]) -> AnalysisFunction:
         return results
 
     own = [one for one in given.values() if one.name != "plan"]
-    shared = signature(function)
-    names = [one for one in shared.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    names[0] = names[0].replace(annotation=given["plan"].annotation)
+    _, *shared = running.parameters.values()
     made: Any = function
-    made.__signature__ = shared.replace(parameters=[*names, *own])
+    made.__signature__ = running.replace(parameters=[given["plan"], *shared, *own])
     made.__name__ = made.__qualname__ = make.__name__
     made.__module__, made.__doc__, made.analysis = make.__module__, _document(make), make
     return cast(AnalysisFunction, made)

@@ -116,7 +116,7 @@ def run_verb(
         about = {"memory": describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
-    analysis.input_digest(cube, folder)  # what it starts from exists, before a cluster is started
+    analysis.find_input(cube, folder)  # before a cluster is started
     with report_status(folder, analysis.kind, cluster) as status:
         with running_cluster(cluster, analysis.kind, status) as (executor, tell):
             results = run_analysis(

@@ -250,6 +250,10 @@ class Analysis(ABC):
         """Return the analyses whose results this one needs, in the folder of the same run."""
         return ()
 
+    def find_input(self, cube: TraceCube, run_uri: str) -> object:
+        """Return what this analysis starts from; raise an error if it is missing in the run."""
+        return None
+
     def input_digest(self, cube: TraceCube, run_uri: str) -> str:
         """Return a digest of the results of the run that this analysis starts from."""
         return ""

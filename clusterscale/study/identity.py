@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 from warnings import warn
 
-from clusterscale.errors import ExistsError, InputError, StoreError
+from clusterscale.errors import DamagedError, ExistsError, InputError, StoreError
 from clusterscale.phrases import option
 from clusterscale.schema import RESULTS_REVISION
 from clusterscale.storage import exists, list_names, put, put_new, read, remove
@@ -143,10 +143,13 @@ class Identity:
 
 def code_in(uri: str, kind: str) -> dict[str, dict[str, str]]:
     """Return the code of other packages that the study in a folder used; none if it is not said."""
+    where = f"{uri}/{kind}.json"
     try:
-        code: dict[str, dict[str, str]] = from_sealed(read(f"{uri}/{kind}.json")).get("code", {})
+        code: dict[str, dict[str, str]] = from_sealed(read(where)).get("code", {})
     except FileNotFoundError:
         return {}
+    except ValueError as error:
+        raise DamagedError(f"{where} is damaged: {error}") from None
     return code
 
 
@@ -157,8 +160,7 @@ def has_code(uri: str, kind: str, *settings: Any) -> bool:
 
 def kinds_in(run_uri: str) -> list[str]:
     """Return the kinds of the studies in folders of their own below that of a run."""
-    names = list_names(run_uri)
-    return [name for name in names if exists(f"{run_uri}/{name}/{name}.json")]
+    return [name for name in list_names(run_uri) if _is_study(run_uri, name)]
 
 
 def others_in(run_uri: str) -> list[str]:
@@ -167,7 +169,11 @@ def others_in(run_uri: str) -> list[str]:
     A publication also leaves a record of the newest release of its series there.
     """
     names = list_names(run_uri)
-    return [*kinds_in(run_uri), *(name for name in names if name.endswith(".newest.json"))]
+    return [name for name in names if name.endswith(".newest.json") or _is_study(run_uri, name)]
+
+
+def _is_study(run_uri: str, name: str) -> bool:
+    return exists(f"{run_uri}/{name}/{name}.json")
 
 
 def require_same_code(run_uri: str) -> None:

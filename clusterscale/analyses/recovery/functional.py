@@ -190,64 +190,22 @@ def assign(
 
 
 def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:
-    """Return the posterior of each user (PETS17 algorithm 3.1).
-
-    Parameters
-    ----------
-    prior, aggregate
-        As for :func:`assign`.
-
-    Returns
-    -------
-    float64, shape (user, roi, epoch)
-        As :func:`assign`.
-
-    Raises
-    ------
-    InputError
-        As :func:`assign`.
-    """
+    """Return the posterior of each user, as :func:`assign` does (PETS17 algorithm 3.1)."""
     return assign(Bayes(), prior, aggregate, np.zeros(len(np.asarray(prior)), np.int64))
 
 
 def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
-    """Assign to each ROI its most probable users (PETS17 algorithm 3.2).
+    """Return which users each ROI is assigned, the most probable (PETS17 algorithm 3.2).
 
-    Parameters
-    ----------
-    prior, aggregate, activity
-        As for :func:`assign`.
-
-    Returns
-    -------
-    bool, shape (user, roi, epoch)
-        True where a user is assigned to a ROI.
-
-    Raises
-    ------
-    InputError
-        As :func:`assign`.
+    Bool, shape (user, roi, epoch); arguments and errors are those of :func:`assign`.
     """
     return assign(MaxRoi(), prior, aggregate, activity) > 0
 
 
 def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
-    """Assign ROIs to users, the most active users first (PETS17 algorithm 3.3).
+    """Return which ROIs users are assigned, the most active first (PETS17 algorithm 3.3).
 
-    Parameters
-    ----------
-    prior, aggregate, activity
-        As for :func:`assign`.
-
-    Returns
-    -------
-    bool, shape (user, roi, epoch)
-        True where a user is assigned to a ROI.
-
-    Raises
-    ------
-    InputError
-        As :func:`assign`.
+    Bool, shape (user, roi, epoch); arguments and errors are those of :func:`assign`.
     """
     return assign(MaxUser(), prior, aggregate, activity) > 0
 

@@ -256,6 +256,10 @@ class TraitsAnalysis(Analysis):
     def check(self, cube: TraceCube, memory: int) -> None:
         """Do nothing: the audit or the screen has checked the plan."""
 
+    def find_input(self, cube: TraceCube, run_uri: str) -> object:
+        """Return the exposures in the audit or the screen; errors as of :meth:`input_digest`."""
+        return find_exposures(self.plan, cube, run_uri)
+
     def input_digest(self, cube: TraceCube, run_uri: str) -> str:
         """Return a digest of the exposure of every user in the audit or the screen.
 
