@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, sleep
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -31,6 +31,7 @@ BATCH_SECONDS = 1.0
 
 _GROWTH = 4  # maximal factor by which a batch is larger than the one before
 _MAX_ITEMS = 1024  # in a batch
+_PAUSE = 0.1  # seconds before a value that could not be sent is asked for again
 _TICK = 2.0  # seconds between checks of the cluster while no result comes
 
 
@@ -145,16 +146,19 @@ class InFlight(Generic[T]):
 def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | None:
     """Return the outcome of a future; None if its value is not here after some seconds.
 
-    It then takes long to fetch, or was lost with its worker and is being recomputed.
+    It then takes long to fetch, was lost with its worker and is being recomputed, or the connection
+    was lost. That is no error of the task.
     """
     try:
         return Completed(batch, future.result(timeout=seconds))
     except Exception as error:
         if future.status == "cancelled":
             return Completed(batch, lost=True)
-        if future.status != "error" and isinstance(error, TimeoutError):
-            return None
-        return Completed(batch, error=error)
+        if future.status == "error" or not isinstance(error, OSError):
+            return Completed(batch, error=error)
+        if not isinstance(error, TimeoutError):  # the scheduler was lost while it sent the value
+            sleep(_PAUSE)
+        return None
 
 
 def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:

@@ -89,3 +89,26 @@ def test_a_value_that_was_lost_with_its_worker_is_waited_for_no_longer_than_befo
     under_way.submit(late, "batch", seconds=2.0)
     assert under_way.next_completed().value == 7
     assert late.waits == [2.0, 2.0, 2.0]
+
+
+class Unsent(Done):
+    """A finished future whose value cannot be sent, until its connection is known to be lost."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.n_asked = 0
+
+    def result(self, timeout):
+        self.n_asked += 1
+        if self.n_asked == 3:
+            self.status = "cancelled"
+        raise OSError("the connection is closed")
+
+
+def test_a_value_that_cannot_be_sent_is_lost_and_no_error_of_its_task():
+    from clusterscale.runtime.scheduling import InFlight
+
+    under_way = InFlight(60, lambda: None)
+    under_way.submit(Unsent(7), "batch")
+    completed = under_way.next_completed()
+    assert (completed.batch, completed.error, completed.lost) == ("batch", None, True)

@@ -120,7 +120,8 @@ def auditing(config, folder, **variables):
         )
     try:
         yield process
-        assert process.wait(2 * LIMIT) == 0, log.read_text()
+        code, failures = process.wait(2 * LIMIT), folder / "failures.txt"
+        assert code == 0, log.read_text() + (failures.read_text() if failures.exists() else "")
     finally:
         process.kill()
         process.wait()
