@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from show import sum_up
 
 from clusterscale import runtime, study
 from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
@@ -107,8 +108,12 @@ def audit_of(n_targets: int) -> dict[str, Any]:
     }
 
 
-def advice_of(goal: dict[str, Any], n_targets: int, n_confirm: int) -> Advice:
-    plan = {"families": FAMILIES, "search_targets": n_targets, "confirm_targets": n_confirm}
+def advice_of(goal: dict[str, Any], families: int, n_targets: int, n_confirm: int) -> Advice:
+    plan = {
+        "families": FAMILIES[:families],
+        "search_targets": n_targets,
+        "confirm_targets": n_confirm,
+    }
     return Advice(
         AdvicePlan.model_validate({**plan, **goal}, strict=False),
         AuditPlan.model_validate(audit_of(n_targets), strict=False),
@@ -154,20 +159,23 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--targets", type=int, default=24)
     parser.add_argument("--confirm", type=int, default=60)
+    parser.add_argument("--families", type=int, default=len(FAMILIES), help="the first so many")
+    parser.add_argument("--goals", nargs="*", default=list(GOALS), choices=list(GOALS))
     parser.add_argument("--workers", type=int, default=2)
     chosen = parser.parse_args()
-    cube = TraceCube(chosen.cube)
+    cube, goals = TraceCube(chosen.cube), {name: GOALS[name] for name in chosen.goals}
+    sizes = chosen.families, chosen.targets, chosen.confirm
     with runtime.Local(workers=chosen.workers).open() as executor:
         brute_clock, rows = Clock(), []
-        every = advice_of(next(iter(GOALS.values())), chosen.targets, chosen.confirm)
+        every = advice_of(next(iter(goals.values())), *sizes)
         print(f"{len(every.candidates)} candidates", flush=True)
         first = AuditPlan.model_validate(audit_of(8), strict=False)
         study.run(AuditAnalysis(first), cube, f"{chosen.folder}/first", executor)
-        for name, goal in GOALS.items():
+        for name, goal in goals.items():
             clock = Clock()
-            advice = advice_of(goal, chosen.targets, chosen.confirm)
+            advice = advice_of(goal, *sizes)
             folder = f"{chosen.folder}/{name.replace(' ', '-')}"
-            reuse(f"{chosen.folder}/{next(iter(GOALS))}/advise", advice, cube, folder)
+            reuse(f"{chosen.folder}/{next(iter(goals))}/advise", advice, cube, folder)
             started = time.perf_counter()
             found = study.run(AdviseAnalysis(advice), cube, folder, executor, on_progress=clock)
             seconds = time.perf_counter() - started
@@ -218,6 +226,7 @@ def report(rows: list[Any], brute: Any, folder: str) -> None:
             f"{(best[0] - mine) / abs(best[0]):.1%} | {pairs:,} | {seconds:,.0f} | "
             f"{seconds / whole:.1%} of the seconds, {pairs / n_whole:.1%} of the pairs"
         )
+    sum_up("advice", f"{seconds / whole:.1%} of the seconds, {pairs / n_whole:.1%} of the pairs")
 
 
 def cost(audits: list[Any]) -> tuple[float, int]:

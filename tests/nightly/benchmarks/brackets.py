@@ -12,6 +12,7 @@ import argparse
 
 import numpy as np
 import scipy
+from show import sum_up
 
 from clusterscale.analyses import certify
 from clusterscale.analyses.certify.comparison import ERROR_RATE, bracket
@@ -186,6 +187,10 @@ def main():
             print("|", " | ".join(line), "|", flush=True)
     both = [rate(hits, n) for row, n in zip(total, n_total, strict=True) for hits in row]
     print("| all laws |  |", " | ".join(both), "|", n_total)
+    rates = [
+        f"{now / n:.2%} ({before / n:.2%} by 0.4)"
+        for (now, before), n in zip(total, n_total, strict=True)
+    ]
     print("\n| faulty noise | cells | pairs |", *(f"{p} × {a}: now | 0.4 |" for p, a in SHAPES))
     print("|---|---|" + "---|" * (1 + 2 * len(SHAPES)))
     for share in (0.5, 0.25):
@@ -197,6 +202,14 @@ def main():
                     found = alarms((stated, played), 200, n_pairs, shape, rng)
                     line += [f"{hits / 200:.0%}" for hits in found]
                 print("|", " | ".join(line), "|", flush=True)
+    sum_up(
+        "brackets",
+        "false alarms of "
+        + ", ".join(
+            f"{people} × {attacks}: {each}"
+            for (people, attacks), each in zip(SHAPES, rates, strict=True)
+        ),
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 from conftest import write_cube
-from show import print_table
+from show import print_table, sum_up
 
 from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan
@@ -357,7 +357,7 @@ def main(n_cubes):
                 [tuple(map(str, row)) for row in rows])  # fmt: skip
     every = [one for found in table.values() for one in found]
     low, tight = sum(one[0] for one in every), np.mean([one[1] for one in every])
-    print(f"{len(every):,} comparisons, {low} too low, {tight:.0%} tight")
+    sum_up("ceilings", f"{len(every):,} comparisons, {low} too low, {tight:.0%} tight")
     return int(low > 0)
 
 

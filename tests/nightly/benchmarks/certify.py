@@ -11,6 +11,8 @@ import resource
 import tempfile
 import time
 
+from show import sum_up
+
 from clusterscale import study
 from clusterscale.analyses.certify import Certification, CertifyAnalysis, CertifyPlan
 from clusterscale.cube.synthetic import open_or_synthesise
@@ -49,9 +51,9 @@ def main():
         worst = found.auc.sel(neighbours="add_remove").max().item()
     print(f"{cube.n_users:,} users, {cube.n_events:,} events: {seconds:.1f} s, by stage {stages}")
     print(f"changed: mean {n_changed.mean():.1f}, most {n_changed.max()}; worst AUC {worst:.4f}")
-    print(
-        f"memory of the driver: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"
-    )
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"memory of the driver: {memory:.0f} MiB")
+    sum_up("certify", f"{1e6 * seconds / cube.n_users:.1f} µs a user, {memory:.0f} MiB")
 
 
 if __name__ == "__main__":

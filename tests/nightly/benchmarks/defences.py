@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from clock import least_in_turn
 from scipy import fft
-from show import at_most, environment, out, print_table
+from show import at_most, environment, out, print_table, sum_up
 from threadpoolctl import threadpool_limits
 
 from clusterscale import mechanisms
@@ -73,6 +73,7 @@ def main(
         ours, theirs = least_in_turn(pair, repeats)
         out.print(f"laplace of {flat.size:,} cells {ours:.3f} s, the draw alone {theirs:.3f} s")
         at_most("laplace, times the draw", ours / theirs, MOST_OF_DRAW)
+        sum_up("defences", f"laplace / draw {ours / theirs:.2f}", f"fourier {seconds:.2f} s")
 
 
 PEERS = {

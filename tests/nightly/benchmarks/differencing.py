@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 
 import numpy as np
+from show import sum_up
 
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release.checks import PublishedTable, check_table, create
@@ -43,7 +44,7 @@ def level(visits, first, second, declared, method):
 
 def main(pairs=10, honest=1000):
     """Print the counts."""
-    rng = np.random.default_rng(1)
+    rng, n_consistent, n_accused = np.random.default_rng(1), 0, 0
     for label, method in MECHANISMS.items():
         for d in (1, 2, 5):
             for declared in (False, True):
@@ -53,6 +54,7 @@ def main(pairs=10, honest=1000):
                     for _ in range(pairs)
                 )
                 print(f"{label}, d {d}, declared {declared}: {dict(found)}", flush=True)
+                n_consistent += found["consistent"]
         accused = Counter()
         for _ in range(honest):
             n = int(rng.integers(50, 300))
@@ -60,6 +62,12 @@ def main(pairs=10, honest=1000):
             other = order[m : m + m - int(rng.choice([0, 1, 2, 5]))]
             accused[level(draw_visits(rng, n), order[:m], other, False, method)] += 1
         print(f"{label}, {honest} honest pairs: {dict(accused)}", flush=True)
+        n_accused += accused["inconsistent"]
+    sum_up(
+        "differencing",
+        f"{n_consistent} of a group and its subset are consistent",
+        f"{n_accused} honest pairs are inconsistent",
+    )
 
 
 if __name__ == "__main__":

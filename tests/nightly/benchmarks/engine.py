@@ -16,7 +16,7 @@ from bandwidth import show_bandwidth
 from compare import compare_attacks, compare_pipelines, warm_up
 from ours import Task
 from scaling import show_scaling
-from show import environment, out
+from show import environment, out, sum_up
 from threadpoolctl import threadpool_limits
 
 from clusterscale.contracts import Traces
@@ -65,11 +65,12 @@ def main(
         chosen = stream(0, "targets").choice(traces.n_users, targets, replace=False)
         tasks = [Task(traces, prior, group_size, int(target)) for target in chosen]
         warm_up(papers_too=not without_papers)
-        compare_pipelines(tasks, None if without_papers else rfe_part)
-        compare_attacks(tasks)
+        ratios = compare_pipelines(tasks, None if without_papers else rfe_part)
+        ratios["scikit-learn's spectral"] = compare_attacks(tasks)
         show_bandwidth(traces, tasks[0].listen()[1])
         if scaling:
             show_scaling()
+    sum_up("engine", *(f"{rival} / ours {ratio:.1f}" for rival, ratio in ratios.items()))
 
 
 def _load(preset: str, users: int, uri: str | None) -> Traces:

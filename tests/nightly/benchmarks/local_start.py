@@ -8,6 +8,8 @@ import statistics
 import subprocess
 import sys
 
+from show import sum_up
+
 CODE = """
 import sys, time
 from unittest import mock
@@ -39,6 +41,8 @@ def main(repeats: int = 5) -> None:
     for kind, taken in seconds.items():
         low, high = min(taken), max(taken)
         print(f"{kind:6} median {statistics.median(taken):.2f} s, {low:.2f} to {high:.2f} s")
+    ratio = statistics.median(seconds["tls"]) / statistics.median(seconds["plain"])
+    sum_up("local_start", f"encrypted / plain text {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
+from show import sum_up
 
 from clusterscale import study
 from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
@@ -218,7 +219,13 @@ def main():
             print(f"after {number + 1:,} pairs:")
             for (kind, outcome), n in sorted(found.items()):
                 print(f"{n:6,}  {kind}: {outcome}", flush=True)
-    return found["guarantee", "both published, different"]
+    n_equal, n_different = (
+        found["guarantee", f"both published, {how}"] for how in ("equal", "different")
+    )
+    sum_up(
+        "neighbours", f"with a guarantee: {n_equal} published and equal, {n_different} different"
+    )
+    return n_different
 
 
 if __name__ == "__main__":

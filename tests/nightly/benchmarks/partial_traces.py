@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import numpy as np
+from show import sum_up
 
 import clusterscale as cs
 from clusterscale.config import ReleasesConfig
@@ -23,36 +24,36 @@ from clusterscale.release import TABLE_FORMATS, RawRelease, ReleaseMetadata
 from clusterscale.runtime import Local
 from clusterscale.seeds import stream
 
-N_PEOPLE, SIZE, N_KNOWN, WEEK = 20_000, 9_000, 300, 168
+WEEK = 168
 METHOD = {"name": "threshold", "k": 5}
 
 
-def make(folder: str) -> dict[str, str]:
+def make(folder: str, n_people: int, size: int, n_known: int) -> dict[str, str]:
     """Write the cubes and the release, and return their addresses."""
-    cube = synthesise("tfl", f"{folder}/all.zarr", users=N_PEOPLE, seed=3)
+    cube = synthesise("tfl", f"{folder}/all.zarr", users=n_people, seed=3)
     rng = stream(3, "members")
-    members = np.sort(rng.choice(N_PEOPLE, SIZE, replace=False))
-    known = np.sort(rng.choice(N_PEOPLE, N_KNOWN, replace=False))
+    members = np.sort(rng.choice(n_people, size, replace=False))
+    known = np.sort(rng.choice(n_people, n_known, replace=False))
     traces, uri = cube.traces(known), f"{folder}/some.zarr"
     with new_cube(uri, cube.regions, cube.calendar, provenance={}, pseudonyms=True) as writer:
         writer.append(cube.pseudonyms(known).tolist(), np.diff(traces.offsets), traces.cells)
     counts = count_visits(cube.traces(None, (0, WEEK)), members[None])[0]
     values = np.where(counts < METHOD["k"], 0.0, counts)  # type: ignore[operator]
     times = (cube.calendar.start + cube.calendar.step * np.arange(WEEK)).astype("datetime64[s]")
-    metadata = ReleaseMetadata(group_size=SIZE)
+    metadata = ReleaseMetadata(group_size=size)
     table = RawRelease(values, cube.regions.names, times, metadata=metadata)
     TABLE_FORMATS.create("long").write(f"{folder}/week.csv", table)
     return {"all": cube.uri, "some": uri, "release": f"{folder}/week.csv"}
 
 
-def audit(cube: str, release: str, output: str) -> dict[str, Any]:
+def audit(cube: str, release: str, output: str, n_people: int) -> dict[str, Any]:
     """Return the row of the ledger."""
     zero = {"name": "zero_knowledge", "crowd": "counts", "refit": "shared"}
     config = ReleasesConfig.model_validate(
         {
             "cube": cube,
             "output": output,
-            "releases": [{"counts": release, "mechanism": METHOD, "population": N_PEOPLE}],
+            "releases": [{"counts": release, "mechanism": METHOD, "population": n_people}],
             "audit": {
                 "seed": 1,
                 "targets": {"tertiles": 4},
@@ -69,12 +70,15 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--everyone", action="store_true")
+    parser.add_argument("--people", type=int, default=20_000)
+    parser.add_argument("--group-size", type=int, default=9_000)
+    parser.add_argument("--known", type=int, default=300)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        made = make(folder)
+        made = make(folder, options.people, options.group_size, options.known)
         for known in ("some", "all") if options.everyone else ("some",):
             began = time.perf_counter()
-            row = audit(made[known], made["release"], f"{folder}/audit-{known}")
+            row = audit(made[known], made["release"], f"{folder}/audit-{known}", options.people)
             seconds = time.perf_counter() - began
             print(
                 f"{known} traces known: {seconds:.0f} s, {row['verdict']}, mean privacy loss of "
@@ -83,6 +87,7 @@ def main() -> None:
                 f"share above one half {row['share_above']:.3f} {row['error']}\n{row['reasons']}",
                 flush=True,
             )
+            sum_up("partial_traces", f"{known} traces known: {seconds:.0f} s, {row['verdict']}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import argparse
 import shutil
 from pathlib import Path
 
+from show import sum_up
 from verbs import measure
 
 import clusterscale as cs
@@ -80,6 +81,7 @@ def main() -> None:
                 f"{memory:>7.2f} GB {storage.size(str(release)):>12,}",
                 flush=True,
             )
+    sum_up("publish", f"{1e6 * seconds / cube.n_users:.1f} µs a user", f"{memory:.2f} GB")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import argparse
 import shutil
 from pathlib import Path
 
+from show import sum_up
 from verbs import measure
 
 import clusterscale as cs
@@ -39,6 +40,7 @@ def main() -> None:
         lines.append(f"{users:>12,} {seconds:>9.1f} s {memory:>7.2f} GB")
     print(f"{'users':>12} {'time':>11} {'memory':>10}")
     print("\n".join(lines))
+    sum_up("recovery", f"{1e3 * seconds / users:.2f} ms a user, {memory:.2f} GB")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from typing import Any
 
 import xarray as xr
 from running import run
+from show import sum_up
 
 import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan, predict
@@ -81,9 +82,9 @@ def attack(executor: Any, cube: cs.TraceCube, what: AuditPlan) -> tuple[int, flo
     return n, busy, time.perf_counter() - start
 
 
-def overhead(cube: cs.TraceCube, folder: Path, n_targets: int, group_size: int) -> None:
+def overhead(cube: cs.TraceCube, folder: Path, what: AuditPlan) -> None:
     """Print the shares of a whole audit, journal and results among them."""
-    what, output = plan(cube, n_targets, group_size), folder / "audited"
+    output, n_targets = folder / "audited", len(what.targets.choose(cube, what.seed).users)
     shutil.rmtree(output, ignore_errors=True)
     n_workers, busy, marks = 2, 0.0, []
 
@@ -111,10 +112,12 @@ def overhead(cube: cs.TraceCube, folder: Path, n_targets: int, group_size: int) 
     first = 2 * n_workers
     wall, n = marks[-1][0] - marks[first][0], sum(count for _, count, _ in marks[first + 1 :])
     print(f"{n:,} tasks in {len(marks):,} batches, {wall:.1f} s by {n_workers} workers")
-    print(f"a task takes {1e3 * busy / n:.2f} ms; idle {100 * (1 - busy / n_workers / wall):.2f} %")
+    print(f"a task takes {1e3 * busy / n:.2f} ms")
     print(f"driver and scheduler {1e3 * driver / n_targets:.2f} ms a target")
+    idle = 100 * (1 - busy / n_workers / wall)
     middle = marks[len(marks) // 4][2]
     print(f"driver memory {middle:.0f} MB after a quarter, {marks[-1][2]:.0f} MB in the end")
+    sum_up("scale", f"idle {idle:.2f} %", f"driver {1e3 * driver / n_targets:.2f} ms a target")
 
 
 def timed(function: Any, item: Any) -> tuple[Any, float]:
@@ -141,7 +144,8 @@ def speedup(cube: cs.TraceCube, n_targets: int, group_size: int, rounds: int) ->
         ratios.append(seconds[1] / seconds[2])
         told = ", ".join(f"{1e3 * value:.1f} ms" for value in seconds.values())
         print(f"round {i}: {told} a target, ratio {ratios[-1]:.3f}", flush=True)
-    print(f"two workers are {statistics.median(ratios):.3f} times one (median of {rounds})")
+    ratio = statistics.median(ratios)
+    sum_up("scale", f"two workers / one {ratio:.3f} (median of {rounds})")
 
 
 def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]) -> None:
@@ -166,7 +170,7 @@ def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]
         print(f"{gigabytes:g} GB a worker: {seconds:.0f} s, most held {most:.2f} GB", flush=True)
         found.append(results.drop_vars("seconds"))
     same = all(found[0].identical(each) for each in found[1:])
-    print("results are equal to the last bit" if same else "RESULTS DIFFER")
+    sum_up("scale", "results are equal to the last bit" if same else "RESULTS DIFFER")
 
 
 def peak() -> float:
@@ -198,7 +202,8 @@ def main() -> None:
         cs.synthesise("tfl", str(uri), users=given.users, seed=1)
     cube = cs.TraceCube(str(uri))
     if given.what == "overhead":
-        overhead(cube, given.folder, given.targets, given.group_size)
+        what = plan(cube, given.targets, given.group_size, training=given.training)
+        overhead(cube, given.folder, what)
     elif given.what == "speedup":
         speedup(cube, given.targets, given.group_size, given.rounds)
     else:

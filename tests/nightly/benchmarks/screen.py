@@ -15,6 +15,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+from show import sum_up
 from verbs import measure
 
 import clusterscale as cs
@@ -59,9 +60,10 @@ def main() -> None:
         shutil.rmtree(output, ignore_errors=True)
         fields, options = plan(uri, str(output), size), ("--workers", str(given.workers))
         seconds, memory = measure("screen", fields, given.folder, *options)
+        microseconds = 1e6 * seconds / cube.n_users
         lines.append(
             f"{cube.n_users:>12,} {cube.n_events:>15,} {seconds:>9.1f} s {memory:>7.2f} GB "
-            f"{1e6 * seconds / cube.n_users:>9.0f} us a user"
+            f"{microseconds:>9.0f} µs a user"
         )
         if size == 1000:
             points.append((cube.n_users, seconds))
@@ -73,6 +75,7 @@ def main() -> None:
         if len(points) > 2:
             slope = (seconds[-1] - seconds[-2]) / (users[-1] - users[-2])
             print(f"between the last two: {slope:.2f}")
+    sum_up("screen", f"{microseconds:.0f} µs a user", f"{memory:.2f} GB")
 
 
 if __name__ == "__main__":

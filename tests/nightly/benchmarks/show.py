@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from threadpoolctl import threadpool_info
 
-__all__ = ["at_least", "at_most", "environment", "out", "print_table"]
+__all__ = ["at_least", "at_most", "environment", "out", "print_table", "sum_up"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "tsfresh", "numba")
 WIDTH = 100
@@ -51,6 +51,11 @@ def at_most(what: str, value: float, goal: float) -> None:
 def _judge(what: str, value: str, good: bool, wanted: str) -> None:
     verdict = "[green]met[/]" if good else "[bold red]missed[/]"
     out.print(f"{what}: [bold]{value}[/] ({wanted} wanted: {verdict})")
+
+
+def sum_up(script: str, *figures: str) -> None:
+    """Print the last line of a benchmark: its name, and the figures to compare with others'."""
+    print(f"{script}: {'; '.join(figures)}", flush=True)
 
 
 def environment(threads: int) -> None:

@@ -31,6 +31,7 @@ from oracles.stability import (
     neighbours,
     random_case,
 )
+from show import sum_up
 
 from clusterscale.analyses.publish.publishable import bind_without_data, exceeds_sensitivity
 from clusterscale.contracts import Traces
@@ -112,9 +113,16 @@ def main():
     print("unit", *columns, sep=" | ")
     for unit in ("event", "user_day", "user"):
         print(unit, *(tally[unit, column] for column in columns), sep=" | ")
-    print(f"{len(wrong)} of {options.chains} chains have an exact ε above the stated one")
     for row in wrong[:20]:
         print(*row)
+    tight, stated = (
+        sum(n for (_, what), n in tally.items() if what == of) for of in ("tight", "stated")
+    )
+    sum_up(
+        "stability",
+        f"{len(wrong)} of {options.chains} chains have an exact ε above the stated one",
+        f"{tight} of {stated} are tight",
+    )
 
 
 if __name__ == "__main__":

@@ -24,12 +24,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 from numpy.typing import NDArray
+from show import sum_up
 
 HOURS = 24
 START = 1_772_409_600  # 2026-03-02
@@ -130,22 +132,26 @@ def polars(path: str) -> int:
     return len(library.scan_parquet(path).group_by(keys).agg(library.sum("flow")).collect())
 
 
-def measure(function: Callable[[str], int], path: str) -> None:
-    """Run a function, and print its seconds, rows per second and peak memory."""
+def measure(function: Callable[[str], int], path: str, rates: Any) -> None:
+    """Run a function; print its seconds, rows per second and peak memory, and keep the rate."""
     began = time.perf_counter()
     n = function(path)
     seconds = time.perf_counter() - began
-    status = Path(
-        "/proc/self/status"
-    ).read_text()  # getrusage also counts the parent, which made it
+    status = Path("/proc/self/status").read_text()  # getrusage counts the parent, too
     peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
     rows = pq.read_metadata(path).num_rows
+    rates[function.__name__] = rows / seconds
     print(f"{function.__name__:8} {seconds:7.1f} s {rows / seconds:12,.0f} rows/s "
           f"{peak:8,.0f} MiB  {n:,} results")  # fmt: skip
 
 
-def compare(folder: Path, n_rows: int, n_zones: int, n_pairs: int) -> None:
-    """Measure each reader in a process of its own, on a table and on one of twice the rows."""
+def compare(folder: Path, n_rows: int, n_zones: int, n_pairs: int) -> dict[str, float]:
+    """Measure each reader in a process of its own, on a table and on one of twice the rows.
+
+    Returns the rows a second of each reader, of the larger table.
+    """
+    context = multiprocessing.get_context("spawn")
+    rates = context.Manager().dict()
     path = folder / "day.parquet"
     make(path, 1000, n_zones, 1000)
     ours(str(path))  # compiles functions, where that was not done before
@@ -154,11 +160,10 @@ def compare(folder: Path, n_rows: int, n_zones: int, n_pairs: int) -> None:
         print(f"{n:,} rows, {path.stat().st_size / 2**20:,.0f} MiB of Parquet")
         for function in (ours, duckdb, polars):
             if function is ours or importlib.util.find_spec(function.__name__):
-                process = multiprocessing.get_context("spawn").Process(
-                    target=measure, args=(function, str(path))
-                )
+                process = context.Process(target=measure, args=(function, str(path), rates))
                 process.start()
                 process.join()
+    return dict(rates)
 
 
 def memory_of(pid: int) -> float:
@@ -249,11 +254,17 @@ def main() -> None:
     n_pairs = min(options.zones**2, options.rows // 12)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        compare(folder, options.rows, options.zones, n_pairs)
+        rates = compare(folder, options.rows, options.zones, n_pairs)
         publish(folder, options.rows, options.zones, n_pairs)
         check(folder)
         if options.screen:
             screen(folder, options, n_pairs)
+    peers = [
+        f"{peer} / ours {rate / rates['ours']:.1f}"
+        for peer, rate in rates.items()
+        if peer != "ours"
+    ]
+    sum_up("tables", f"{rates['ours']:,.0f} rows/s", *peers)
 
 
 if __name__ == "__main__":

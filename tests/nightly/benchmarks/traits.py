@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from show import sum_up
 
 import clusterscale as cs
 from clusterscale.analyses.traits.mobility import (
@@ -62,6 +63,7 @@ def main() -> None:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
             cells = f"{users:,}", f"{moved:.2f} s", f"{unique:.2f} s", n_slices, f"{peak:.2f} GB"
             print(("{:>12}" * len(cells)).format(*cells), flush=True)
+    sum_up("traits", f"{1e6 * (moved + unique) / users:.0f} µs a user", f"{peak:.2f} GB")
 
 
 if __name__ == "__main__":

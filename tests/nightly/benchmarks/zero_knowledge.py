@@ -6,7 +6,7 @@ Synthetic users of the presets milan (100 ROIs x 168 hours) and cdr (500 x 720) 
 where they are not there yet, outside the time. The first table is processor seconds of one thread
 for one challenge's release: 5,000 made-up users, 400 + 100 groups of 1,000, ``cells`` trained and
 asked. The second is wall-clock seconds a target of an audit on two workers, 100 challenges, all
-that an audit does but controls.
+that an audit does but controls. Options make everything smaller.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from running import run
+from show import sum_up
 from threadpoolctl import threadpool_limits
 
 import clusterscale as cs
@@ -39,16 +40,16 @@ SETTINGS: list[dict[str, object]] = [
 ]
 
 
-def cube_of(preset: str, folder: Path) -> TraceCube:
-    """Return users of a preset."""
-    path = folder / f"{preset}.zarr"
+def cube_of(preset: str, folder: Path, users: int | None) -> TraceCube:
+    """Return users of a preset; by default as many as are published."""
+    path = folder / f"{preset}{users or ''}.zarr"
     if not path.exists():
-        synthesise(preset, str(path), seed=0)
+        synthesise(preset, str(path), users=users, seed=0)
     return TraceCube(str(path))
 
 
 def study(
-    cube: TraceCube, mechanism: Mechanism, target: int, correction: str
+    cube: TraceCube, mechanism: Mechanism, target: int, correction: str, group_size: int
 ) -> Iterator[tuple[str, float]]:
     """Yield the parts of one release and their processor seconds."""
     prior = ZeroKnowledge(challenges=4, correction=correction)
@@ -57,13 +58,13 @@ def study(
             cube.traces(),
             target,
             frame=cube.frame(),
-            group_size=1000,
+            group_size=group_size,
             validate=True,
             rng=stream(0, "groups", target),
         )
     )
     noise = stream(0, "noise", target)
-    release = publish(game.challenge.counts[:1], mechanism, group_size=1000, rng=noise)
+    release = publish(game.challenge.counts[:1], mechanism, group_size=group_size, rng=noise)
     forger, rng = game.adversary, stream(0, "study", target)
     start = time.process_time()
     population = forger.estimate(release, mechanism, rng=rng)
@@ -79,23 +80,29 @@ def study(
     yield "cells", time.process_time() - start
 
 
-def tell_releases(cube: TraceCube, targets: list[int]) -> None:
-    """Print seconds a release; ``study`` has marginals and users in it."""
+def tell_releases(cube: TraceCube, targets: list[int], group_size: int) -> float:
+    """Print seconds a release and return those of the last.
+
+    ``study`` has marginals and users in it.
+    """
     for fields in SETTINGS:
         mechanism = mechanisms.create(**fields)
         for correction in ("paper", "matched"):
             parts: dict[str, list[float]] = {}
             for target in targets:
-                for name, seconds in study(cube, mechanism, target, correction):
+                for name, seconds in study(cube, mechanism, target, correction, group_size):
                     parts.setdefault(name, []).append(seconds)
             told = "  ".join(f"{name} {np.median(each):5.2f}" for name, each in parts.items())
             whole = np.add(parts["study"], parts["cells"])
             label = mechanism.label.replace(", clip=True, integers='floor'", "")
             print(f"{label:52s} {correction:8s} {told}  whole {whole.mean():5.2f}", flush=True)
+    return float(whole.mean())
 
 
-def tell_target(cube: TraceCube, folder: Path, n_targets: int) -> None:
-    """Print seconds a target of an audit."""
+def tell_target(
+    cube: TraceCube, folder: Path, n_targets: int, group_size: int, challenges: int
+) -> float:
+    """Print seconds a target of an audit; return those of the last."""
     for fields in SETTINGS:
         plan = AuditPlan(
             seed=1,
@@ -103,8 +110,8 @@ def tell_target(cube: TraceCube, folder: Path, n_targets: int) -> None:
             control=False,
             targets={"random": n_targets},
             periods=[{"name": "all", "first": 0, "epochs": cube.n_epochs}],
-            priors=[{"name": "zero_knowledge", "refit": "shared"}],
-            group_sizes=[1000],
+            priors=[{"name": "zero_knowledge", "refit": "shared", "challenges": challenges}],
+            group_sizes=[group_size],
             mechanisms=[fields],
             attacks=[{"name": "cells"}],
         )
@@ -114,6 +121,7 @@ def tell_target(cube: TraceCube, folder: Path, n_targets: int) -> None:
             run(plan, cube, output, executor, memory=8 * 10**9)
             seconds = (time.perf_counter() - start) / n_targets
         print(f"{plan.mechanisms[0].label[:60]:60s} {seconds:5.1f} s a target", flush=True)
+    return seconds
 
 
 def main() -> None:
@@ -121,14 +129,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--targets", type=int, default=4)
+    parser.add_argument("--users", type=int, help="of each preset; by default as published")
+    parser.add_argument("--group-size", type=int, default=1000)
+    parser.add_argument("--challenges", type=int, default=100)
     options = parser.parse_args()
+    folder, size = options.folder, options.group_size
+    milan, cdr = (cube_of(preset, folder, options.users) for preset in ("milan", "cdr"))
     print("processor seconds a release, 100 ROIs x 168 hours")
-    active = np.flatnonzero(np.diff(cube_of("milan", options.folder).offsets) >= 10)
+    active = np.flatnonzero(np.diff(milan.offsets) >= 10)
     chosen = stream(0, "targets").choice(active, options.targets, replace=False)
     with threadpool_limits(1):  # as workers have it
-        tell_releases(cube_of("milan", options.folder), [int(user) for user in chosen])
-    print("seconds a target on two workers, 500 ROIs x 720 hours, 100 challenges, studied once")
-    tell_target(cube_of("cdr", options.folder), options.folder, options.targets)
+        release = tell_releases(milan, [int(user) for user in chosen], size)
+    print("seconds a target on two workers, 500 ROIs x 720 hours, studied once")
+    target = tell_target(cdr, folder, options.targets, size, options.challenges)
+    sum_up("zero_knowledge", f"{release:.2f} s a release", f"{target:.1f} s a target")
 
 
 if __name__ == "__main__":
