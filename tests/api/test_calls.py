@@ -25,6 +25,7 @@ def run(cube, shared_plan_fields, tmp_path_factory):
     return folder, plan, seen
 
 
+@pytest.mark.slow
 def test_an_audit_reports_progress_and_resumes(run, cube):
     folder, plan, seen = run
     stages = list(dict.fromkeys(now.stage for now in seen))

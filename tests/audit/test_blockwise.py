@@ -187,6 +187,7 @@ def the_evaluation(cube, size, null_roi):
     return task
 
 
+@pytest.mark.slow
 @mostly_slow("size", [6, 50])
 @mostly_slow("null_roi", [False, True])
 def test_three_parts_give_the_evaluation_of_one(two_days, size, null_roi):

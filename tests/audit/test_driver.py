@@ -135,6 +135,7 @@ def test_no_user_id_leaves_the_cube(cube, tmp_path, plan_fields):
         assert b"u003" not in content, path
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
     first = run(plan, cube, tmp_path / "run", SerialExecutor())
     monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)

@@ -167,6 +167,7 @@ class Dying(SerialExecutor):
             yield batch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, pytest.param(2, marks=pytest.mark.slow), 5])
 def test_an_interrupted_run_ends_with_the_same_bits(
     plan_fields, cube, tmp_path, small_blocks, left

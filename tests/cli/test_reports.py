@@ -83,6 +83,7 @@ def test_what_is_of_another_cube_is_left_out_and_said(folder):
     assert "is of another cube, and left out" in result.output
 
 
+@pytest.mark.slow
 def test_several_runs_on_one_page(folder, tmp_path):
     result = call("report", folder, folder / "screen")
     assert isinstance(result.exception, InputError)

@@ -396,6 +396,7 @@ def test_every_long_verb_can_be_watched(verb, work, stages, config, tmp_path):
     assert [path.name for path in (tmp_path / "run" / "status").iterdir()] == [f"{work}.json"]
 
 
+@pytest.mark.slow
 def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
     monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
     assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1

@@ -96,6 +96,7 @@ def test_each_is_at_most_20_lines(part):
     assert sum(len(inspect.getsource(one).splitlines()) for one in parts) <= 20
 
 
+@pytest.mark.slow
 def test_they_run_in_an_audit(plan_fields, cube, tmp_path):
     mine = plan(plan_fields, UniformNoise(width=3.0), Claims())
     assert mine == pickle.loads(pickle.dumps(mine))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -9,6 +11,7 @@ import zarr
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import mostly_slow
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
@@ -58,8 +61,11 @@ def test_any_order_dtype_and_tile(fresh, dense, order, dtype, many, tile):
     assert cube.user_ids().tolist() == [str(i) for i in range(len(dense))]
 
 
-@pytest.mark.parametrize("chunks", [(9, 4, 6), (2, 4, 6), (2, 3, 4), (9, 1, 1), (1, 4, 5)])
-@pytest.mark.parametrize("tile", [1, 50, 1 << 22])
+@mostly_slow(
+    ("tile", "chunks"),
+    product((50, 1, 1 << 22), [(2, 3, 4), (9, 4, 6), (2, 4, 6), (9, 1, 1), (1, 4, 5)]),
+    n_quick=5,
+)
 def test_reads_whole_chunks_each_once(tmp_path, monkeypatch, chunks, tile):
     monkeypatch.setattr(module, "_TILE", tile)
     source = save(full(), tmp_path / "dense", encoding={"trace": {"chunks": chunks}})

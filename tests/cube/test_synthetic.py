@@ -36,6 +36,7 @@ KNOWN = [
 ]
 
 
+@pytest.mark.slow
 @for_each(("name", "what"), KNOWN)
 def test_preset_has_its_own_statistics(cubes, name, what):
     statistic = getattr(PRESETS[name], what)
@@ -267,6 +268,7 @@ def test_every_preset_has_a_population():
     assert set(presets._POPULATIONS) == set(PRESETS)
 
 
+@pytest.mark.slow
 def test_ten_thousand_commuters_have_the_published_extremes(tmp_path):
     """NDSS18 §V-A and §VII: maximum 881, sensitivity of a week 207; PETS17 §4.1: stations."""
     crowd = Crowd(synthesise("tfl", str(tmp_path / "tfl")).traces())

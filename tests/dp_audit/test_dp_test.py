@@ -4,13 +4,14 @@ A promise that is kept is called broken in at most one of a thousand audits; see
 """
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 from cube import crowd
-from loops import for_each
+from loops import for_each, mostly_slow
 from oracles.entries import build
 from running import run
 
@@ -121,12 +122,12 @@ def tried(mechanism, seed=0, *, null_roi=False, dense=DENSE, **plan):
     return try_guarantee(bound, neighbours, plan, key=mechanism.label)
 
 
-CASES = [(each, null_roi) for each in SOUND for null_roi in (False, True)]
+CASES = [(each, null_roi) for null_roi in (False, True) for each in SOUND]
 CASES.append((SAMPLED, False))  # which goes without a null ROI
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "null_roi"), CASES, ids=lambda each: str(getattr(each, "label", each))
+@mostly_slow(
+    ("mechanism", "null_roi"), CASES, n_quick=6, ids=lambda each: str(getattr(each, "label", each))
 )
 def test_kept_promises_are_consistent(mechanism, null_roi):
     promised = follow(mechanism, null_roi=null_roi)[0].guarantee.epsilon
@@ -151,7 +152,7 @@ TOO_LITTLE = [
 ]
 
 
-@pytest.mark.parametrize("mechanism", TOO_LITTLE, ids=lambda each: each.label)
+@mostly_slow("mechanism", TOO_LITTLE, n_quick=3, ids=lambda each: each.label)
 def test_noise_scaled_to_too_little_is_broken(mechanism):
     """Whatever the noise is on, whatever comes after it, wherever the change can reach."""
     for seed in range(5):
@@ -159,8 +160,7 @@ def test_noise_scaled_to_too_little_is_broken(mechanism):
         assert found.verdict == "broken", found
 
 
-@pytest.mark.parametrize("null_roi", [False, True])
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@mostly_slow(("epsilon", "null_roi"), product((1.0, 2.0), (False, True)))
 def test_noise_that_is_cut_before_it_is_added_is_broken(epsilon, null_roi):
     """In every one of 100 seeds, at the trials of a plan that does not say otherwise: if it were
     missed in more than 5 % of them, so many in a row would be a chance of less than 1 in 150."""
@@ -222,6 +222,7 @@ def test_nothing_promised_and_nobody_there():
     assert nobody == verdict.DPTestResult("too few samples", 0.0, 0)
 
 
+@pytest.mark.slow
 def test_a_kept_promise_is_seldom_called_broken():
     """Geometric noise spends all of ε on every event: at a confidence of .9 no more than one audit
     in ten may say broken; of 300, three standard deviations more are allowed for."""

@@ -201,12 +201,14 @@ def test_trace_steps_are_compared_on_the_same_people(defended, cube, tmp_path, p
     np.testing.assert_array_equal(results.auc[..., 0, :], results.auc[..., 1, :])
 
 
+@pytest.mark.slow
 def test_without_bare_counts_there_is_no_gain(cube, tmp_path, plan_fields):
     plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "laplace", "epsilon": 1.0}]}))
     results = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert results.privacy_gain.isnull().all()
 
 
+@pytest.mark.slow
 def test_a_failed_evaluation_is_reported_and_tried_again(defended, cube, tmp_path, monkeypatch):
     def fail(task):
         raise MemoryError("no room")

@@ -178,6 +178,7 @@ def test_controls_change_nothing_else(cube, retrains_per_release):
         np.testing.assert_equal(repr(replace(with_control, **nothing)), repr(without))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retrains_per_release", [True, False])
 def test_the_target_is_found_and_nobody_in_its_place(cube, retrains_per_release):
     found, label_shuffled, absent = [], [], []

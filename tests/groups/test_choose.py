@@ -31,6 +31,7 @@ def many():
     return stream(0, "pool").permutation(300_000)[:260_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_every_choice_is_as_likely(way, size):
     others, rng = CandidatePool(POOL, TARGET), stream(1, "choices")

@@ -188,6 +188,7 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch):
             list(chain.from_iterable(sources.text_blocks(piece, 100) for piece in pieces))
 
 
+@pytest.mark.slow
 def test_pieces_have_each_line_once(tmp_path):
     lines = [f"{'x' * (i % 37)},{i}\n".encode() for i in range(500)]
     (tmp_path / "a.csv").write_bytes(b"".join(lines))

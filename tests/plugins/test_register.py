@@ -42,6 +42,7 @@ def fields(plan_fields):
     }
 
 
+@pytest.mark.slow
 def test_they_are_named_in_a_plan_and_its_results(plugins, fields, cube, tmp_path):
     plan = AuditPlan(**fields)
     assert plan == pickle.loads(pickle.dumps(plan))

@@ -125,13 +125,13 @@ def crowd(dense):
     return traces_of(dense[:, :, 24:]), [traces_of(dense[:, :, :24])]
 
 
-LEARN_LONG = ("cross_validated", "forest", "perceptron")
+ONE_A_FAMILY = ("logistic", "likelihood", "projection")
 
 
 @pytest.mark.parametrize(
     ("name", "attack"),
     [
-        pytest.param(name, attack, marks=pytest.mark.slow if attack in LEARN_LONG else ())
+        pytest.param(name, attack, marks=() if attack in ONE_A_FAMILY else pytest.mark.slow)
         for name in PRIORS
         for attack in ATTACKS
     ],

@@ -367,6 +367,7 @@ def test_without_a_guarantee_a_gate_or_a_word_is_needed(cube, tmp_path):
     assert publish(cube, allowed, tmp_path / "run").attrs["number"] == 1
 
 
+@pytest.mark.slow
 def test_an_audit_shares_the_folder_of_a_publication(cube, tmp_path, plan_fields):
     publish(cube, plan(tmp_path), tmp_path / "run")
     tiny = {"targets": {"random": 1}, "group_sizes": [3], "mechanisms": [{"name": "exact"}]}

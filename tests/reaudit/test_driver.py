@@ -195,6 +195,7 @@ def test_what_an_earlier_version_began_is_gone_on_with(folder, cube, tmp_path):
     assert repr(again.record()) == repr(store.record())
 
 
+@pytest.mark.slow
 def test_what_was_found_is_kept(folder, cube, tmp_path):
     done = work(folder, cube, tmp_path)
     first, _ = judge_all(done)

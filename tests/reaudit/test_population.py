@@ -213,6 +213,7 @@ def test_a_panel_is_enough_for_a_verdict(panel, release, tmp_path):
     assert all(name.startswith("row ") for name in results.pseudonym.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "population"),
     [(59, None), *(pytest.param(n, 60 + 60 * (n == 60), marks=pytest.mark.slow) for n in (59, 60))],

@@ -112,6 +112,7 @@ def test_distances_have_the_base_that_was_asked_for(cube, found, tmp_path):
     np.testing.assert_allclose(ratio, np.sqrt(np.log(2) / np.log(e)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, tmp_path):
     class Fails(Exception):
         pass
@@ -155,6 +156,7 @@ def test_workers_give_the_same_bits(cube, found, tmp_path, local_cluster):
     assert again.load().identical(found)
 
 
+@pytest.mark.slow
 def test_results_may_be_kept_at_a_url(cube, found):
     with Serial().open() as executor:
         again = running.recover(plan(), cube, "memory://recovered", executor)

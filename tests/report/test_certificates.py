@@ -69,6 +69,7 @@ def test_a_mechanism_with_less_noise_than_it_states_exceeds_its_ceiling(folder):
     assert sound.low < sound.certified < 1
 
 
+@pytest.mark.slow
 def test_adversaries_who_train_on_the_challenge_groups_are_not_compared(folder):
     """They recognise groups, and may be right more often than a ceiling on the target allows."""
     run, _ = open_run(folder)

@@ -165,6 +165,7 @@ def test_the_report_is_written(make_results, tmp_path):
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_screen_is_told_as_a_distribution(plan, cube, tmp_path):
     screen(plan, cube, tmp_path, SerialExecutor())
     found = open_screen(tmp_path)

@@ -127,6 +127,7 @@ def test_sums_keep_the_order_of_the_items(executor, n_items):
     assert executor.reduce(str, items, add) == "".join(map(str, items))
 
 
+@pytest.mark.slow
 @pytest.mark.dask
 def test_a_worker_holds_few_results_of_parts_however_many_it_has():
     """Five: two folds are under way, with two sums, a part, and the sum that is being made of it.

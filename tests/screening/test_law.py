@@ -53,6 +53,7 @@ def screened(crowd, tmp_path_factory):
     return run(screen, crowd[1], tmp_path_factory.mktemp("screen"), SerialExecutor()).load()
 
 
+@pytest.mark.slow
 @mostly_slow("mechanism", MECHANISMS, ids=[each.name for each in MECHANISMS])
 def test_the_screen_finds_what_the_game_finds(crowd, screened, mechanism):
     """Over 8 users the mean AUC differs by no more than 4 standard errors: once in 16,000."""

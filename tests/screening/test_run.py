@@ -143,6 +143,7 @@ def test_one_worker_changes_no_bit(plan, cube, tmp_path, undisturbed):
     xr.testing.assert_identical(undisturbed, found.load())
 
 
+@pytest.mark.slow
 def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch):
     plan = AuditPlan(**plan_fields | {"mechanisms": [SERIES], "screen": {"groups": 40}})
     whole = screen(plan, cube, tmp_path / "whole", SerialExecutor()).load()
@@ -402,6 +403,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
         AuditPlan(**refused).check(cube)
 
 
+@pytest.mark.slow
 def test_a_screen_that_is_there_is_used_by_the_audit(plan, cube, copied, monkeypatch):
     monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
     chosen = AuditPlan(**plan.model_dump() | {"targets": {"most_exposed": 3}})

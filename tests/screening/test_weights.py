@@ -48,6 +48,7 @@ def test_equal_weights_are_a_factor(before, few, tmp_path):
     np.testing.assert_allclose(*gaps, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_number_by_brute_force(few, tmp_path):
     weights = np.where(np.arange(N_USERS) % 3 == 0, 7.5, 1.25)
     cube = write_cube(str(tmp_path / "cube.zarr"), few, weights=weights)

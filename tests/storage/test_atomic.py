@@ -121,6 +121,7 @@ def test_a_killed_writer_leaves_the_old_store_or_nothing(tmp_path, point, is_old
     assert crowd.write(uri, NEW, force=True).n_users == len(NEW)  # the next is not disturbed
 
 
+@pytest.mark.slow
 def test_a_writer_killed_between_the_two_renames_keeps_both(tmp_path):
     uri = tmp_path / "cube.zarr"
     old = crowd.write(uri, OLD).fingerprint

@@ -219,6 +219,7 @@ def test_a_cube_is_written_and_read_over_a_bad_line(server, uri):
     assert count["failed"] >= 10
 
 
+@pytest.mark.slow
 def test_half_an_answer_is_asked_for_again(server, uri):
     cube = crowd.write(uri, DENSE)
     halves = []

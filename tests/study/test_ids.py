@@ -148,6 +148,7 @@ def test_renaming_changes_no_bit(folders, plans, cube):
     assert told[0].n_done == told[0].n_tasks
 
 
+@pytest.mark.slow
 def test_raw_counts_are_found_by_id(folders):
     results = open_results(folders[1])
     assert find_mechanism(results, "exact") == "exact"
