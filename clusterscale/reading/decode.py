@@ -100,19 +100,20 @@ def numbers(name: str, raw: Any, *, where: str) -> Numbers:
     return Numbers(name, raw, _shortest(raw) if pa.types.is_float32(raw.type) else _floats(raw))
 
 
-def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
+def times(name: str, raw: Any, *, timezone: str | None, where: str, setting: str = "") -> Numbers:
     """Decode times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
 
     A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
-    earlier of the two, and a nonexistent one (when it begins) is invalid.
+    earlier of the two, and a nonexistent one (when it begins) is invalid. ``setting`` is what sets
+    it, for messages; by default that of a reader of records.
     """
-    raw = plain(raw)
+    raw, setting = plain(raw), setting or option("timezone")
     if _is_number(raw.type):
         return Numbers(name, raw, _floats(raw), "not a time")
     if pa.types.is_timestamp(raw.type):
         if raw.type.tz is None and timezone is None:
             raise SourceError(
-                f"column {name} of {where} contains times without a zone: set {option('timezone')}"
+                f"column {name} of {where} contains times without a zone: set {setting}"
             )
         return Numbers(name, raw, _stamps(raw, timezone), "not a time")
     if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
@@ -122,7 +123,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     if np.isnan(seconds).any():
         _parse_iso(raw, seconds, timezone)
     # The message describes the first bad value.
-    return Numbers(name, raw, seconds, _meaning(raw, seconds, timezone))
+    return Numbers(name, raw, seconds, _meaning(raw, seconds, timezone, setting))
 
 
 def plain(raw: Any) -> Any:
@@ -221,13 +222,13 @@ def utc_seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
     return np.where(known, moments.astype(np.int64) / 1e6, np.nan)
 
 
-def _meaning(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> str:
+def _meaning(raw: Any, seconds: NDArray[np.float64], timezone: str | None, setting: str) -> str:
     bad = np.flatnonzero(np.isnan(seconds))
     value = raw[int(bad[0])] if len(bad) else None
     if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
         if timezone is not None:
             return f"not a time: no such day or month, or clocks in {timezone} skip it"
-        return f"a time without a zone: set {option('timezone')}"
+        return f"a time without a zone: set {setting}"
     return "not a time, as in 2026-03-02T08:05:00 or seconds since 1970"
 
 

@@ -149,6 +149,9 @@ def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
+_TIMEZONE = "`timezone` of the format, e.g. long(timezone='Europe/London')"
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """How a table states times.
@@ -181,7 +184,9 @@ class Clock:
             plain = plain.cast(pa.string())
         if _is_text(plain.type):
             plain = pc.replace_substring_regex(text_of(plain), _DAY, r"\1T00:00")
-        times = decode.times(name, plain, timezone=self.timezone, where=spot.file)
+        times = decode.times(
+            name, plain, timezone=self.timezone, where=spot.file, setting=_TIMEZONE
+        )
         seconds = times.values
         if np.isnan(seconds).any():
             row = int(np.argmax(np.isnan(seconds)))
@@ -220,7 +225,7 @@ class Clock:
         has_zone = self.format is not None and "%z" in self.format.replace("%%", "")
         if self.timezone is None and not has_zone:
             raise SourceError(
-                f"column {name} of {spot.file} contains times without a zone: set `timezone`"
+                f"column {name} of {spot.file} contains times without a zone: set {_TIMEZONE}"
             )
         texts = text_of(raw).to_pandas()
         if self.format is None:  # a date, which has no zone of its own

@@ -47,7 +47,7 @@ LONG = [
     (FULL + "a,,3\n", {}, "line 6, column time: '' is not a time|is missing"),
     (FULL + ",2026-03-02T10:00Z,3\n", {}, "line 6, column place: the name is missing"),
     (FULL + "a,2026-03-02T10:00:00.5Z,3\n", {}, "line 6, column time: the time is not in whole"),
-    (LOCAL, {}, "a time without a zone: set the reader's `timezone`"),
+    (LOCAL, {}, "a time without a zone: set `timezone` of the format"),
     (FULL + "a,2026-02-30T10:00Z,3\n", {}, "line 6, column time: '2026-02-30T10:00Z' is not a ti"),
     (
         LOCAL + "a,2026-03-29T02:30,3\n",
@@ -67,7 +67,7 @@ LONG = [
     (
         HEAD + "a,02/03/2026,3\n",
         {"time_format": "%d/%m/%Y"},
-        "times without a zone: set `timezone`",
+        "times without a zone: set `timezone` of the format",
     ),
     (
         "place,time,hour,count\na,2026-03-02,8.5,3\n",
