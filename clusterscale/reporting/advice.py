@@ -37,25 +37,17 @@ class CandidateRow:
     certified: float
 
 
+_NUMBERS = ("score", "screened_loss", "attacked_auc", "certified_worst")
+
+
 def _rows(advice: xr.Dataset) -> list[CandidateRow]:
-    names = ("reached", "reason", "score", "screened_loss", "attacked_auc", "certified_worst")
-    columns = {name: advice[name].values.tolist() for name in (*names, "on_front")}
-    advised = str(advice.attrs["advised"])
+    names = ("mechanism", "mechanism_title", "on_front", "reached", "reason", *_NUMBERS)
+    advice = advice.assign(on_front=advice["on_front"].astype(bool))
+    columns = [advice[name].values.tolist() for name in names]
+    advised = advice.attrs["advised"]
     return [
-        CandidateRow(
-            title=str(title),
-            is_advised=str(key) == advised,
-            on_front=bool(columns["on_front"][i]),
-            reached=str(columns["reached"][i]),
-            reason=str(columns["reason"][i]),
-            score=columns["score"][i],
-            exposure=columns["screened_loss"][i],
-            attacked=columns["attacked_auc"][i],
-            certified=columns["certified_worst"][i],
-        )
-        for i, (key, title) in enumerate(
-            zip(advice.mechanism.values, advice.mechanism_title.values, strict=True)
-        )
+        CandidateRow(title, key == advised, *others)
+        for key, title, *others in zip(*columns, strict=True)
     ]
 
 

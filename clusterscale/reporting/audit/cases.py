@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -141,12 +142,7 @@ def cases(results: xr.Dataset) -> Cases:
     """Return the cases of ``results``, with group sizes ascending and unfinished cases NaN."""
     results = results.sortby("group_size")
     labels = {name: tuple(str(v) for v in results[name].values) for name in (*_AXES, "attack")}
-    settings = tuple(
-        Setting(period, prior, mechanism)
-        for period in labels["period"]
-        for prior in labels["prior"]
-        for mechanism in labels["mechanism"]
-    )
+    settings = tuple(Setting(*parts) for parts in product(*(labels[axis] for axis in _AXES)))
 
     def flat(name: str) -> NDArray[Any]:
         return by_setting(results, name)
@@ -410,10 +406,7 @@ class Defences:
 
 def read_defences(results: xr.Dataset, table: Cases) -> Defences:
     """Return the numbers of ``results`` and of its cases by mechanism, group sizes ascending."""
-    labels = {
-        name: tuple(str(value) for value in results[name].values)
-        for name in ("period", "prior", "mechanism")
-    }
+    labels = {name: tuple(map(str, results[name].values)) for name in _AXES}
     by_setting = (*(len(names) for names in labels.values()), *table.auc.shape[1:])
     sorted_results = results.sortby("group_size")
 

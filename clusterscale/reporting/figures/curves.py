@@ -41,24 +41,12 @@ def distributions(
     )
     drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
     if chance is not None:
-        mark = Span(location=chance, dimension="height", line_color=NEUTRAL, line_dash="4 4")
-        mark.name = "guessing"
-        drawn.add_layout(mark)
+        _mark_guessing(drawn, chance, "height")
     lines = []
     for index, values in series.items():
         x, y = _cumulate(values, start)
-        data = {"number": x, "share": y}
-        line = drawn.step(
-            "number",
-            "share",
-            source=data,
-            mode="after",
-            name=names[index],
-            line_color=colour(index),
-            line_width=2,
-            line_dash=dash(index),
-        )
-        lines.append(line)
+        look = _look(index, names) | {"source": {"number": x, "share": y}}
+        lines.append(drawn.step("number", "share", mode="after", line_width=2, **look))
     tips = [
         ("curve", "$name"),
         (f"share of {among}", "@share{0 %}"),
@@ -66,6 +54,17 @@ def distributions(
     ]
     drawn.add_tools(HoverTool(renderers=lines, tooltips=tips, line_policy="prev"))
     return drawn
+
+
+def _mark_guessing(drawn: Any, location: float, dimension: str) -> None:
+    mark = Span(location=location, dimension=dimension, line_color=NEUTRAL, line_dash="4 4")
+    mark.name = "guessing"
+    drawn.add_layout(mark)
+
+
+def _look(index: int, names: Sequence[str]) -> dict[str, Any]:
+    """Return the name, colour and dashes of the line of a series."""
+    return {"name": names[index], "line_color": colour(index), "line_dash": dash(index)}
 
 
 def _cumulate(values: Floats, start: float) -> tuple[list[float], list[float]]:
@@ -132,9 +131,7 @@ def brackets(lows: Floats, ceilings: Floats) -> Any:
     )
     drawn.xaxis.ticker = FixedTicker(ticks=[])
     drawn.xgrid.grid_line_color = None
-    mark = Span(location=0.5, dimension="width", line_color=NEUTRAL, line_dash="4 4")
-    mark.name = "guessing"
-    drawn.add_layout(mark)
+    _mark_guessing(drawn, 0.5, "width")
     source = {"x": at, "low": low, "high": high, "hue": [NEUTRAL] * len(at)}
     drawn.segment("x", "low", "x", "high", source=source, line_color="hue", line_width=1)
     tips = [("at least", "@low{0.000}"), ("certified", "@high{0.000}")]
@@ -234,16 +231,8 @@ def curves(
     lines = []
     for index, values in series.items():
         data = {"epoch": epochs.tolist(), "number": [float(f"{v:.4g}") for v in values]}
-        line = drawn.line(
-            "epoch",
-            "number",
-            source=data,
-            name=names[index],
-            line_color=colour(index),
-            line_width=1.5,
-            line_dash=dash(index),
-        )
-        lines.append(line)
+        look = _look(index, names) | {"source": data}
+        lines.append(drawn.line("epoch", "number", line_width=1.5, **look))
     tips = [("curve", "$name"), ("epoch", "@epoch"), (axis, "@number{0.0000}")]
     drawn.add_tools(HoverTool(renderers=lines, tooltips=tips))
     return drawn
