@@ -13,19 +13,8 @@ from markupsafe import Markup
 from clusterscale.analyses.audit.settings import Precision, interim_looks
 from clusterscale.analyses.certify.comparison import ERROR_RATE, Bracket, bracket, lower_limits
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.run import Run
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    breakable,
-    fill,
-    fill_part,
-    folded,
-    json_attribute,
-    number,
-    section,
-)
 from clusterscale.validation_messages import plural
 
 COVERS = (
@@ -116,7 +105,7 @@ def _line(case: xr.Dataset, mechanism: str, neighbours: str, rate: float) -> Cei
 
 def show_ceiling(value: float) -> str:
     """Return a ceiling with three digits, which is not rounded to 1."""
-    return "> .999" if 0.9995 <= value < 1 else number(value)
+    return "> .999" if 0.9995 <= value < 1 else html.number(value)
 
 
 def state_posterior(line: CeilingLine, case: CeilingCase) -> str:
@@ -132,26 +121,30 @@ def state_posterior(line: CeilingLine, case: CeilingCase) -> str:
 
 
 _COLUMNS = (
-    Column("Mechanism", number=False, header=True, wide=True),
-    Column("User is", number=False, hint="Added to the others, or in the place of a random other"),
-    Column("Median", hint="Of the highest AUC of any adversary, over users"),
-    Column("95th percentile"),
-    Column("Worst", hint="Of the user who changes most counts"),
-    Column("Accuracy", hint="Of the worst user, if inside and outside are equally likely"),
-    Column("TPR", hint="Of the worst user, at the false positive rate of the caption"),
-    Column("Inside if found", hint="Probability for the worst user, if found at that rate"),
-    Column("Reached", number=False, hint="Whether an adversary who knows all else does so well"),
-    Column("Reason", number=False, wide=True),
+    html.Column("Mechanism", number=False, header=True, wide=True),
+    html.Column(
+        "User is", number=False, hint="Added to the others, or in the place of a random other"
+    ),
+    html.Column("Median", hint="Of the highest AUC of any adversary, over users"),
+    html.Column("95th percentile"),
+    html.Column("Worst", hint="Of the user who changes most counts"),
+    html.Column("Accuracy", hint="Of the worst user, if inside and outside are equally likely"),
+    html.Column("TPR", hint="Of the worst user, at the false positive rate of the caption"),
+    html.Column("Inside if found", hint="Probability for the worst user, if found at that rate"),
+    html.Column(
+        "Reached", number=False, hint="Whether an adversary who knows all else does so well"
+    ),
+    html.Column("Reason", number=False, wide=True),
 )
 
 
-def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """Return the certificates' part of the first screen of a page, and their section."""
     cases = list(read_ceilings(certificates))
     folds = [(_label(case, cases), _table(case)) for case in cases if case.lines]
-    ceilings = section("certificates", folded(folds), covers=COVERS)
+    ceilings = html.section("certificates", html.folded(folds), covers=COVERS)
     case = next((case for case in cases if case.lines), None)
-    findings = fill(
+    findings = html.fill(
         "certify.html.j2",
         case=case,
         ends=_ends(case) if case else [],
@@ -178,7 +171,7 @@ def _label(case: CeilingCase, cases: Sequence[CeilingCase]) -> str:
 def _table(case: CeilingCase) -> Markup:
     rows: list[list[str | Markup]] = [
         [
-            breakable(line.mechanism),
+            html.breakable(line.mechanism),
             NEIGHBOURS[line.neighbours],
             *map(show_ceiling, (line.median, line.high, line.worst, line.accuracy, line.tpr)),
             f"{line.posterior(case.prior, case.rate):.2f}",
@@ -191,7 +184,7 @@ def _table(case: CeilingCase) -> Markup:
         f"Highest AUC of any adversary on {plural(case.n_users, 'user')}; TPR at a false positive "
         f"rate of {case.rate:g}; one in {1 / case.prior:,.0f} is inside before the release is seen"
     )
-    return Table(caption, _COLUMNS, [("", rows)]).html
+    return html.Table(caption, _COLUMNS, [("", rows)]).html
 
 
 _MOST_PEOPLE = 200  # in a figure
@@ -251,7 +244,7 @@ def read_brackets(run: Run) -> list[BracketCase]:
 
 def _count_looks(audit: xr.Dataset) -> int:
     """Return how often at most an audit looked whether an AUC was precise enough."""
-    fields = json_attribute(audit, "plan").get("precision")
+    fields = html.json_attribute(audit, "plan").get("precision")
     return len(interim_looks(2, Precision.model_validate(fields))) if fields else 1
 
 
@@ -281,28 +274,30 @@ def _by_person(
 
 
 _BRACKET_COLUMNS = (
-    Column("Mechanism", number=False, header=True, wide=True),
-    Column("By", number=False),
-    Column(
+    html.Column("Mechanism", number=False, header=True, wide=True),
+    html.Column("By", number=False),
+    html.Column(
         "At least", hint="Lower limit of the AUC of the best attack, for the most exposed person"
     ),
-    Column("Certified", hint="Highest AUC of any adversary, for the same person"),
-    Column("Mean at least", hint="Lower limit of the mean AUC over people, by the best attack"),
-    Column("Mean certified", hint="Mean over the same people"),
-    Column("Verdict", number=False),
+    html.Column("Certified", hint="Highest AUC of any adversary, for the same person"),
+    html.Column(
+        "Mean at least", hint="Lower limit of the mean AUC over people, by the best attack"
+    ),
+    html.Column("Mean certified", hint="Mean over the same people"),
+    html.Column("Verdict", number=False),
 )
 
 
-def bracket_section(run: Run) -> Section | None:
+def bracket_section(run: Run) -> html.Section | None:
     """Build the comparison of measured with certified AUCs; None without both."""
     if not (cases := read_brackets(run)):
         return None
     rows: list[list[str | Markup]] = [_bracket_row(case) for case in cases]
     n_violated = sum(case.bracket.is_violated for case in cases)
-    return section(
+    return html.section(
         "brackets",
-        fill_part("warnings.ceilings", n_violated=n_violated)
-        + Table("Lower limit ≤ true AUC ≤ certified", _BRACKET_COLUMNS, [("", rows)]).html
+        html.fill_part("warnings.ceilings", n_violated=n_violated)
+        + html.Table("Lower limit ≤ true AUC ≤ certified", _BRACKET_COLUMNS, [("", rows)]).html
         + _figures(cases),
         probability=f"{1 - ERROR_RATE:.1%}",
     )
@@ -314,7 +309,7 @@ def _figures(cases: Sequence[BracketCase]) -> Markup:
     if not shown:
         return Markup()
     legend = figures.marks(("at least", "certified"), line="guessing")
-    return legend + folded([_people(i, case, shown) for i, case in enumerate(shown, 1)])
+    return legend + html.folded([_people(i, case, shown) for i, case in enumerate(shown, 1)])
 
 
 def _people(position: int, case: BracketCase, cases: Sequence[BracketCase]) -> tuple[str, Markup]:
@@ -328,7 +323,7 @@ def _people(position: int, case: BracketCase, cases: Sequence[BracketCase]) -> t
         slug=f"bracket-{position}",
         title=f"Lower limit and ceiling of the AUC of {plural(len(case.lows), 'user')}{some}",
         description=f"A line for each person, from the lower limit to the ceiling; the median "
-        f"difference is {number(gap)}.",
+        f"difference is {html.number(gap)}.",
     )
     return label, drawn
 
@@ -340,13 +335,16 @@ def _where(case: BracketCase) -> str:
 def _bracket_row(case: BracketCase) -> list[str | Markup]:
     one = case.bracket
     return [
-        breakable(case.mechanism),
+        html.breakable(case.mechanism),
         _where(case),
-        number(one.low),
+        html.number(one.low),
         show_ceiling(one.certified),
-        number(one.mean_low),
+        html.number(one.mean_low),
         show_ceiling(one.mean_certified),
-        fill_part("cells.measured", verdict="ceiling exceeded" if one.is_violated else "within",
-             broken=one.is_violated,
-             seen=f"{one.n_people:,} {'person' if one.n_people == 1 else 'people'}"),
-    ]  # fmt: skip
+        html.fill_part(
+            "cells.measured",
+            verdict="ceiling exceeded" if one.is_violated else "within",
+            broken=one.is_violated,
+            seen=f"{one.n_people:,} {'person' if one.n_people == 1 else 'people'}",
+        ),
+    ]

@@ -12,16 +12,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from clusterscale.reporting import page as pages
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    breakable,
-    fill,
-    join,
-    percent,
-    quantity,
-)
+from clusterscale.reporting import section as html
 
 Verdict = Literal["agrees", "explained", "differs", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
@@ -138,18 +129,18 @@ _LOOKS: Mapping[str, str] = {
 def papers_table(reports: Sequence[StudyReport]) -> Markup:
     """Return a table with a row per paper: how much agrees, and the computing time."""
     columns = [
-        Column("Paper", number=False, header=True),
-        Column("Studies"),
-        Column("Numbers compared"),
-        Column("Agree"),
-        Column("Share"),
-        Column("Explained", hint="Our result agrees if computed as in the paper"),
-        Column("Not compared", hint="A synthetic preset replaces data that are not public"),
-        Column("Claims"),
-        Column("Hold"),
-        Column("Open", hint="Too few people to decide"),
-        Column("Break"),
-        Column("Core-seconds"),
+        html.Column("Paper", number=False, header=True),
+        html.Column("Studies"),
+        html.Column("Numbers compared"),
+        html.Column("Agree"),
+        html.Column("Share"),
+        html.Column("Explained", hint="Our result agrees if computed as in the paper"),
+        html.Column("Not compared", hint="A synthetic preset replaces data that are not public"),
+        html.Column("Claims"),
+        html.Column("Hold"),
+        html.Column("Open", hint="Too few people to decide"),
+        html.Column("Break"),
+        html.Column("Core-seconds"),
     ]
     rows = []
     for paper, studies in groupby(reports, key=lambda study: study.paper):
@@ -166,32 +157,32 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
                 f"{len(several):,}",
                 f"{compared:,}",
                 f"{agree:,}",
-                percent(agree / compared) if compared else "–",
+                html.percent(agree / compared) if compared else "–",
                 f"{explained:,}",
                 f"{not_compared:,}",
                 f"{len(claims):,}",
                 *(f"{sum(claim.verdict == word for claim in claims):,}" for word in HOLDINGS),
-                quantity(sum(seconds)) if seconds else "–",
+                html.quantity(sum(seconds)) if seconds else "–",
             ]
         )
-    return Table("By paper", columns, [("", rows)]).html
+    return html.Table("By paper", columns, [("", rows)]).html
 
 
 def differences(reports: Sequence[StudyReport]) -> Markup:
     """Return a table with a row for each number that differs."""
     columns = [
-        Column("Source", number=False, header=True),
-        Column("Number", number=False, wide=True),
-        Column("Paper"),
-        Column("Ours"),
-        Column("As in paper", hint="Our result, computed as in the paper"),
-        Column("Verdict", number=False),
-        Column("Reason", number=False, wide=True),
+        html.Column("Source", number=False, header=True),
+        html.Column("Number", number=False, wide=True),
+        html.Column("Paper"),
+        html.Column("Ours"),
+        html.Column("As in paper", hint="Our result, computed as in the paper"),
+        html.Column("Verdict", number=False),
+        html.Column("Reason", number=False, wide=True),
     ]
     rows = [
         [
             f"{study.paper}, {number.item}",
-            breakable(number.setting),
+            html.breakable(number.setting),
             _number(number.paper, number.step),
             _ours(number),
             _number(number.as_in_paper, number.step / 10) if isfinite(number.as_in_paper) else "–",
@@ -202,7 +193,7 @@ def differences(reports: Sequence[StudyReport]) -> Markup:
         for number in study.compared
         if number.verdict in (EXPLAINED, DIFFERS)
     ]
-    return Table("Numbers that differ", columns, [("", rows)]).html
+    return html.Table("Numbers that differ", columns, [("", rows)]).html
 
 
 def numbers_table(report: StudyReport) -> Markup | None:
@@ -210,11 +201,11 @@ def numbers_table(report: StudyReport) -> Markup | None:
     if not report.compared:
         return None
     columns = [
-        Column("Number", number=False, header=True, wide=True),
-        Column("Paper"),
-        Column("Ours"),
-        Column("95 % interval", number=False, hint="Of our result, over people or groups"),
-        Column("Verdict", number=False),
+        html.Column("Number", number=False, header=True, wide=True),
+        html.Column("Paper"),
+        html.Column("Ours"),
+        html.Column("95 % interval", number=False, hint="Of our result, over people or groups"),
+        html.Column("Verdict", number=False),
     ]
     groups = []
     for (item, source), lines in groupby(
@@ -222,7 +213,7 @@ def numbers_table(report: StudyReport) -> Markup | None:
     ):
         rows = [
             [
-                breakable(line.setting),
+                html.breakable(line.setting),
                 _number(line.paper, line.step),
                 _ours(line),
                 _interval(line),
@@ -231,7 +222,7 @@ def numbers_table(report: StudyReport) -> Markup | None:
             for line in lines
         ]
         groups.append((f"{item} ({source})", rows))
-    return Table("Published numbers and ours", columns, groups).html
+    return html.Table("Published numbers and ours", columns, groups).html
 
 
 def statements_table(report: StudyReport) -> Markup | None:
@@ -239,12 +230,12 @@ def statements_table(report: StudyReport) -> Markup | None:
     if not report.claims:
         return None
     columns = [
-        Column("Claim of the paper", number=False, header=True, wide=True),
-        Column("Source", number=False),
-        Column("Ours", number=False),
-        Column("Margin", hint="Margin by which the claim holds; if negative, it does not"),
-        Column("Verdict", number=False),
-        Column("Reason", number=False, wide=True),
+        html.Column("Claim of the paper", number=False, header=True, wide=True),
+        html.Column("Source", number=False),
+        html.Column("Ours", number=False),
+        html.Column("Margin", hint="Margin by which the claim holds; if negative, it does not"),
+        html.Column("Verdict", number=False),
+        html.Column("Reason", number=False, wide=True),
     ]
     rows = [
         [
@@ -257,7 +248,7 @@ def statements_table(report: StudyReport) -> Markup | None:
         ]
         for claim in report.claims
     ]
-    return Table("Claims", columns, [("", rows)]).html
+    return html.Table("Claims", columns, [("", rows)]).html
 
 
 def missing_table(report: StudyReport) -> Markup | None:
@@ -265,11 +256,11 @@ def missing_table(report: StudyReport) -> Markup | None:
     if not report.missing:
         return None
     columns = [
-        Column("Figure or table", number=False, header=True),
-        Column("Reason", number=False, wide=True),
+        html.Column("Figure or table", number=False, header=True),
+        html.Column("Reason", number=False, wide=True),
     ]
     rows = [[item.item, item.why] for item in report.missing]
-    return Table("Not compared", columns, [("", rows)]).html
+    return html.Table("Not compared", columns, [("", rows)]).html
 
 
 def _verdict(word: str) -> Markup | str:
@@ -301,12 +292,12 @@ def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = Non
 
     Reports of one paper are consecutive.
     """
-    groups: list[tuple[str, Sequence[Section]]] = [("", list(_overview(reports)))]
+    groups: list[tuple[str, Sequence[html.Section]]] = [("", list(_overview(reports)))]
     for _, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
         heading = f"{several[0].paper} · {several[0].paper_title}"
         groups.append((heading, [_study(study) for study in several]))
-    reading = Section("reading", "How to read this page", "", pages.explanation("Papers"))
+    reading = html.Section("reading", "How to read this page", "", pages.explanation("Papers"))
     groups.append(("About this page", [reading]))
     return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
 
@@ -318,12 +309,12 @@ def write_reproduced(
     return pages.write(render_reproduced(reports, title=title), uri)
 
 
-def _overview(reports: Sequence[StudyReport]) -> Iterable[Section]:
+def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
     agree, explained, differ = (
         sum(study.count(verdict) for study in reports) for verdict in (AGREES, EXPLAINED, DIFFERS)
     )
     claims = [claim for study in reports for claim in study.claims]
-    body = fill(
+    body = html.fill(
         "reproduced.html.j2",
         n_compared=agree + explained + differ,
         n_agree=agree,
@@ -333,17 +324,19 @@ def _overview(reports: Sequence[StudyReport]) -> Iterable[Section]:
         n_statements=len(claims),
         table=papers_table(reports),
     )
-    yield Section("overview", "Findings", "", body)
+    yield html.Section("overview", "Findings", "", body)
     if explained + differ:
         intro = (
             "Published numbers that our results do not agree with, and the reason if known; if our "
             "result can be computed as in the paper, that result too."
         )
-        yield Section("differences", "Differences", intro, differences(reports))
+        yield html.Section("differences", "Differences", intro, differences(reports))
 
 
-def _study(report: StudyReport) -> Section:
-    about = fill("reproduced_study.html.j2", report=report, cost=quantity(report.core_seconds))
+def _study(report: StudyReport) -> html.Section:
+    about = html.fill(
+        "reproduced_study.html.j2", report=report, cost=html.quantity(report.core_seconds)
+    )
     tables = [build(report) for build in (numbers_table, statements_table, missing_table)]
-    body = join([about, *(table for table in tables if table is not None)])
-    return Section(f"study-{report.name.replace('/', '-')}", report.title, "", body)
+    body = html.join([about, *(table for table in tables if table is not None)])
+    return html.Section(f"study-{report.name.replace('/', '-')}", report.title, "", body)

@@ -14,34 +14,20 @@ from numpy.typing import NDArray
 from clusterscale.analyses.recovery import privacy_loss
 from clusterscale.analyses.recovery.task import BASELINES
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import Floats
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    breakable,
-    fill,
-    folded,
-    json_attribute,
-    number,
-    percent,
-    quantity,
-    quartiles,
-    section,
-    side_by_side,
-)
 from clusterscale.validation_messages import name_best, plural
 
 _RAW, _PRIOR = 0, 0  # indices of the mechanism of raw counts, and of the strategy without a release
 _COLUMNS = (
-    Column("Strategy", number=False, header=True),
-    Column("Profiling error", hint="Mean over users"),
-    Column("Loss", hint="Mean privacy loss in profiling"),
-    Column("Users affected", hint="Users whose profiling error decreases"),
-    Column("Gain", hint="Mean privacy gain in profiling"),
-    Column("Localization error", hint="Mean over users, with the better decision rule"),
-    Column("Loss", hint="Mean privacy loss in localization"),
-    Column("Gain", hint="Mean privacy gain in localization"),
+    html.Column("Strategy", number=False, header=True),
+    html.Column("Profiling error", hint="Mean over users"),
+    html.Column("Loss", hint="Mean privacy loss in profiling"),
+    html.Column("Users affected", hint="Users whose profiling error decreases"),
+    html.Column("Gain", hint="Mean privacy gain in profiling"),
+    html.Column("Localization error", hint="Mean over users, with the better decision rule"),
+    html.Column("Loss", hint="Mean privacy loss in localization"),
+    html.Column("Gain", hint="Mean privacy gain in localization"),
 )
 
 
@@ -137,7 +123,7 @@ def find_best(errors: Errors) -> Best:
     )
 
 
-def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """Return a recovery's part of the first screen of a page, and its sections."""
     recovered = recovered.compute()
     errors = [read_errors(recovered, goal) for goal in GOALS]
@@ -148,12 +134,12 @@ def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[Section]]:
 
 
 def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
-    source = json_attribute(recovered, "cube").get("source")
-    return fill(
+    source = html.json_attribute(recovered, "cube").get("source")
+    return html.fill(
         "recovery.html.j2",
         users=plural(recovered.sizes["user"], "user"),
         source=source if isinstance(source, str) else "",
-        observed=json_attribute(recovered, "plan").get("observed", ""),
+        observed=html.json_attribute(recovered, "plan").get("observed", ""),
         epochs=plural(recovered.sizes["epoch"], "epoch"),
         goals=[(of_goal.goal, find_best(of_goal)) for of_goal in errors],
         priors=plural(recovered.sizes["prior"], "prior"),
@@ -161,10 +147,10 @@ def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
     )
 
 
-def _spread(errors: Sequence[Errors]) -> Section:
+def _spread(errors: Sequence[Errors]) -> html.Section:
     """Build the distribution of errors over users, a panel per prior (PETS17 Figs 1 to 5)."""
     folds = [(of_goal.goal.title, _panels(of_goal)) for of_goal in errors]
-    return section("spread", figures.legend(errors[0].strategies) + folded(folds))
+    return html.section("spread", figures.legend(errors[0].strategies) + html.folded(folds))
 
 
 def _panels(errors: Errors) -> Markup:
@@ -178,42 +164,42 @@ def _panels(errors: Errors) -> Markup:
             among="users",
             chance=None,
         )
-        words = quartiles(zip(errors.strategies, values, strict=True))
+        words = html.quartiles(zip(errors.strategies, values, strict=True))
         description = f"Cumulative distribution of errors over users. {words}"
         slug = f"{errors.goal.name}-{i}"
         panels.append(figures.plot(drawn, slug=slug, title=prior, description=description))
-    return side_by_side(panels)
+    return html.side_by_side(panels)
 
 
-def _hours(errors: Errors, epochs: NDArray[Any]) -> Section:
+def _hours(errors: Errors, epochs: NDArray[Any]) -> html.Section:
     """Build the mean profiling error of each epoch, a panel per prior (PETS17 Fig. 6)."""
     names, panels = errors.strategies, []
     for i, (prior, lines) in enumerate(zip(errors.priors, errors.of_epoch[_RAW], strict=True), 1):
         words = "; ".join(
-            f"{name}: from {number(float(line.min()))} to {number(float(line.max()))}"
+            f"{name}: from {html.number(float(line.min()))} to {html.number(float(line.max()))}"
             for name, line in zip(names, lines, strict=True)
         )
         drawn = figures.curves(epochs, dict(enumerate(lines)), names)
         description = f"Mean profiling error by epoch. {words}"
         panels.append(figures.plot(drawn, slug=f"hours-{i}", title=prior, description=description))
-    return section("hours", figures.legend(names) + side_by_side(panels))
+    return html.section("hours", figures.legend(names) + html.side_by_side(panels))
 
 
-def _gains(errors: Sequence[Errors], relative_errors: Floats) -> Section:
+def _gains(errors: Sequence[Errors], relative_errors: Floats) -> html.Section:
     """Build boxes of privacy gain by mechanism (PETS17 Figs 7 to 9)."""
     folds = [
         (f"{of_goal.goal.name}, {prior}", _boxes(of_goal, i, relative_errors))
         for of_goal in errors
         for i, prior in enumerate(of_goal.priors)
     ]
-    return section("recovery-gains", folded(folds))
+    return html.section("recovery-gains", html.folded(folds))
 
 
 def _boxes(errors: Errors, prior: int, relative_errors: Floats) -> Markup:
     rows = [
         (
-            breakable(name),
-            quantity(float(relative_errors[mechanism])),
+            html.breakable(name),
+            html.quantity(float(relative_errors[mechanism])),
             [
                 {"key": errors.strategies[i], "title": ""}
                 | figures.boxed(errors.gain[mechanism, prior, i], figures.colour(i))
@@ -224,10 +210,10 @@ def _boxes(errors: Errors, prior: int, relative_errors: Floats) -> Markup:
         if mechanism != _RAW
     ]
     caption = f"Privacy gain of users, {errors.priors[prior]}"
-    return fill("gains.html.j2", caption=caption, has_price=True, key="Strategy", rows=rows)
+    return html.fill("gains.html.j2", caption=caption, has_price=True, key="Strategy", rows=rows)
 
 
-def _all_errors(profiling: Errors, localization: Errors) -> Section:
+def _all_errors(profiling: Errors, localization: Errors) -> html.Section:
     """Build a row for each mechanism, prior and strategy."""
     groups = [
         (
@@ -240,13 +226,17 @@ def _all_errors(profiling: Errors, localization: Errors) -> Section:
         for i, mechanism in enumerate(profiling.mechanisms)
         for j, prior in enumerate(profiling.priors)
     ]
-    return section(
-        "recovery-results", Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html
+    return html.section(
+        "recovery-results",
+        html.Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html,
     )
 
 
 def _cells(errors: Errors, at: tuple[int, int, int]) -> list[str]:
-    cells = [number(float(errors.error[at].mean())), number(float(errors.loss[at].mean()))]
+    cells = [
+        html.number(float(errors.error[at].mean())),
+        html.number(float(errors.loss[at].mean())),
+    ]
     if errors.goal.name == "profiling":
-        cells.append(percent(float((errors.loss[at] > 0).mean())))
-    return [*cells, number(float(errors.gain[at].mean()))]
+        cells.append(html.percent(float((errors.loss[at] > 0).mean())))
+    return [*cells, html.number(float(errors.gain[at].mean()))]

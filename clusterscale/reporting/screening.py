@@ -15,26 +15,11 @@ from numpy.typing import NDArray
 
 from clusterscale.analyses.screening import is_counted
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.certificates import show_ceiling
 from clusterscale.reporting.figures import Floats
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
-from clusterscale.reporting.section import (
-    Column,
-    LongColumn,
-    Section,
-    Table,
-    absent_users,
-    breakable,
-    fill,
-    folded,
-    json_attribute,
-    long_table,
-    number,
-    percent,
-    quartiles,
-    section,
-)
 from clusterscale.validation_messages import name_best, plural
 
 AUC_LEVELS = (0.75, 0.9)
@@ -200,11 +185,11 @@ def _doubts(run: Run, case: ScreenCase, exposure: StrongestAttack) -> list[str]:
 
 def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase], run: Run) -> Markup:
     """Build the findings; they exist even if no user could be compared."""
-    source = json_attribute(screened, "cube").get("source")
+    source = html.json_attribute(screened, "cube").get("source")
     worst = max(cases, key=lambda case: case.worst.mean, default=None)
     best = min(cases, key=lambda case: case.best.mean, default=None)
     alone = sum(len(case.exposures) for case in cases) < 2
-    return fill(
+    return html.fill(
         "screen.html.j2",
         users=plural(screened.sizes["user"], "user"),
         source=source if isinstance(source, str) else "",
@@ -212,24 +197,24 @@ def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase], run: Run) -> Ma
         best=None if alone else best,
         levels=AUC_LEVELS,
         doubts=partial(_doubts, run),
-        absent=absent_users(screened),
+        absent=html.absent_users(screened),
     )
 
 
 _COLUMNS = (
-    Column("Mechanism", number=False, header=True, wide=True),
-    Column("Strongest attack", number=False, hint="The one with the highest mean AUC"),
-    Column("Mean AUC"),
-    Column("95th percentile", hint="Of the AUC over users"),
-    *(Column(f"Users above {level}") for level in AUC_LEVELS),
-    Column("±", hint="Half the 95 % interval of a user’s AUC, mean over users"),
+    html.Column("Mechanism", number=False, header=True, wide=True),
+    html.Column("Strongest attack", number=False, hint="The one with the highest mean AUC"),
+    html.Column("Mean AUC"),
+    html.Column("95th percentile", hint="Of the AUC over users"),
+    *(html.Column(f"Users above {level}") for level in AUC_LEVELS),
+    html.Column("±", hint="Half the 95 % interval of a user’s AUC, mean over users"),
 )
 
 
-def _spread(cases: Sequence[ScreenCase]) -> Section:
+def _spread(cases: Sequence[ScreenCase]) -> html.Section:
     """Build the distribution of AUC over all users, a curve per mechanism, and its numbers."""
     folds = [(case.label, _figure(case, i) + _spread_table(case)) for i, case in enumerate(cases)]
-    return section("everyone", folded(folds))
+    return html.section("everyone", html.folded(folds))
 
 
 def _figure(case: ScreenCase, index: int) -> Markup:
@@ -242,7 +227,7 @@ def _figure(case: ScreenCase, index: int) -> Markup:
         axis="AUC of a user",
         among="users",
     )
-    words = quartiles((attack.mechanism, attack.curve) for attack in case.exposures)
+    words = html.quartiles((attack.mechanism, attack.curve) for attack in case.exposures)
     return figures.legend(names) + figures.plot(
         drawn,
         slug=f"everyone-{index + 1}",
@@ -254,38 +239,40 @@ def _figure(case: ScreenCase, index: int) -> Markup:
 def _spread_table(case: ScreenCase) -> Markup:
     rows: list[list[str | Markup]] = [
         [
-            breakable(attack.mechanism),
+            html.breakable(attack.mechanism),
             attack.attack,
-            number(attack.mean),
-            number(attack.high),
-            *(percent(share) for share in attack.above),
-            number(attack.half),
+            html.number(attack.mean),
+            html.number(attack.high),
+            *(html.percent(share) for share in attack.above),
+            html.number(attack.half),
         ]
         for attack in case.exposures
     ]
     who = "All users" if case.n_users == len(case.n_events) else "All users with an event"
     caption = f"{who} by mechanism, each compared in {case.n_groups:,} groups (median)"
-    return Table(caption, _COLUMNS, [("", rows)]).html
+    return html.Table(caption, _COLUMNS, [("", rows)]).html
 
 
-def _by_size(cases: Sequence[ScreenCase]) -> Iterator[Section]:
+def _by_size(cases: Sequence[ScreenCase]) -> Iterator[html.Section]:
     """Build the shares of exposed users by group size, if there are several sizes."""
     folds = []
     for period, sizes, shares in shares_by_size(cases):
-        columns = [Column("Mechanism", number=False, header=True, wide=True)]
-        columns += [Column(f"{size:,}") for size in sizes]
-        rows = [[breakable(name), *map(percent, values)] for name, values in shares.items()]
+        columns = [html.Column("Mechanism", number=False, header=True, wide=True)]
+        columns += [html.Column(f"{size:,}") for size in sizes]
+        rows = [
+            [html.breakable(name), *map(html.percent, values)] for name, values in shares.items()
+        ]
         caption = f"Users with an AUC above {AUC_LEVELS[0]}, by group size"
-        folds.append((period, Table(caption, columns, [("", rows)]).html))
+        folds.append((period, html.Table(caption, columns, [("", rows)]).html))
     if folds:
-        yield Section("sizes", "Exposure by group size", BY_SIZE, folded(folds))
+        yield html.Section("sizes", "Exposure by group size", BY_SIZE, html.folded(folds))
 
 
 _ROWS = 10_000  # of a table on the page
 _CELLS = 600_000  # of all tables: about three megabytes
 
 
-def _people(cases: Sequence[ScreenCase]) -> Section:
+def _people(cases: Sequence[ScreenCase]) -> html.Section:
     """Build the tables of the most exposed users, one for each period and group size."""
     cells = sum(2 + len(case.exposures) for case in cases)
     n_rows = min(_ROWS, _CELLS // max(1, cells))
@@ -293,22 +280,22 @@ def _people(cases: Sequence[ScreenCase]) -> Section:
         (case.label, _people_table(case, min(n_rows, case.n_users), f"users-{i + 1}.csv"))
         for i, case in enumerate(cases)
     ]
-    return section("people", folded(folds))
+    return html.section("people", html.folded(folds))
 
 
 def _people_table(case: ScreenCase, n_rows: int, file: str) -> Markup:
     rows = _most_exposed(case, n_rows)
     columns = [
-        LongColumn("User", [f"row {row}" for row in rows]),
-        LongColumn("Events", case.n_events[rows], 0, hint="In the period"),
-        *(LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in case.exposures),
+        html.LongColumn("User", [f"row {row}" for row in rows]),
+        html.LongColumn("Events", case.n_events[rows], 0, hint="In the period"),
+        *(html.LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in case.exposures),
     ]
     if n_rows < case.n_users:
         few = f"The {n_rows:,} most exposed of {case.n_users:,} users"
     else:
         few = "All users" if n_rows == len(case.n_events) else "All users with an event"
     where = f"{case.label}: {few[0].lower()}{few[1:]}" if case.label else few
-    return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
+    return html.long_table(f"{where}, by AUC under each mechanism", columns, file=file)
 
 
 def _most_exposed(case: ScreenCase, n_rows: int) -> NDArray[np.int64]:
@@ -320,7 +307,9 @@ def _most_exposed(case: ScreenCase, n_rows: int) -> NDArray[np.int64]:
     return order
 
 
-def render_sections(screened: xr.Dataset, run: Run | None = None) -> tuple[Markup, list[Section]]:
+def render_sections(
+    screened: xr.Dataset, run: Run | None = None
+) -> tuple[Markup, list[html.Section]]:
     """Return a screen's part of the first screen of a page, and its sections.
 
     ``run`` has the certificates and the audit of the same releases, if any. The dataset may be lazy

@@ -10,19 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    fill,
-    fill_part,
-    folded,
-    json_attribute,
-    number,
-    percent,
-    section,
-    side_by_side,
-)
+from clusterscale.reporting import section as html
 from clusterscale.validation_messages import name_best, plural
 
 FEW, CLOSE = 5, 0.02
@@ -101,9 +89,9 @@ def _findings(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Markup:
     for source in dict.fromkeys(map(str, traits.source.values)):
         of_source = [pair for pair in shown if traits.source.values[pair.index] == source]
         leading[source] = _leading(traits, of_source[0])
-    plan = json_attribute(traits, "plan").get("traits")
+    plan = html.json_attribute(traits, "plan").get("traits")
     share = plan.get("share") if isinstance(plan, dict) else None
-    return fill(
+    return html.fill(
         "traits.html.j2",
         share=f"{100 * share:g} %" if isinstance(share, float) else "",
         sources=_SOURCES,
@@ -148,22 +136,26 @@ def _label(columns: Mapping[str, object], index: int) -> str:
 
 
 _COLUMNS = (
-    Column("Characteristic", number=False, header=True),
-    Column("Most exposed", hint="Mean ± standard deviation"),
-    Column("Least exposed", hint="Mean ± standard deviation"),
-    Column("Separation", hint="Chance that a most exposed user has more than a least exposed one"),
-    Column("Importance", hint="In a random forest that separates the two sides; sums to 1"),
-    Column("", number=False),
-    Column("Coefficient", hint="In a logistic regression on standard scores; positive: exposed"),
+    html.Column("Characteristic", number=False, header=True),
+    html.Column("Most exposed", hint="Mean ± standard deviation"),
+    html.Column("Least exposed", hint="Mean ± standard deviation"),
+    html.Column(
+        "Separation", hint="Chance that a most exposed user has more than a least exposed one"
+    ),
+    html.Column("Importance", hint="In a random forest that separates the two sides; sums to 1"),
+    html.Column("", number=False),
+    html.Column(
+        "Coefficient", hint="In a logistic regression on standard scores; positive: exposed"
+    ),
 )
 
 
-def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Section | None:
+def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> html.Section | None:
     """Build a table for each setting (POMACS20 Tables 2, 3); None without comparisons."""
     if not shown:
         return None
     folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
-    return section("traits", folded(folds))
+    return html.section("traits", html.folded(folds))
 
 
 def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -178,21 +170,21 @@ def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
                 str(at.characteristic_title.values[i]),
                 _spread(at.top_mean.values[i], at.top_sd.values[i]),
                 _spread(at.bottom_mean.values[i], at.bottom_sd.values[i]),
-                number(float(at.separation.values[i]), 2),
-                number(importance, 2),
-                fill_part("cells.bar", share=f"{100 * importance / highest:.1f}%"),
-                number(float(at.logistic_coefficient.values[i]), 2),
+                html.number(float(at.separation.values[i]), 2),
+                html.number(importance, 2),
+                html.fill_part("cells.bar", share=f"{100 * importance / highest:.1f}%"),
+                html.number(float(at.logistic_coefficient.values[i]), 2),
             ]
         )
     caption = (
-        f"{chosen.n:,} on each side, by {chosen.attack}: mean AUC {number(chosen.auc_top)} against "
-        f"{number(chosen.auc_bottom)}; accuracy of the forest "
-        f"{percent(float(at.forest_accuracy.item()))}"
+        f"{chosen.n:,} on each side, by {chosen.attack}: mean AUC "
+        f"{html.number(chosen.auc_top)} against {html.number(chosen.auc_bottom)}; accuracy of "
+        f"the forest {html.percent(float(at.forest_accuracy.item()))}"
     )
-    table = Table(caption, _COLUMNS, [("", rows)]).html
+    table = html.Table(caption, _COLUMNS, [("", rows)]).html
     if not chosen.doubts:
         return table
-    return fill_part("warnings.few_people", few=FEW, close=CLOSE) + table
+    return html.fill_part("warnings.few_people", few=FEW, close=CLOSE) + table
 
 
 def _spread(mean: float, sd: float) -> str:
@@ -204,12 +196,12 @@ _NAMES = ("most exposed", "least exposed", "all users")
 _SIDES = ("top", "bottom", "all")
 
 
-def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Section | None:
+def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> html.Section | None:
     """Build the share of visits in each epoch (POMACS20 Fig. 4); None without comparisons."""
     folds = [(pair.label, _curves_of(traits, pair)) for pair in shown]
     if not folds:
         return None
-    return section("times", figures.legend(_NAMES) + folded(folds))
+    return html.section("times", figures.legend(_NAMES) + html.folded(folds))
 
 
 def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -223,11 +215,11 @@ def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
         slug=f"times-{chosen.index + 1}",
         title="Share of visits by epoch",
         description=f"The visits of the most and the least exposed are spread over {len(epochs)} "
-        f"epochs; the total variation distance between the two is {number(distance, 2)}",
+        f"epochs; the total variation distance between the two is {html.number(distance, 2)}",
     )
 
 
-def render_sections(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(traits: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """Return the traits' part of the first screen of a page, and its sections.
 
     The characteristics of single users are not read; the page shows only their summaries.
@@ -243,13 +235,13 @@ def render_sections(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
     return _findings(traits, shown), [section for section in sections if section is not None]
 
 
-def build_map(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
+def build_map(traits: xr.Dataset, views: Sequence[str]) -> html.Section | None:
     """Build a map of the regions by mean loading; None without loadings or positions."""
     placed = np.isfinite(traits.x.values) & np.isfinite(traits.y.values)
     if not placed.any() or not views:
         return None
     folds = [(label, _map(traits, view, label, placed)) for view, label in enumerate(views)]
-    return section("map", figures.scale("discloses little", "most") + folded(folds))
+    return html.section("map", figures.scale("discloses little", "most") + html.folded(folds))
 
 
 def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> Markup:
@@ -265,10 +257,10 @@ def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> M
         traits.x.values[placed],
         traits.y.values[placed],
         shares,
-        json_attribute(traits, "roi_shapes"),
+        html.json_attribute(traits, "roi_shapes"),
     )
     first = np.argsort(-shares, kind="stable")[:5]
-    words = ", ".join(f"{names[i]} ({number(float(shares[i]), 2)})" for i in first)
+    words = ", ".join(f"{names[i]} ({html.number(float(shares[i]), 2)})" for i in first)
     return figures.plot(
         drawn,
         slug=f"map-{view + 1}",
@@ -281,12 +273,12 @@ _MOST_ROWS, _MOST_COLUMNS = 120, 168  # of a heatmap: as many as a panel can sho
 _WHO = {"all": "All targets", "top": "Most exposed", "bottom": "Least exposed"}
 
 
-def build_cells(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
+def build_cells(traits: xr.Dataset, views: Sequence[str]) -> html.Section | None:
     """Build heatmaps of loadings, as in POMACS20 Figs 2, 3 and 5; None without any."""
     if not views:
         return None
     folds = [(label, _panels(traits, view)) for view, label in enumerate(views)]
-    return section("cells", figures.scale("low correlation", "high") + folded(folds))
+    return html.section("cells", figures.scale("low correlation", "high") + html.folded(folds))
 
 
 def _panels(traits: xr.Dataset, view: int) -> Markup:
@@ -309,7 +301,7 @@ def _panels(traits: xr.Dataset, view: int) -> Markup:
                 sorted_both, view, f"{title}, sorted", "region, by events", "epoch, by events", n
             )
         )
-    return side_by_side(panels)
+    return html.side_by_side(panels)
 
 
 def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str, n: int) -> Markup:

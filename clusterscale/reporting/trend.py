@@ -13,6 +13,7 @@ from markupsafe import Markup
 from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.phrases import LOOKS, RELEASE_VERDICTS
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.releases import (
@@ -26,22 +27,6 @@ from clusterscale.reporting.releases import (
     span,
     verdict,
 )
-from clusterscale.reporting.section import (
-    Column,
-    LongColumn,
-    Section,
-    Table,
-    breakable,
-    fill,
-    fill_part,
-    folded,
-    long_table,
-    number,
-    percent,
-    quantity,
-    section,
-    side_by_side,
-)
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import plural
 
@@ -51,24 +36,24 @@ if TYPE_CHECKING:
 
 _CARDS = 6  # series shown in full on the first screen
 _COLUMNS = (
-    Column("Series", number=False, header=True, wide=True),
-    Column("Newest release", number=False, wide=True),
-    Column("Verdict", number=False),
-    Column("Mean loss"),
-    Column("Change", hint="Of the mean privacy loss, since the last releases"),
-    Column("Passed"),
-    Column("Warned"),
-    Column("Failed"),
+    html.Column("Series", number=False, header=True, wide=True),
+    html.Column("Newest release", number=False, wide=True),
+    html.Column("Verdict", number=False),
+    html.Column("Mean loss"),
+    html.Column("Change", hint="Of the mean privacy loss, since the last releases"),
+    html.Column("Passed"),
+    html.Column("Warned"),
+    html.Column("Failed"),
 )
 
 
-def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
+def findings(series: Sequence[Series], errors: Mapping[str, str]) -> html.Section:
     """Build the verdicts of the newest releases, the worst of them first.
 
     ``errors`` maps releases that could not be audited to the reason.
     """
     worst = max((one.newest.verdict for one in series), key=VERDICT_LEVELS.index, default="")
-    body = fill(
+    body = html.fill(
         "trend.html.j2",
         series=series,
         overall="error" if errors else RELEASE_VERDICTS.get(worst, ""),
@@ -84,22 +69,22 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
         span=span,
         changed_rules=_changed_rules,
     )
-    return Section("overview", "Findings", "", body)
+    return html.Section("overview", "Findings", "", body)
 
 
 def _standings(series: Sequence[Series]) -> Markup:
     rows: list[list[str | Markup]] = [
         [
-            breakable(one.name),
-            breakable(one.newest.release),
+            html.breakable(one.name),
+            html.breakable(one.newest.release),
             verdict(one.newest),
-            number(one.newest.mean_privacy_loss),
-            number(one.newest.change),
+            html.number(one.newest.mean_privacy_loss),
+            html.number(one.newest.change),
             *(f"{one.count(name):,}" for name in VERDICT_LEVELS),
         ]
         for one in series
     ]
-    return Table("Newest verdict of each series", _COLUMNS, [("", rows)]).html
+    return html.Table("Newest verdict of each series", _COLUMNS, [("", rows)]).html
 
 
 def _changed_rules(series: Series) -> list[str]:
@@ -114,7 +99,7 @@ def _changed_rules(series: Series) -> list[str]:
     return [name for name, distinct in values.items() if len(distinct) > 1]
 
 
-def reasons(series: Sequence[Series]) -> Section | None:
+def reasons(series: Sequence[Series]) -> html.Section | None:
     """Build the check results of warned or failed releases, newest first; None if all passed."""
     several = len(series) > 1
     worse = [r for one in series for r in one.releases if r.verdict != "pass"]
@@ -123,7 +108,7 @@ def reasons(series: Sequence[Series]) -> Section | None:
     folds = [
         (
             _label(release, several=several),
-            fill(
+            html.fill(
                 "trend_reasons.html.j2",
                 release=release,
                 name=_label(release, several=several),
@@ -134,7 +119,7 @@ def reasons(series: Sequence[Series]) -> Section | None:
         )
         for release in sorted(worse, key=lambda release: -release.number)
     ]
-    return section("reasons", folded(folds))
+    return html.section("reasons", html.folded(folds))
 
 
 def _level(level: str) -> str | Markup:
@@ -146,9 +131,9 @@ def _label(release: ReleaseRow, *, several: bool) -> str:
     return " · ".join([*parts, release.release, release.period, RELEASE_VERDICTS[release.verdict]])
 
 
-def reading(series: Sequence[Series]) -> Section:
+def reading(series: Sequence[Series]) -> html.Section:
     """Build the definitions, which are the same for all series."""
-    return Section(
+    return html.Section(
         "reading",
         "How to read this page",
         "Each release is audited once, and compared with a policy and with earlier releases.",
@@ -159,14 +144,16 @@ def reading(series: Sequence[Series]) -> Section:
 _NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
 
 
-def exposure(series: Sequence[Series]) -> Section | None:
+def exposure(series: Sequence[Series]) -> html.Section | None:
     """Build a figure per series; None if there are no verdicts."""
     if not series:
         return None
     folds = [(one.name, _figure(one, i)) for i, one in enumerate(series, 1)]
     level = _level_words([release for one in series for release in one.releases])
-    return section(
-        "exposure", figures.course_legend(_NAMES, RELEASE_VERDICTS) + folded(folds), level=level
+    return html.section(
+        "exposure",
+        figures.course_legend(_NAMES, RELEASE_VERDICTS) + html.folded(folds),
+        level=level,
     )
 
 
@@ -203,10 +190,10 @@ def _figure(series: Series, position: int) -> Markup:
 def _in_words(series: Series) -> str:
     first, last = series.releases[0], series.newest
     text = f"Privacy loss over {plural(len(series.releases), 'release')}"
-    text += f"; mean of the newest {number(last.mean_privacy_loss)}"
-    text += f", worst {number(last.worst_privacy_loss)}"
+    text += f"; mean of the newest {html.number(last.mean_privacy_loss)}"
+    text += f", worst {html.number(last.worst_privacy_loss)}"
     if len(series.releases) > 1:
-        text += f"; mean of the first {number(first.mean_privacy_loss)}"
+        text += f"; mean of the first {html.number(first.mean_privacy_loss)}"
     return f"{text}; {series.count('warn')} warned, {series.count('fail')} failed"
 
 
@@ -215,21 +202,21 @@ def _level_words(releases: Sequence[ReleaseRow]) -> str:
     return levels.pop() if len(levels) == 1 else "the level of its release"
 
 
-def utility(series: Sequence[Series]) -> Section | None:
+def utility(series: Sequence[Series]) -> html.Section | None:
     """Build a figure per measure for each series; None if no utility was measured."""
     folds = [
-        (one.name, side_by_side(panels))
+        (one.name, html.side_by_side(panels))
         for i, one in enumerate(series, 1)
         if (panels := _utility_panels(one, i))
     ]
     if not folds:
         return None
-    return Section(
+    return html.Section(
         "utility",
         "Utility over releases",
         "Utility of the published values by each measure. The report of each run states whether "
         "high or low values are better.",
-        _nearly_empty(series) + figures.course_legend([], RELEASE_VERDICTS) + folded(folds),
+        _nearly_empty(series) + figures.course_legend([], RELEASE_VERDICTS) + html.folded(folds),
     )
 
 
@@ -243,7 +230,7 @@ def _nearly_empty(series: Sequence[Series]) -> Markup:
     ]
     if not names:
         return Markup("")
-    return fill_part("warnings.empty_releases", names=names, limit=percent(NEARLY_EMPTY))
+    return html.fill_part("warnings.empty_releases", names=names, limit=html.percent(NEARLY_EMPTY))
 
 
 def _utility_panels(series: Series, position: int) -> list[Markup]:
@@ -259,8 +246,8 @@ def _utility_panels(series: Series, position: int) -> list[Markup]:
                 figures.draw_time_series([course], judged, axis="value"),
                 slug=f"utility-{position}-{index}",
                 title=measure,
-                description=f"{measure} over releases: {quantity(min(known))} to "
-                f"{quantity(max(known))}, newest {quantity(known[-1])}",
+                description=f"{measure} over releases: {html.quantity(min(known))} to "
+                f"{html.quantity(max(known))}, newest {html.quantity(known[-1])}",
             )
         )
     return panels
@@ -283,7 +270,7 @@ _NUMBERS = (
 _N_LOSSES = 3  # columns before that of the share above a level
 
 
-def all_verdicts(series: Sequence[Series]) -> Section | None:
+def all_verdicts(series: Sequence[Series]) -> html.Section | None:
     """Build the table of all verdicts, newest first; None if there are none."""
     releases = sorted((release for one in series for release in one.releases), key=_newest_first)
     if not releases:
@@ -295,11 +282,11 @@ def all_verdicts(series: Sequence[Series]) -> Section | None:
         *_above(releases),
         *numbers[_N_LOSSES:],
     ]
-    return Section(
+    return html.Section(
         "verdicts",
         "All verdicts",
         "Newest first, with 95 % intervals. A dash means that a number is unknown.",
-        long_table("All verdicts", columns, file="verdicts.csv"),
+        html.long_table("All verdicts", columns, file="verdicts.csv"),
     )
 
 
@@ -307,44 +294,44 @@ def _newest_first(release: ReleaseRow) -> int:
     return -release.number
 
 
-def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]:
+def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[html.LongColumn]:
     names, links = [release.release for release in releases], list(map(link, releases))
     verdicts = [RELEASE_VERDICTS[release.verdict] for release in releases]
     looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
     reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
     return [
-        LongColumn("Release", names, wide=True, links=links),
-        *([LongColumn("Series", [release.series for release in releases])] if several else []),
-        LongColumn("Verdict", verdicts, looks=looks),
-        LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
-        LongColumn("Audited", [release.scope for release in releases], wide=True),
-        LongColumn("Period", [release.period for release in releases]),
+        html.LongColumn("Release", names, wide=True, links=links),
+        *([html.LongColumn("Series", [release.series for release in releases])] if several else []),
+        html.LongColumn("Verdict", verdicts, looks=looks),
+        html.LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
+        html.LongColumn("Audited", [release.scope for release in releases], wide=True),
+        html.LongColumn("Period", [release.period for release in releases]),
         _column(releases, "Group size", "group_size", 0),
-        LongColumn("Mechanism", [release.mechanism for release in releases]),
+        html.LongColumn("Mechanism", [release.mechanism for release in releases]),
     ]
 
 
-def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
+def _above(releases: Sequence[ReleaseRow]) -> list[html.LongColumn]:
     """Return the share above a level, which is in the heading if it is the same for all."""
     levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
     shares = 100 * np.array([release.share_above for release in releases])
     one = len(levels) == 1
     name = f"% above {levels.pop():g}" if one else "% above the level"
-    share = LongColumn(name, shares, 1, "Share of people whose loss is above it")
+    share = html.LongColumn(name, shares, 1, "Share of people whose loss is above it")
     return [share] if one else [share, _column(releases, "Level", "loss_above", 2)]
 
 
 def _column(
     releases: Sequence[ReleaseRow], name: str, field: str, digits: int | None, hint: str = ""
-) -> LongColumn:
+) -> html.LongColumn:
     """Return the column of a number; without digits, that of its interval."""
     if digits is None:
         ends = [[getattr(r, f"{field}_{end}") for end in ("low", "high")] for r in releases]
-        return LongColumn(name, [span(low, high) for low, high in ends])
-    return LongColumn(name, np.array([getattr(r, field) for r in releases]), digits, hint)
+        return html.LongColumn(name, [span(low, high) for low, high in ends])
+    return html.LongColumn(name, np.array([getattr(r, field) for r in releases]), digits, hint)
 
 
-_BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
+_BUILDS: tuple[Callable[[Sequence[Series]], html.Section | None], ...] = (
     exposure,
     utility,
     all_verdicts,

@@ -12,6 +12,7 @@ from clusterscale import schema
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.phrases import BROKEN, NOT_TESTED, privacy_unit
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.audit import gains, reliability, targets
 from clusterscale.reporting.audit.cases import Defences, SummaryRow, strongest_rows
 from clusterscale.reporting.audit.gains import (
@@ -23,19 +24,6 @@ from clusterscale.reporting.audit.gains import (
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.audit.targets import auc_figures, loss_figure
 from clusterscale.reporting.findings import worst_finding
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    breakable,
-    fill,
-    fill_part,
-    interval,
-    json_attribute,
-    number,
-    percent,
-    quantity,
-)
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import find_ties
 
@@ -43,26 +31,28 @@ _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence
 _MOST_OPEN = 12  # lines of a table before the rest of the page
 _COLUMNS = (
-    Column("Group size", number=False, header=True),
-    Column("Strongest attack", number=False),
-    Column("Mean AUC"),
-    Column("0.4 to 1, with a mark at chance", number=False),
-    Column("95 % interval"),
-    Column("Median target"),
-    Column("Targets above 0.75"),
+    html.Column("Group size", number=False, header=True),
+    html.Column("Strongest attack", number=False),
+    html.Column("Mean AUC"),
+    html.Column("0.4 to 1, with a mark at chance", number=False),
+    html.Column("95 % interval"),
+    html.Column("Median target"),
+    html.Column("Targets above 0.75"),
 )
 _VERDICT_COLUMNS = (
-    Column("Mechanism", number=False, header=True, wide=True),
-    Column("Verdict", number=False, hint="Worst over all settings; defined below"),
-    Column("Mean AUC", hint="Of the strongest attack"),
-    Column("95 % interval"),
-    Column("Certainly above 0.75", hint="Targets; simultaneous 95 % confidence (Holm)"),
-    Column(
+    html.Column("Mechanism", number=False, header=True, wide=True),
+    html.Column("Verdict", number=False, hint="Worst over all settings; defined below"),
+    html.Column("Mean AUC", hint="Of the strongest attack"),
+    html.Column("95 % interval"),
+    html.Column("Certainly above 0.75", hint="Targets; simultaneous 95 % confidence (Holm)"),
+    html.Column(
         "Gain",
         hint="Mean privacy gain where raw counts expose most; smallest over attacks and priors",
     ),
-    Column("Utility lost", hint="Relative to a random guess, by the measure with the largest loss"),
-    Column(
+    html.Column(
+        "Utility lost", hint="Relative to a random guess, by the measure with the largest loss"
+    ),
+    html.Column(
         "Guarantee", number=False, hint="Declared ε, the unit it protects, and the test’s verdict"
     ),
 )
@@ -74,7 +64,7 @@ def findings(audit: AuditReport) -> Markup:
     lines = strongest_rows(table)
     full = [line for line in lines if not defences.emptiest(line.setting.mechanism)]
     most, least = _tied(lines), _tied(full or lines, lowest=True)
-    return fill(
+    return html.fill(
         "overview.html.j2",
         audited=_audited(audit),
         lines=lines,
@@ -86,7 +76,7 @@ def findings(audit: AuditReport) -> Markup:
         n_open=_MOST_OPEN,
         best_defence=best_defence(defences),
         empty=audit.empty,
-        nearly_empty=percent(NEARLY_EMPTY),
+        nearly_empty=html.percent(NEARLY_EMPTY),
         several=len(list(defences.cases())) > 1,
         verdicts=_verdicts(audit),
         worst_of_all=worst_finding(audit.findings),
@@ -102,8 +92,8 @@ def findings(audit: AuditReport) -> Markup:
 
 
 def _audited(audit: AuditReport) -> dict[str, object]:
-    table, cube = audit.cases, json_attribute(audit.results, "cube")
-    targets = json_attribute(audit.results, "plan").get("targets")
+    table, cube = audit.cases, html.json_attribute(audit.results, "cube")
+    targets = html.json_attribute(audit.results, "plan").get("targets")
     n_users, source = cube.get("n_users"), cube.get("source")
     sizes = [str(size) for size in table.group_sizes]
     run = [setting for index, setting in enumerate(table.settings) if table.planned[index].any()]
@@ -127,21 +117,21 @@ def _strips(audit: AuditReport, lines: list[SummaryRow]) -> Markup:
         cells = [
             f"{line.group_size:,}",
             line.attack,
-            number(line.mean),
+            html.number(line.mean),
             _strip(line),
-            interval(line.low, line.high),
-            number(line.median),
-            percent(line.above[1]),
+            html.interval(line.low, line.high),
+            html.number(line.median),
+            html.percent(line.above[1]),
         ]
         groups.setdefault(audit.cases.label(line.setting), []).append(cells)
     caption = "How well the strongest attack recognises whether a target was counted"
-    return Table(caption, _COLUMNS, list(groups.items())).html
+    return html.Table(caption, _COLUMNS, list(groups.items())).html
 
 
 def _strip(line: SummaryRow) -> Markup:
     """Draw a mean and its interval on a line, as a small picture without script."""
     known = np.isfinite(line.low)
-    return fill_part(
+    return html.fill_part(
         "cells.strip",
         chance=_position(0.5),
         mean=_position(line.mean),
@@ -167,26 +157,26 @@ def _verdicts(audit: AuditReport) -> Markup:
     gains, guarantees = least_gains(audit.defences), _guarantees(audit)
     rows: list[list[str | Markup]] = [
         [
-            breakable(name),
-            fill_part("cells.exposure", finding=finding),
-            number(finding.mean),
-            interval(finding.low, finding.high),
+            html.breakable(name),
+            html.fill_part("cells.exposure", finding=finding),
+            html.number(finding.mean),
+            html.interval(finding.low, finding.high),
             f"{finding.n_certain:,} of {finding.n_done:,}",
-            number(gains.get(name, float("nan")), 2),
+            html.number(gains.get(name, float("nan")), 2),
             "none" if name == audit.defences.raw_counts else _lost(audit.defences, name),
             guarantees.get(name, "–"),
         ]
         for name, finding in audit.worst.items()
     ]
-    return Table("Worst case for each publication method", _VERDICT_COLUMNS, [("", rows)]).html
+    return html.Table("Worst case for each publication method", _VERDICT_COLUMNS, [("", rows)]).html
 
 
 def _lost(defences: Defences, mechanism: str) -> Markup:
     """Format the largest utility loss with its measure, and whether the release is nearly empty."""
     share, measure = largest_loss(defences, mechanism)
-    return fill_part(
+    return html.fill_part(
         "cells.lost",
-        share=percent(share) if share <= 1 else "all" if np.isfinite(share) else "–",
+        share=html.percent(share) if share <= 1 else "all" if np.isfinite(share) else "–",
         measure=measure.title if measure else "",
         empty=defences.emptiest(mechanism),
     )
@@ -195,16 +185,18 @@ def _lost(defences: Defences, mechanism: str) -> Markup:
 def _guarantees(audit: AuditReport) -> dict[str, Markup]:
     """Return the guarantee of each mechanism and its worst test verdict over periods."""
     risk = f"{FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
-    texts = {name: fill_part("cells.guarantee", unit="", risk=risk) for name in audit.float_noise}
+    texts = {
+        name: html.fill_part("cells.guarantee", unit="", risk=risk) for name in audit.float_noise
+    }
     listed: set[str] = set()
     for test in audit.tests:
         known = test.unit not in ("none", "") and np.isfinite(test.declared)
         if not known or (test.mechanism in listed and test.verdict != BROKEN):
             continue
         listed.add(test.mechanism)
-        texts[test.mechanism] = fill_part(
+        texts[test.mechanism] = html.fill_part(
             "cells.guarantee",
-            epsilon=quantity(test.declared),
+            epsilon=html.quantity(test.declared),
             unit=privacy_unit(test.unit, "a"),
             verdict=test.verdict,
             broken=test.verdict == BROKEN,
@@ -213,7 +205,7 @@ def _guarantees(audit: AuditReport) -> dict[str, Markup]:
     return texts
 
 
-_SECTIONS: tuple[Callable[[AuditReport], Section | None], ...] = (
+_SECTIONS: tuple[Callable[[AuditReport], html.Section | None], ...] = (
     reliability.build_failures,
     gains.build_gains,
     gains.build_utility,
@@ -228,7 +220,7 @@ _SECTIONS: tuple[Callable[[AuditReport], Section | None], ...] = (
 )
 
 
-def render_sections(results: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(results: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """Return an audit's part of the first screen of a page, and its sections."""
     audit = AuditReport.of(results)
     sections = (build(audit) for build in _SECTIONS)

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import (
     CaseIndex,
     Defences,
@@ -17,23 +18,10 @@ from clusterscale.reporting.audit.cases import (
     mean,
 )
 from clusterscale.reporting.audit.model import AuditReport
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    fill,
-    fill_part,
-    folded,
-    number,
-    percent,
-    quantity,
-    section,
-    side_by_side,
-)
 from clusterscale.utility import NEARLY_EMPTY
 
 
-def build_gains(audit: AuditReport) -> Section | None:
+def build_gains(audit: AuditReport) -> html.Section | None:
     """Build boxes of privacy gain over targets by mechanism and prior; None without any gain.
 
     There is one table for each period and group size, as in POMACS20 Fig. 6 and NDSS18 Figs 12 and
@@ -47,11 +35,11 @@ def build_gains(audit: AuditReport) -> Section | None:
         for case in defences.cases()
         if _known_priors(defences, case)
     ]
-    body = folded(folds)
+    body = html.folded(folds)
     if len(defences.priors) > 1:
         names = [f"{_letter(prior)}: {name}" for prior, name in enumerate(defences.priors)]
         body = figures.legend(names, dashed=False) + body
-    return section("gains", body)
+    return html.section("gains", body)
 
 
 def _letter(prior: int) -> str:
@@ -79,7 +67,7 @@ def _boxes(defences: Defences, case: CaseIndex) -> Markup:
                 {
                     "key": _letter(prior),
                     "title": defences.priors[prior],
-                    "left": number(defences.left(case, prior, mechanism)),
+                    "left": html.number(defences.left(case, prior, mechanism)),
                 }
                 | figures.boxed(defences.gains(case, prior, mechanism), figures.colour(prior))
                 for prior in priors
@@ -89,7 +77,7 @@ def _boxes(defences: Defences, case: CaseIndex) -> Markup:
     ]
     names = defences.table.attacks
     attacks = [" or ".join(names[i] for i in defences.strongest(case, prior)) for prior in priors]
-    return fill(
+    return html.fill(
         "gains.html.j2",
         caption=f"{case.label}: privacy gain of targets, relative to {_strongest(attacks, priors)} "
         "on raw counts",
@@ -107,24 +95,26 @@ def _strongest(attacks: list[str], priors: list[int]) -> str:
     )
 
 
-def build_utility(audit: AuditReport) -> Section | None:
+def build_utility(audit: AuditReport) -> html.Section | None:
     """Build the measures of utility by mechanism; None without a defence or a measurement."""
     defences = audit.defences
     if not defences.any or not np.isfinite(defences.utility).any():
         return None
-    columns = [Column("Mechanism", number=False, header=True, wide=True)]
-    columns += [Column(_heading(measure), hint=measure.name) for measure in defences.measures]
+    columns = [html.Column("Mechanism", number=False, header=True, wide=True)]
+    columns += [html.Column(_heading(measure), hint=measure.name) for measure in defences.measures]
     groups = [
         (case.label, _utility_rows(defences, case))
         for case in defences.cases()
         if np.isfinite(defences.utility[case.period, case.size]).any()
     ]
     caption = "Utility of published values, mean (standard deviation) over groups"
-    return section("utility", Table(caption, columns, groups).html, limit=percent(NEARLY_EMPTY))
+    return html.section(
+        "utility", html.Table(caption, columns, groups).html, limit=html.percent(NEARLY_EMPTY)
+    )
 
 
 def _heading(measure: Measure) -> Markup:
-    return fill_part("cells.measure", title=measure.title, ideal=quantity(measure.ideal))
+    return html.fill_part("cells.measure", title=measure.title, ideal=html.quantity(measure.ideal))
 
 
 def _utility_rows(defences: Defences, case: CaseIndex) -> list[list[str | Markup]]:
@@ -141,12 +131,12 @@ def _utility_rows(defences: Defences, case: CaseIndex) -> list[list[str | Markup
 
 def _cell(value: float, sd: float) -> Markup:
     spread = f"({_number(sd)})" if np.isfinite(sd) else ""
-    return fill_part("cells.spread", value=_number(value), spread=spread)
+    return html.fill_part("cells.spread", value=_number(value), spread=spread)
 
 
 def _number(value: float) -> str:
     """Format a value with three decimals, or fewer if it is large, as relative errors may be."""
-    return quantity(value) if abs(value) >= 100 else number(value)
+    return html.quantity(value) if abs(value) >= 100 else html.number(value)
 
 
 def tradeoff_figures(audit: AuditReport) -> list[figures.Figure]:
@@ -161,25 +151,27 @@ def tradeoff_figures(audit: AuditReport) -> list[figures.Figure]:
     ]
 
 
-def build_tradeoff(audit: AuditReport) -> Section | None:
+def build_tradeoff(audit: AuditReport) -> html.Section | None:
     """Build a panel for each measure, as in POMACS20 Figs 7 to 10; None without gain or loss."""
     defences = audit.defences
     if not defences.gains_known or not np.isfinite(defences.loss).any():
         return None
     every = tradeoff_figures(audit)
     folds = [
-        (setting, side_by_side(figure.html for figure in every if figure.setting == setting))
+        (setting, html.side_by_side(figure.html for figure in every if figure.setting == setting))
         for setting in dict.fromkeys(figure.setting for figure in every)
     ]
     if not folds:
         return None
-    crossed = f"shows less than {percent(NEARLY_EMPTY)} of counts or events: (nearly) empty release"
+    crossed = (
+        f"shows less than {html.percent(NEARLY_EMPTY)} of counts or events: (nearly) empty release"
+    )
     legend = figures.marks(
         defences.mechanisms,
         line="random guess, drawn without any data",
         crossed=crossed if audit.empty else "",
     )
-    return section("tradeoff", legend + folded(folds))
+    return html.section("tradeoff", legend + html.folded(folds))
 
 
 def _axis(defences: Defences, measure: int) -> figures.Axis:
@@ -228,11 +220,11 @@ def _points(defences: Defences, case: CaseIndex, prior: int, measure: int) -> li
 
 def _in_words(points: list[figures.Point], measure: str, guess: float) -> str:
     marks = [
-        f"{point.name}: gain {number(point.gain, 2)}, loss {quantity(point.loss)}"
+        f"{point.name}: gain {html.number(point.gain, 2)}, loss {html.quantity(point.loss)}"
         + (f" ({point.empty} release)" if point.empty else "")
         for point in points
     ]
-    base = f" A random guess has loss {quantity(guess)}" if np.isfinite(guess) else ""
+    base = f" A random guess has loss {html.quantity(guess)}" if np.isfinite(guess) else ""
     return f"Mean privacy gain and utility loss by {measure}. " + "; ".join(marks) + f".{base}"
 
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.phrases import BROKEN, NO_GUARANTEE, NOTHING_PROMISED, privacy_unit
+from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import (
     Cases,
     Floats,
@@ -25,33 +26,18 @@ from clusterscale.reporting.audit.model import (
     GuaranteeTest,
     list_float_noise,
 )
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    breakable,
-    fill,
-    fill_part,
-    folded,
-    interval,
-    json_attribute,
-    number,
-    percent,
-    quantity,
-    section,
-)
 from clusterscale.validation_messages import plural
 
 _FALSE_POSITIVE_RATE = 0.1  # default if the plan has none
 _FAILURE_COLUMNS = (
-    Column("Error", number=False, header=True),
-    Column("Tests"),
-    Column("First message", number=False),
-    Column("First at", number=False),
+    html.Column("Error", number=False, header=True),
+    html.Column("Tests"),
+    html.Column("First message", number=False),
+    html.Column("First at", number=False),
 )
 
 
-def build_failures(audit: AuditReport) -> Section | None:
+def build_failures(audit: AuditReport) -> html.Section | None:
     """Build the number of failed tests by kind of error, and failed measurements of defences."""
     table = audit.cases
     failed = np.argwhere(table.planned & ~np.isfinite(table.auc))
@@ -66,27 +52,27 @@ def build_failures(audit: AuditReport) -> Section | None:
         for kind, indices in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
     n_done = int(np.isfinite(table.auc).sum())
-    return Section(
+    return html.Section(
         "failures",
         "Tests that failed",
         f"{plural(len(failed), 'test')} failed and {n_done:,} finished. All numbers on this page "
         "omit failed tests. If failures depend on the target, the remaining means are biased.",
-        Table("Failed tests by kind of error", _FAILURE_COLUMNS, [("", lines)]).html
+        html.Table("Failed tests by kind of error", _FAILURE_COLUMNS, [("", lines)]).html
         + (unmeasured.body if unmeasured else ""),
     )
 
 
-def _failed_measurements(audit: AuditReport) -> Section | None:
+def _failed_measurements(audit: AuditReport) -> html.Section | None:
     """Build the list of failed measurements of defences; None if there are none."""
-    errors = json_attribute(audit.results, "evaluation_errors").get("evaluation_errors", [])
+    errors = html.json_attribute(audit.results, "evaluation_errors").get("evaluation_errors", [])
     if not isinstance(errors, list) or not errors:
         return None
     lines = [[str(error)] for error in dict.fromkeys(errors)]
-    return Section(
+    return html.Section(
         "failures",
         "Measurements that failed",
         "This page lacks guarantees or utility of some defences; every attack finished.",
-        Table("Errors in measurements of defences", _FAILURE_COLUMNS[:1], [("", lines)]).html,
+        html.Table("Errors in measurements of defences", _FAILURE_COLUMNS[:1], [("", lines)]).html,
     )
 
 
@@ -108,33 +94,33 @@ def _where(audit: AuditReport, index: tuple[int, ...]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def build_reliability(audit: AuditReport) -> Section | None:
+def build_reliability(audit: AuditReport) -> html.Section | None:
     """Build a row for each setting, group size and attack; None if no test finished."""
     if not audit.cases.finished:
         return None
-    plan = json_attribute(audit.results, "plan")
+    plan = html.json_attribute(audit.results, "plan")
     rate = _rate(float(str(plan.get("false_positive_rate", _FALSE_POSITIVE_RATE))))
-    body = fill(
+    body = html.fill(
         "reliability.html.j2",
         controls=audit.controls,
         floor=_floor(audit.results, rate),
-        tables=folded(_folds(audit, rate)),
+        tables=html.folded(_folds(audit, rate)),
         label=audit.cases.label,
     )
-    return section("sure", body, rate=rate)
+    return html.section("sure", body, rate=rate)
 
 
 def _folds(audit: AuditReport, rate: str) -> list[tuple[str, Markup]]:
     """Return a table for each setting."""
     columns = (
-        Column("Attack", number=False, header=True),
-        Column("Mean AUC"),
-        Column("95 % interval", hint="Of the mean over targets"),
-        Column(f"TPR at {rate} FPR", hint="All targets together, by p-values"),
-        Column("ε at least", hint="Lower bound at δ = 0, all targets together"),
-        Column("Shuffled", hint="Mean AUC after training on shuffled labels"),
-        Column("Absent", hint="Mean AUC with another user in the target’s place"),
-        Column("Sum", hint="Mean AUC of the sum of all published values"),
+        html.Column("Attack", number=False, header=True),
+        html.Column("Mean AUC"),
+        html.Column("95 % interval", hint="Of the mean over targets"),
+        html.Column(f"TPR at {rate} FPR", hint="All targets together, by p-values"),
+        html.Column("ε at least", hint="Lower bound at δ = 0, all targets together"),
+        html.Column("Shuffled", hint="Mean AUC after training on shuffled labels"),
+        html.Column("Absent", hint="Mean AUC with another user in the target’s place"),
+        html.Column("Sum", hint="Mean AUC of the sum of all published values"),
     )
     table, controls = audit.cases, audit.controls
     ordered = audit.results.sortby("group_size")
@@ -148,7 +134,7 @@ def _folds(audit: AuditReport, rate: str) -> list[tuple[str, Markup]]:
             cells = _reliability_cells(line, float(tpr[at]), float(epsilon[at]), controls)
             groups.setdefault(f"Groups of {line.group_size:,}", []).append(cells)
         caption = "Reliability of the results, by group size and attack"
-        folds.append((table.label(what), Table(caption, columns, list(groups.items())).html))
+        folds.append((table.label(what), html.Table(caption, columns, list(groups.items())).html))
     return folds
 
 
@@ -157,10 +143,10 @@ def _reliability_cells(
 ) -> list[str | Markup]:
     return [
         line.attack,
-        number(line.mean),
-        interval(line.low, line.high),
-        number(tpr),
-        quantity(epsilon),
+        html.number(line.mean),
+        html.interval(line.low, line.high),
+        html.number(tpr),
+        html.quantity(epsilon),
         _flagged(line.control, "off", _among(controls.shuffled.off, line)),
         _flagged(line.absent, "off", _among(controls.absent.off, line)),
         _flagged(line.naive, "not beaten", _among(controls.weak, line)),
@@ -172,7 +158,11 @@ def _among(off: tuple[SummaryRow, ...], line: SummaryRow) -> bool:
 
 
 def _flagged(value: float, word: str, wrong: bool) -> str | Markup:
-    return fill_part("cells.flagged", value=number(value), word=word) if wrong else number(value)
+    return (
+        html.fill_part("cells.flagged", value=html.number(value), word=word)
+        if wrong
+        else html.number(value)
+    )
 
 
 def _floor(results: xr.Dataset, rate: str) -> dict[str, str]:
@@ -198,22 +188,22 @@ def _rate(share: float) -> str:
 
 
 _RESULT_COLUMNS = (
-    Column("Attack", number=False, header=True),
-    Column("Targets", hint="Targets with a result, out of those tested"),
-    Column("Mean AUC"),
-    Column("95 % interval", hint="Of the mean over targets"),
-    Column("Median AUC"),
-    Column("AUC > 0.6"),
-    Column("AUC > 0.75"),
-    Column("AUC > 0.9"),
-    Column("Mean loss", hint="Mean privacy loss"),
-    Column("Worst loss", hint="Highest privacy loss of any target"),
-    Column("Accuracy", hint="Share of challenges answered correctly, mean over targets"),
-    Column("Control", hint="Mean AUC of the same attack trained on shuffled labels"),
+    html.Column("Attack", number=False, header=True),
+    html.Column("Targets", hint="Targets with a result, out of those tested"),
+    html.Column("Mean AUC"),
+    html.Column("95 % interval", hint="Of the mean over targets"),
+    html.Column("Median AUC"),
+    html.Column("AUC > 0.6"),
+    html.Column("AUC > 0.75"),
+    html.Column("AUC > 0.9"),
+    html.Column("Mean loss", hint="Mean privacy loss"),
+    html.Column("Worst loss", hint="Highest privacy loss of any target"),
+    html.Column("Accuracy", hint="Share of challenges answered correctly, mean over targets"),
+    html.Column("Control", hint="Mean AUC of the same attack trained on shuffled labels"),
 )
 
 
-def build_results(audit: AuditReport) -> Section | None:
+def build_results(audit: AuditReport) -> html.Section | None:
     """Build a row for each setting, group size and attack that was run, and for the best."""
     table = audit.cases
     if not table.finished:
@@ -223,7 +213,7 @@ def build_results(audit: AuditReport) -> Section | None:
         parts = [table.label(line.setting), f"Groups of {line.group_size:,}"]
         groups.setdefault(" · ".join(filter(None, parts)), []).append(_result_cells(line))
     caption = "Results by group size and attack, over the targets with a result"
-    return section("results", Table(caption, _RESULT_COLUMNS, list(groups.items())).html)
+    return html.section("results", html.Table(caption, _RESULT_COLUMNS, list(groups.items())).html)
 
 
 def _result_cells(row: SummaryRow) -> list[str | Markup]:
@@ -233,40 +223,42 @@ def _result_cells(row: SummaryRow) -> list[str | Markup]:
     return [
         row.attack,
         targets,
-        number(row.mean),
-        interval(row.low, row.high),
-        number(row.median),
-        *(percent(share) for share in row.above),
-        number(row.mean_loss),
-        number(row.worst_loss),
-        number(row.accuracy),
-        number(row.control),
+        html.number(row.mean),
+        html.interval(row.low, row.high),
+        html.number(row.median),
+        *(html.percent(share) for share in row.above),
+        html.number(row.mean_loss),
+        html.number(row.worst_loss),
+        html.number(row.accuracy),
+        html.number(row.control),
     ]
 
 
 _NEIGHBOURS = {"add_remove": "one more or less", "replace": "one for another"}
 _COLUMNS = (
-    Column("Mechanism", number=False, header=True, wide=True),
-    Column("Protects", number=False, hint="The privacy unit that the guarantee protects"),
-    Column("ε"),
-    Column("δ"),
-    Column(
+    html.Column("Mechanism", number=False, header=True, wide=True),
+    html.Column("Protects", number=False, hint="The privacy unit that the guarantee protects"),
+    html.Column("ε"),
+    html.Column("δ"),
+    html.Column(
         "Verdict", number=False, hint="Test of the guarantee, and the observed lower bound on ε"
     ),
-    Column("Neighbours", number=False, hint="How two neighbouring inputs differ"),
-    Column(
+    html.Column("Neighbours", number=False, hint="How two neighbouring inputs differ"),
+    html.Column(
         "Sensitivity",
         number=False,
         hint="Used to scale noise, and needed for one unit in this cube",
     ),
-    Column("ε of a user, sum", hint="For all of one user, by basic composition; with its δ"),
-    Column("ε of a user, accounted", hint="For all of one user, by an accountant; with its δ"),
-    Column("AUC bound", hint="Highest AUC of any adversary, if one user is replaced by another"),
-    Column("Reason", number=False, wide=True),
+    html.Column("ε of a user, sum", hint="For all of one user, by basic composition; with its δ"),
+    html.Column("ε of a user, accounted", hint="For all of one user, by an accountant; with its δ"),
+    html.Column(
+        "AUC bound", hint="Highest AUC of any adversary, if one user is replaced by another"
+    ),
+    html.Column("Reason", number=False, wide=True),
 )
 
 
-def build_guarantees(audit: AuditReport) -> Section | None:
+def build_guarantees(audit: AuditReport) -> html.Section | None:
     """Build a row for each mechanism by period, guarantees first; None if only raw counts."""
     statements = [statement for made in audit.guarantees.values() for statement in made]
     if not audit.defences.any or not any(one.guarantee_unit for one in statements):
@@ -282,17 +274,17 @@ def build_guarantees(audit: AuditReport) -> Section | None:
         )
         for period, made in audit.guarantees.items()
     ]
-    return section(
+    return html.section(
         "guarantees",
-        fill(
+        html.fill(
             "guarantees.html.j2",
             refuted=list(_refuted(audit)),
             lacking=list(dict.fromkeys(one.mechanism for one in statements if one.lacks_noise)),
-            as_floats=[breakable(label) for label in audit.float_noise],
+            as_floats=[html.breakable(label) for label in audit.float_noise],
             unknown=list_float_noise(audit.results, ""),
             risk=FLOAT_NOISE_RISK[0].upper() + FLOAT_NOISE_RISK[1:],
             remedy=FLOAT_NOISE_REMEDY,
-            table=Table("Guarantees of differential privacy", _COLUMNS, groups).html,
+            table=html.Table("Guarantees of differential privacy", _COLUMNS, groups).html,
         ),
         result=_summed_up(audit),
     )
@@ -314,10 +306,10 @@ def _refuted(audit: AuditReport) -> Iterator[dict[str, object]]:
         if len(audit.cases.group_sizes) > 1:
             where += f" in groups of {', '.join(f'{size:,}' for size in test.group_sizes)}"
         yield {
-            "mechanism": breakable(test.mechanism),
-            "declared": quantity(test.declared),
+            "mechanism": html.breakable(test.mechanism),
+            "declared": html.quantity(test.declared),
             "unit": privacy_unit(test.unit, "one"),
-            "observed": quantity(test.observed),
+            "observed": html.quantity(test.observed),
             "where": where,
             "trials": f"{test.n_trials:,.0f}",
         }
@@ -328,19 +320,19 @@ def _verdict(test: GuaranteeTest) -> str | Markup:
         return NO_GUARANTEE
     if test.verdict == "" or not np.isfinite(test.observed):
         return test.verdict or "–"
-    seen = f"ε at least {quantity(test.observed)}" if test.observed > 0 else "no ε observed"
+    seen = f"ε at least {html.quantity(test.observed)}" if test.observed > 0 else "no ε observed"
     broken = test.verdict == BROKEN
-    return fill_part("cells.measured", verdict=test.verdict, broken=broken, seen=seen)
+    return html.fill_part("cells.measured", verdict=test.verdict, broken=broken, seen=seen)
 
 
 def _row(statement: GuaranteeStatement, verdict: str | Markup) -> list[str | Markup]:
-    name = breakable(statement.mechanism)
+    name = html.breakable(statement.mechanism)
     if statement.guarantee_unit == "":
         return [name, *["–"] * (len(_COLUMNS) - 1)]
     cells: list[str | Markup] = [
         privacy_unit(statement.guarantee_unit, "one"),
-        quantity(statement.guarantee_epsilon),
-        quantity(statement.guarantee_delta),
+        html.quantity(statement.guarantee_epsilon),
+        html.quantity(statement.guarantee_delta),
         verdict,
         _NEIGHBOURS.get(statement.guarantee_neighbours, statement.guarantee_neighbours),
         _sensitivity(statement),
@@ -358,22 +350,22 @@ def _sensitivity(statement: GuaranteeStatement) -> str | Markup:
     used, needed = statement.sensitivity, statement.sensitivity_needed
     if np.isnan(used) and np.isnan(needed):
         return "not needed"
-    return fill_part(
+    return html.fill_part(
         "cells.sensitivity",
-        used=quantity(used, none="no limit"),
-        needed=quantity(needed, none="no limit"),
+        used=html.quantity(used, none="no limit"),
+        needed=html.quantity(needed, none="no limit"),
         broken=statement.lacks_noise,
     )
 
 
 def _epsilon(epsilon: float, delta: float) -> Markup:
     known = np.isfinite(epsilon) and np.isfinite(delta) and delta > 0
-    spread = f"δ {quantity(delta)}" if known else ""
-    return fill_part("cells.spread", value=quantity(epsilon), spread=spread)
+    spread = f"δ {html.quantity(delta)}" if known else ""
+    return html.fill_part("cells.spread", value=html.quantity(epsilon), spread=spread)
 
 
 def _ceiling(auc: float) -> str:
     """Format the AUC bound: none if it is 1, and not rounded up to 1."""
     if auc >= 1:
         return "none"
-    return "> 0.999" if auc >= 0.9995 else number(auc)
+    return "> 0.999" if auc >= 0.9995 else html.number(auc)

@@ -11,35 +11,26 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from clusterscale.reporting import figures
+from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import Cases, by_attack, mean
 from clusterscale.reporting.audit.model import AuditReport
-from clusterscale.reporting.section import (
-    Column,
-    LongColumn,
-    Section,
-    Table,
-    fill_part,
-    folded,
-    long_table,
-    number,
-    quartiles,
-    section,
-    side_by_side,
-)
 from clusterscale.validation_messages import find_ties, name_best, plural
 
 
-def build_distributions(audit: AuditReport) -> Section | None:
+def build_distributions(audit: AuditReport) -> html.Section | None:
     """Build a panel for each group size, as in NDSS18 Figs 2 and 4, one fold for each setting."""
     table = audit.cases
     if not table.finished:
         return None
     folds = [
-        (table.label(setting), side_by_side(figure.html for figure in auc_figures(table, index)))
+        (
+            table.label(setting),
+            html.side_by_side(figure.html for figure in auc_figures(table, index)),
+        )
         for index, setting in table.shown()
     ]
-    body = figures.legend(table.attacks) + folded(folds)
-    return section("distributions", body)
+    body = figures.legend(table.attacks) + html.folded(folds)
+    return html.section("distributions", body)
 
 
 def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
@@ -49,7 +40,7 @@ def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
     for size, group_size in enumerate(table.group_sizes):
         series = by_attack(table.auc[setting, size])
         if series:
-            words = quartiles((table.attacks[i], values) for i, values in series.items())
+            words = html.quartiles((table.attacks[i], values) for i, values in series.items())
             yield figures.Figure(
                 figures.distributions(series, table.attacks, start=start),
                 slug=f"auc-{setting + 1}-{group_size}",
@@ -60,7 +51,7 @@ def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
             )
 
 
-def build_losses(audit: AuditReport) -> Section | None:
+def build_losses(audit: AuditReport) -> html.Section | None:
     """Build box plots of the privacy loss, as in NDSS18 Fig. 3, one for each setting."""
     table = audit.cases
     if not np.isfinite(table.loss).any():
@@ -68,7 +59,7 @@ def build_losses(audit: AuditReport) -> Section | None:
     folds = [
         (table.label(setting), loss_figure(table, index).html) for index, setting in table.shown()
     ]
-    return section("losses", figures.legend(table.attacks, dashed=False) + folded(folds))
+    return html.section("losses", figures.legend(table.attacks, dashed=False) + html.folded(folds))
 
 
 def loss_figure(table: Cases, setting: int) -> figures.Figure:
@@ -81,7 +72,7 @@ def loss_figure(table: Cases, setting: int) -> figures.Figure:
     medians = [
         f"groups of {size}: "
         + ", ".join(
-            f"{table.attacks[index]} {number(float(np.median(values)))}"
+            f"{table.attacks[index]} {html.number(float(np.median(values)))}"
             for index, values in series.items()
         )
         for size, series in groups
@@ -96,7 +87,7 @@ def loss_figure(table: Cases, setting: int) -> figures.Figure:
     )
 
 
-def build_periods(audit: AuditReport) -> Section | None:
+def build_periods(audit: AuditReport) -> html.Section | None:
     """Build box plots of the privacy loss by period, as in NDSS18 Fig. 11; None for one period.
 
     There is a panel for each group size, and a fold for each prior and mechanism.
@@ -111,11 +102,11 @@ def build_periods(audit: AuditReport) -> Section | None:
         indices = [table.settings.index(replace(setting, period=name)) for name in periods]
         folds.append((others.label(setting), _period_panels(table, indices)))
     legend = figures.legend(table.attacks, dashed=False)
-    return Section(
+    return html.Section(
         "periods",
         "Privacy loss by period",
         "The same boxes by period, which show when people are most exposed.",
-        legend + fill_part("legends.numbered", names=periods) + folded(folds),
+        legend + html.fill_part("legends.numbered", names=periods) + html.folded(folds),
     )
 
 
@@ -138,14 +129,14 @@ def _period_panels(table: Cases, indices: list[int]) -> Markup:
                 description=f"Box plots of privacy loss; medians. {_medians(groups, table)}",
             )
         )
-    return side_by_side(panels)
+    return html.side_by_side(panels)
 
 
 def _medians(groups: list[tuple[int, dict[int, figures.Floats]]], table: Cases) -> str:
     return "; ".join(
         f"period {period}: "
         + ", ".join(
-            f"{table.attacks[index]} {number(float(np.median(values)))}"
+            f"{table.attacks[index]} {html.number(float(np.median(values)))}"
             for index, values in series.items()
         )
         for period, series in groups
@@ -156,28 +147,30 @@ _MOBILITY = "Tertile of users by number of events: high, mild or some"
 _TERTILES = {"high": 0, "mild": 1, "some": 2}
 
 
-def build_exposed(audit: AuditReport) -> Section | None:
+def build_exposed(audit: AuditReport) -> html.Section | None:
     """Build the list of targets by highest AUC, one table for each setting."""
     table = audit.cases
     if not table.finished:
         return None
     targets, tertiles = (audit.results[name].values for name in ("pseudonym", "tertile"))
     people = [
-        LongColumn("Target", targets),
-        LongColumn("Mobility", tertiles, hint=_MOBILITY),
-        LongColumn("Events", audit.results["n_events"].values, 0, hint="In the audited periods"),
+        html.LongColumn("Target", targets),
+        html.LongColumn("Mobility", tertiles, hint=_MOBILITY),
+        html.LongColumn(
+            "Events", audit.results["n_events"].values, 0, hint="In the audited periods"
+        ),
     ]
     folds = [
         (table.label(setting), _table(table, index, people)) for index, setting in table.shown()
     ]
-    return section("exposed", _tertiles(table, tertiles.astype(object)) + folded(folds))
+    return html.section("exposed", _tertiles(table, tertiles.astype(object)) + html.folded(folds))
 
 
 def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:
     names = sorted(set(tertiles), key=lambda name: (_TERTILES.get(name, len(_TERTILES)), name))
-    columns = [Column("Group size", number=False, header=True)]
-    columns += [Column("Strongest attack", number=False)]
-    columns += [Column(f"{name} ({(tertiles == name).sum()})") for name in names]
+    columns = [html.Column("Group size", number=False, header=True)]
+    columns += [html.Column("Strongest attack", number=False)]
+    columns += [html.Column(f"{name} ({(tertiles == name).sum()})") for name in names]
     groups: list[tuple[str, list[list[str | Markup]]]] = []
     for setting, what in table.shown():
         rows: list[list[str | Markup]] = []
@@ -185,15 +178,15 @@ def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:
             attack = table.strongest(setting, size)
             if attack is not None:
                 auc = table.auc[setting, size, attack]
-                means = [number(mean(auc[tertiles == name])) for name in names]
+                means = [html.number(mean(auc[tertiles == name])) for name in names]
                 name = table.name_strongest(setting, size)
                 rows.append([f"{group_size:,}", name, *means])
         groups.append((table.label(what), rows))
     caption = "Mean AUC of the strongest attack by mobility (number of targets)"
-    return Table(caption, columns, groups).html
+    return html.Table(caption, columns, groups).html
 
 
-def _table(table: Cases, setting: int, people: list[LongColumn]) -> Markup:
+def _table(table: Cases, setting: int, people: list[html.LongColumn]) -> Markup:
     auc = table.auc[setting].reshape(-1, table.n_targets)
     known = [target for target in range(table.n_targets) if np.isfinite(auc[:, target]).any()]
     # ties are broken by the mean AUC over attacks and group sizes
@@ -204,13 +197,13 @@ def _table(table: Cases, setting: int, people: list[LongColumn]) -> Markup:
         replace(column, values=np.asarray(column.values, dtype=object)[order]) for column in people
     ]
     columns += [
-        LongColumn("Best attack", attack),
-        LongColumn("Group size", np.array(table.group_sizes)[size], 0),
-        LongColumn("AUC", auc[best, order], 3),
-        LongColumn("Privacy loss", table.loss[setting].reshape(auc.shape)[best, order], 3),
+        html.LongColumn("Best attack", attack),
+        html.LongColumn("Group size", np.array(table.group_sizes)[size], 0),
+        html.LongColumn("AUC", auc[best, order], 3),
+        html.LongColumn("Privacy loss", table.loss[setting].reshape(auc.shape)[best, order], 3),
     ]
     caption = f"Targets by their highest AUC, {plural(len(order), 'target')}"
-    return long_table(caption, columns, file=f"targets-{setting + 1}.csv")
+    return html.long_table(caption, columns, file=f"targets-{setting + 1}.csv")
 
 
 def _best_attacks(
