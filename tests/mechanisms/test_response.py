@@ -122,7 +122,7 @@ def test_what_draws_nothing_is_told_exactly(name):
 
 @pytest.mark.parametrize("mechanism", SERIES, **LABEL)
 def test_of_series_it_is_what_is_made_of_a_constant_one(mechanism):
-    found, (mean, variance, *_) = told(mechanism), drawn(mechanism, 1 << 14)
+    found, (mean, variance, *_) = told(mechanism), drawn(mechanism, 1 << 12)
     np.testing.assert_allclose(found.mean, mean, atol=0.2)
     np.testing.assert_allclose(found.variance, variance, rtol=0.5, atol=0.2)
 

@@ -198,7 +198,7 @@ def test_what_an_earlier_version_began_is_gone_on_with(folder, cube, tmp_path):
 @pytest.mark.slow
 def test_what_was_found_is_kept(folder, cube, tmp_path):
     done = work(folder, cube, tmp_path)
-    first, _ = judge_all(done)
+    first = done.evaluate(done.pending()[0], SerialExecutor())
     audited = ReleaseStore(f"{done.output}/{first.run}")
     facts = audited.record()
     assert facts.release == done.releases[0]

@@ -40,7 +40,13 @@ def small(tmp_path_factory):
     return dense, write_cube(str(tmp_path_factory.mktemp("small") / "cube.zarr"), dense)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["cube", "null ROI"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(False, id="cube"),
+        pytest.param(True, id="null ROI", marks=pytest.mark.slow),
+    ],
+)
 def screened(small, tmp_path_factory, request):
     """A screen of all mechanisms, and the releases of its groups formed one by one."""
     dense, cube = small
