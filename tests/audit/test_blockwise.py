@@ -209,7 +209,7 @@ def test_any_parts_give_the_evaluation_of_one(two_days, size, null_roi):
     check()
 
 
-def test_what_is_promised_does_not_hang_on_bounds():
+def test_stated_guarantees_do_not_depend_on_bounds():
     """Units are counted before it is known how large they are."""
     for name in MECHANISMS:
         mechanism = build(MECHANISMS, name)
@@ -271,7 +271,7 @@ def test_parts_that_are_not_whole_blocks_are_refused(two_days, users):
         count_part(TaskPart(task, users))
 
 
-def test_whose_traces_are_held_changes_no_draw(two_days):
+def test_draws_do_not_depend_on_which_users_are_in_memory(two_days):
     """Everyone alone counts as part of everyone; nobody is counted twice or left out."""
     chosen = plan(PRIORS["perfect"], 26, null_roi=True, mechanisms=[{"name": "exact"}])
     task = the_task(two_days, chosen, 0)

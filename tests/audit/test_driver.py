@@ -185,7 +185,7 @@ def test_an_interrupted_run_with_more_challenges_ends_with_the_same_bits(
     same(reference(plan), run(plan, cube, tmp_path / "run", SerialExecutor()))
 
 
-def test_failed_tasks_are_told_and_tried_again(plan, cube, tmp_path, monkeypatch, reference):
+def test_failed_tasks_are_recorded_and_run_again(plan, cube, tmp_path, monkeypatch, reference):
     def fail_once(task):
         if task.group_size == 6:
             raise MemoryError("no room")
@@ -241,7 +241,7 @@ def test_an_impossible_plan_touches_nothing(cube, tmp_path, plan_fields):
     assert not (tmp_path / "run").exists()
 
 
-def test_results_that_are_not_there(tmp_path):
+def test_missing_results_are_an_error(tmp_path):
     with pytest.raises(MissingError) as caught:
         open_results(tmp_path / "nowhere")
     assert str(caught.value) == (

@@ -49,7 +49,7 @@ def test_a_batch_keeps_its_tasks_apart(tmp_path):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_price_counts_before_a_failure_in_any_order(tmp_path, order):
+def test_a_finished_evaluation_replaces_a_failed_one_in_any_order(tmp_path, order):
     records, key = evaluations_in(str(tmp_path)), ("first week", 100)
     for price in (
         MechanismEvaluation(key, error="MemoryError: no room", traceback="…"),

@@ -79,7 +79,7 @@ def test_a_row_is_never_confused_with_an_id_of_its_form(tmp_path, pseudonyms):
         ({"tertiles": 21}, "targets.tertiles: 21 requested, but there are 20 to draw from"),
     ],
 )
-def test_targets_that_are_not_there(cube, targets, message):
+def test_unknown_targets_are_refused(cube, targets, message):
     with pytest.raises(ConfigError) as caught:
         Targets(**targets).choose(cube, seed=0)
     assert str(caught.value) == message

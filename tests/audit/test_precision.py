@@ -32,7 +32,7 @@ def tasks(cube, fields):
     ("first", "most", "expected"),
     [(100, 800, (100, 200, 400, 800)), (100, 798, (100, 200, 400)), (10, 10, (10,))],
 )
-def test_looks_double_up_to_the_most(first, most, expected):
+def test_interim_looks_double_up_to_the_maximum(first, most, expected):
     assert interim_looks(first, Precision(width=0.1, most=most)) == expected
     assert interim_looks(first, None) == (first,)
 

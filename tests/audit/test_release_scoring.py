@@ -135,7 +135,7 @@ def test_tasks_are_an_address_and_a_few_numbers(people, tmp_path):
         assert pickle.loads(pickle.dumps(task)) == task
 
 
-def test_what_is_played_beside_does_not_matter(people, tmp_path):
+def test_results_of_a_case_do_not_depend_on_other_cases(people, tmp_path):
     values = released(people, np.arange(SIZE), create(**LAPLACE))
     alone = tasks(people, tmp_path, values, LAPLACE, name="one")
     beside = tasks(people, tmp_path, values, EXACT, LAPLACE, users=(3, 9, 17), name="two")
@@ -144,7 +144,7 @@ def test_what_is_played_beside_does_not_matter(people, tmp_path):
         assert score_published(task) == scored[task.key]
 
 
-def test_who_is_inside_ranks_higher(people, tmp_path):
+def test_members_rank_higher_than_others(people, tmp_path):
     """Over groups that nobody trained on, by an obvious attack on bare counts."""
     rng, ranks = np.random.default_rng(8), {True: [], False: []}
     for target in range(0, 24, 2):

@@ -56,7 +56,7 @@ def test_what_fits_is_held_in_memory(cube, plan_fields):
     assert found.worker_bytes < 2 * GB
 
 
-def test_every_group_more_is_room_more(broad, plan_fields):
+def test_each_further_group_needs_more_memory(broad, plan_fields):
     cube, row = broad, 5001 * 48 * 4
     bare = plan_fields | {"mechanisms": [{"name": "exact"}]}
     least = beside(plan(bare), cube)
@@ -140,7 +140,7 @@ def test_seconds_are_told_for_this_machine(cube, plan_fields):
     assert least * UNSURE == pytest.approx(usual.resources.seconds) == most / UNSURE
 
 
-def test_a_machine_is_slow_if_the_same_work_takes_longer():
+def test_slowness_is_higher_where_the_same_work_takes_longer():
     def clock(seconds):
         """Return a clock that moves on by so much at every second look."""
         looks = count()
@@ -162,7 +162,7 @@ def test_a_screen_that_finds_the_targets_is_part_of_the_cost(cube, plan_fields):
     assert more == pytest.approx(screen.seconds)
 
 
-def test_what_is_done_once_is_no_work_of_a_target(wide, plan_fields):
+def test_work_that_is_done_once_is_not_counted_per_target(wide, plan_fields):
     one, two, three = (
         plan_resources(plan(plan_fields), wide, 16 * GB, 1, n_targets=n).core_seconds
         for n in (1, 2, 3)

@@ -426,7 +426,7 @@ def test_other_exposures_are_another_question(small, cube, small_copied):
     assert again.n_compared.values.tolist() == [4] * 2
 
 
-def test_memory_that_is_too_little_is_said(plan, cube, copied):
+def test_too_little_memory_is_reported(plan, cube, copied):
     with pytest.raises(ConfigError, match="memory: "):
         running.traits(plan, cube, copied, SerialExecutor(), how=HOW, memory=10**6)
 

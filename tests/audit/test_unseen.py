@@ -331,7 +331,7 @@ def test_a_screen_keeps_all_rows_and_counts_the_seen(screens, sparse):
             assert exposure.high == pytest.approx(np.quantile(best.astype(float), 0.95))
 
 
-def test_the_page_of_a_screen_lists_the_seen(screens):
+def test_the_page_of_a_screen_reports_users_with_and_without_events(screens):
     screened, _ = screens["exclude"]
     sentence = "20 of 60 users have no event in late and are left out."
     assert sentence in absent_users(screened)
@@ -347,7 +347,7 @@ def test_the_page_of_a_screen_lists_the_seen(screens):
     assert "20 of 60 users have no event in late, but are included." in absent_users(everyone)
 
 
-def test_who_is_most_exposed_is_told_of_the_days_with_an_event(screens):
+def test_the_most_exposed_are_ranked_by_days_with_an_event(screens):
     screened, _ = screens["exclude"]
     days = screened.n_events.values > 0
     auc = screened.auc.transpose("user", "period", ...).values.astype(np.float64)
@@ -361,7 +361,7 @@ def test_who_is_most_exposed_is_told_of_the_days_with_an_event(screens):
     assert len(rank(everyone.isel(period=[1]))) == N_USERS
 
 
-def test_traits_compare_the_seen(screens):
+def test_traits_compare_users_with_events(screens):
     for unseen, n_late in (("exclude", 40), ("include", 60)):
         screened, uri = screens[unseen]
         for exposure in list_exposures(screened, uri, "screen"):

@@ -71,7 +71,7 @@ def test_findings_for_machines_and_on_a_page(tmp_path):
         (["honest.csv", "--method", "exact", "--format", "{name: long, place: x}"], "no column x"),
     ],
 )
-def test_bad_input_is_told_in_a_line(words, message):
+def test_bad_input_is_reported_in_one_line(words, message):
     done = run(*words)
     assert message in " ".join(str(done.exception or done.output).split())
 

@@ -91,7 +91,7 @@ def test_one_study_that_fails_keeps_no_other_from_its_numbers(studies):
     assert "section 5" in page
 
 
-def test_a_study_that_is_none(studies):
+def test_an_unknown_study_is_an_error(studies):
     result = call("reproduce", "ndss19", "--list")
     assert isinstance(result.exception, MissingError)
     assert "there is no study 'ndss19'" in str(result.exception)

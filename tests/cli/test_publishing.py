@@ -54,7 +54,7 @@ def test_explain_runs_nothing(config, tmp_path):
     assert not (tmp_path / "releases").exists()
 
 
-def test_a_budget_that_would_be_exceeded_ends_with_4(config):
+def test_exceeding_the_privacy_budget_exits_with_4(config):
     for name in ("one", "two"):
         assert run("publish", config(name)).exit_code == 0
     done = run("publish", config("three"))

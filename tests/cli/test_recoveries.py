@@ -35,7 +35,7 @@ def config(tmp_path):
     return path
 
 
-def test_everybody_is_recovered_and_nobody_named(config, tmp_path, monkeypatch):
+def test_recover_reports_all_users_without_their_ids(config, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = call("recover", config)
     assert result.exit_code == 0, result.output

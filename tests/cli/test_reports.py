@@ -84,7 +84,7 @@ def test_what_is_of_another_cube_is_left_out_and_said(folder):
 
 
 @pytest.mark.slow
-def test_several_runs_on_one_page(folder, tmp_path):
+def test_a_report_of_several_runs_needs_an_output_and_has_a_section_each(folder, tmp_path):
     result = call("report", folder, folder / "screen")
     assert isinstance(result.exception, InputError)
     assert "--output" in str(result.exception)
@@ -119,7 +119,7 @@ def test_the_page_can_be_opened(folder, monkeypatch):
     assert opened == [(folder / "report.html").as_uri()]
 
 
-def test_nothing_to_tell(tmp_path):
+def test_a_folder_without_results_is_an_error(tmp_path):
     result = call("report", tmp_path)
     assert isinstance(result.exception, MissingError)
     assert "there are no results; has a run finished there?" in str(result.exception)

@@ -276,7 +276,7 @@ def test_a_store_that_cannot_be_read_for_a_while():
     assert observer.exit_code == TEMPORARY
 
 
-def test_a_run_that_was_started_anew_is_heard():
+def test_a_restarted_run_resets_the_silence():
     observer, _ = observe([say(9), say(9, began=5.0)])
     observer._heard -= 500
     observer.update()

@@ -166,7 +166,7 @@ def test_nothing_is_written_before_work_begins(tmp_path):
         read_status(str(tmp_path / "run"))
 
 
-def test_who_cannot_write_says_so_once_and_works_on(tmp_path, writes):
+def test_a_status_that_cannot_be_written_warns_once_and_the_run_continues(tmp_path, writes):
     (tmp_path / "status").write_text("in the way")
     warned = []
     with StatusWriter(str(tmp_path), "audit", warn=warned.append, pause=0.001) as writer:
@@ -258,7 +258,7 @@ def test_a_stage_that_comes_again_adds_up(tmp_path):
     assert not count.moved, "what another stage does is not counted twice"
 
 
-def test_a_rate_is_that_of_late():
+def test_a_rate_is_measured_over_recent_results():
     pace = Pace(0.0, 100)
     assert pace.rate(5.0) is None
     for second in range(1, 101):
@@ -290,7 +290,7 @@ def test_a_steady_rate_is_found_whatever_the_bursts(gaps):
         assert len(pace._marks) <= 80
 
 
-def test_of_several_the_one_that_goes_on_is_shown(tmp_path):
+def test_a_running_study_is_shown_before_a_finished_one(tmp_path):
     say(tmp_path, "audit", state="finished", told=1000.0, began=900.0)
     assert read_status(str(tmp_path)).work == "audit"
     say(tmp_path, "recovery", told=995.0, began=500.0)
