@@ -6,16 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import (
-    Any,
-    ClassVar,
-    Literal,
-    Protocol,
-    Self,
-    get_args,
-    get_type_hints,
-    runtime_checkable,
-)
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args, runtime_checkable
 
 import numpy as np
 
@@ -165,6 +156,10 @@ def stability_of(
     return found
 
 
+_Unit = Literal["event", "user_day", "user", "roi_series", "none"]
+_Neighbours = Literal["add_remove", "replace"]
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """The privacy guarantee of a mechanism, or why it has none.
@@ -187,10 +182,10 @@ class Guarantee:
         NaN if no limit is required.
     """
 
-    unit: Literal["event", "user_day", "user", "roi_series", "none"]
+    unit: _Unit
     epsilon: float
     delta: float
-    neighbours: Literal["add_remove", "replace"]
+    neighbours: _Neighbours
     reason: str
     sensitivity: float = np.nan
 
@@ -218,12 +213,10 @@ def _guarantee_fault(returned: Any, mechanism: Mechanism) -> str:
     """Return what is wrong with the guarantee and the noise scope of a mechanism."""
     if wrong := returns(Guarantee)(returned):
         return wrong
-    units, sides = (get_args(_HINTS[name]) for name in ("unit", "neighbours"))
-    scopes, scope = get_args(NoiseScope), getattr(mechanism, "noise_scope", None)
     for name, value, known in (
-        ("unit", returned.unit, units),
-        ("neighbours", returned.neighbours, sides),
-        ("noise_scope", scope, scopes),
+        ("unit", returned.unit, get_args(_Unit)),
+        ("neighbours", returned.neighbours, get_args(_Neighbours)),
+        ("noise_scope", getattr(mechanism, "noise_scope", None), get_args(NoiseScope)),
     ):
         if value not in known:
             return f"has {name} {value!r}: choose from {', '.join(known)}"
@@ -240,9 +233,6 @@ def _guarantee_fault(returned: Any, mechanism: Mechanism) -> str:
         return f"has sensitivity {returned.sensitivity!r}: it must be 0 or more visits, or NaN"
     clause = isinstance(returned.reason, str) and returned.reason
     return "" if clause else f"has reason {returned.reason!r}: it must be a clause"
-
-
-_HINTS = get_type_hints(Guarantee)
 
 
 def _values_fault(returned: Any, mechanism: Mechanism, counts: Any, *_: Any, **options: Any) -> str:
