@@ -21,7 +21,7 @@ they were computed.
 
 from clusterscale.reauditing.catalogue import Catalogue, Problem, expand, find_releases
 from clusterscale.reauditing.driver import Pending, Reaudit
-from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe
+from clusterscale.reauditing.ledger import Ledger, json_safe
 from clusterscale.reauditing.notify import Announcement, Webhook, junit, junit_of_tables, summary
 from clusterscale.reauditing.policy import Limit, Policy, ReauditPlan, worst_of
 from clusterscale.reauditing.policy_evaluation import (
@@ -44,6 +44,7 @@ from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.run import Gate, Outcome, audit_new
 from clusterscale.release import ReleaseMetadata
 from clusterscale.release.entry import ReleaseEntry
+from clusterscale.release.verdict import Verdict
 
 __all__ = [
     "Announcement",

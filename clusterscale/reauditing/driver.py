@@ -14,7 +14,7 @@ from clusterscale.errors import ClusterscaleError, FormatError, InputError, Stor
 from clusterscale.metrics import Drift
 from clusterscale.reauditing.catalogue import Catalogue, Problem
 from clusterscale.reauditing.known_counts import find_faults, make_table
-from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe, key_of
+from clusterscale.reauditing.ledger import Ledger, json_safe
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.policy_evaluation import (
     Change,
@@ -37,6 +37,7 @@ from clusterscale.reauditing.release_metrics import Exposures, ReleaseMetrics, e
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.scoring import NO_MEMBERS, read_members
 from clusterscale.release.checks import PublishedTable, check_table, create_checks
+from clusterscale.release.verdict import Verdict, key_of
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
 from clusterscale.study.execution import MEMORY, Executor

@@ -22,10 +22,11 @@ from clusterscale import storage
 from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level
 from clusterscale.errors import ClusterscaleError, DamagedError, InputError, StoreError
 from clusterscale.reauditing.catalogue import Problem
-from clusterscale.reauditing.ledger import Ledger, Verdict, json_safe
+from clusterscale.reauditing.ledger import Ledger, json_safe
 from clusterscale.reauditing.policy import worst_of
 from clusterscale.redaction import clean
 from clusterscale.release.checks import TableFindings
+from clusterscale.release.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -24,10 +24,10 @@ from clusterscale.phrases import (
     privacy_unit,
 )
 from clusterscale.reauditing.known_part import KnownPart
-from clusterscale.reauditing.ledger import Verdict
 from clusterscale.reauditing.policy import Limit, Policy, worst_of
 from clusterscale.reauditing.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.release.checks import CheckResult
+from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.certificates import read_brackets, show_ceiling
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run

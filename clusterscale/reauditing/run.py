@@ -14,11 +14,11 @@ from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, RefusedError
 from clusterscale.reauditing.catalogue import Catalogue, Problem
 from clusterscale.reauditing.driver import Reaudit
-from clusterscale.reauditing.ledger import Verdict
 from clusterscale.reauditing.notify import Announcement, post_new, summary
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.redaction import clean
 from clusterscale.release.entry import ReleaseEntry
+from clusterscale.release.verdict import Verdict
 from clusterscale.storage.lease import Lease
 from clusterscale.study import Tell, prefixed
 from clusterscale.study.execution import MEMORY, Executor

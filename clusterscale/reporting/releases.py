@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from clusterscale.contracts import VERDICT_LEVELS, Reason
 from clusterscale.errors import FormatError
 from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
 from clusterscale.release.checks import TableFindings
+from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.section import Column, Section, Table, fill, number, quantity
@@ -81,60 +82,14 @@ def _section(number: int, table: TableFindings) -> Section:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseRow:
-    """One row of the table of verdicts; ``reasons`` are worst first, numbers may be NaN."""
-
-    number: int
-    series: str
-    release: str
-    period: str
-    group_size: int
-    mechanism: str
-    verdict: str
-    reasons: Sequence[Reason]
-    n_targets: int
-    mean_privacy_loss: float
-    mean_privacy_loss_low: float
-    mean_privacy_loss_high: float
-    worst_privacy_loss: float
-    share_above: float
-    loss_above: float
-    epsilon_lower: float
-    epsilon_declared: float
-    published_auc: float
-    published_auc_low: float
-    published_auc_high: float
-    utility: Mapping[str, float]
-    change: float
-    change_low: float
-    change_high: float
-    n_common: int
-    n_newly_exposed: int
-    n_no_longer_exposed: int
-    run: str
-    question: str
-    policy: str
-
-    @property
-    def against(self) -> Sequence[Reason]:
-        """Reasons with level fail or warn."""
-        return [reason for reason in self.reasons if reason.level in ("fail", "warn")]
-
-    @property
-    def scope(self) -> str:
-        """What was audited; a dash if that is not known."""
-        return next((reason.text for reason in self.reasons if reason.check == "scope"), "–")
-
-
-@dataclass(frozen=True, slots=True)
 class Series:
     """Releases of one series, oldest first; there is at least one."""
 
     name: str
-    releases: Sequence[ReleaseRow]
+    releases: Sequence[Verdict]
 
     @property
-    def newest(self) -> ReleaseRow:
+    def newest(self) -> Verdict:
         """The newest release with a verdict."""
         return self.releases[-1]
 
@@ -150,13 +105,15 @@ def read_series(table: pd.DataFrame) -> list[Series]:
     """
     if not len(table):
         return []
-    absent = [name for name in COLUMNS if name not in table.columns]
+    absent = [field.name for field in fields(Verdict) if field.default is MISSING]
+    absent = [name for name in absent if name not in table.columns]
     if absent:
         raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
-    columns = {name: table[name].tolist() for name in COLUMNS}
-    by_series: dict[str, list[ReleaseRow]] = {}
+    columns = {name: table[name].tolist() for name in _PARSERS if name in table.columns}
+    by_series: dict[str, list[Verdict]] = {}
     for row in range(len(table)):
-        release = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
+        values = {name: _value(name, column[row], row) for name, column in columns.items()}
+        release = Verdict(**values)
         by_series.setdefault(release.series, []).append(release)
     series = [Series(name or _UNNAMED, releases) for name, releases in by_series.items()]
     return sorted(series, key=lambda one: -VERDICT_LEVELS.index(one.newest.verdict))
@@ -164,7 +121,10 @@ def read_series(table: pd.DataFrame) -> list[Series]:
 
 def _value(name: str, value: Any, row: int) -> Any:
     try:
-        return COLUMNS[name](value)
+        parsed = _PARSERS[name](value)
+        if name in _TEXTS:
+            _TEXTS[name](parsed)
+        return parsed
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         wrong = f"{name} in row {row} of the table of verdicts is {str(value)[:80]!r}"
         raise FormatError(f"{wrong}: {error}") from error
@@ -200,40 +160,52 @@ def _reasons(text: str) -> list[Reason]:
     return sorted(reasons, key=lambda reason: _WORST_FIRST.index(reason.level))
 
 
+def _measures(text: str) -> dict[str, float]:
+    return {str(name): _number(value) for name, value in json.loads(text).items()}
+
+
+def reasons_of(release: Verdict) -> list[Reason]:
+    """Return the reasons, worst first."""
+    return _reasons(release.reasons)
+
+
+def against(release: Verdict) -> list[Reason]:
+    """Return the reasons with level fail or warn."""
+    return [reason for reason in reasons_of(release) if reason.level in ("fail", "warn")]
+
+
+def scope_of(release: Verdict) -> str:
+    """Return what was audited; a dash if that is not known."""
+    return next((one.text for one in reasons_of(release) if one.check == "scope"), "–")
+
+
+def measures_of(release: Verdict) -> dict[str, float]:
+    """Return the measures of utility."""
+    return _measures(release.utility)
+
+
 def _level(value: Any) -> Any:
     if value not in _WORST_FIRST:
         raise ValueError(f"it should be one of {', '.join(_WORST_FIRST)}")
     return value
 
 
-def _measures(text: str) -> dict[str, float]:
-    return {str(name): _number(value) for name, value in json.loads(text).items()}
-
-
+_KINDS: Mapping[str, Callable[[Any], Any]] = {"str": str, "int": _whole, "float": _number}
 _PARSERS: Mapping[str, Callable[[Any], Any]] = {
-    "str": str,
-    "int": _whole,
-    "float": _number,
-    "Mapping[str, float]": _measures,
-}
-
-COLUMNS: Mapping[str, Callable[[Any], Any]] = {
-    name: _PARSERS[str(kind)]
-    for name, kind in ReleaseRow.__annotations__.items()
-    if str(kind) in _PARSERS
-} | {"verdict": _verdict, "reasons": _reasons}
-"""Columns of the table of verdicts, with the function that parses each."""
+    name: _KINDS[str(kind)] for name, kind in Verdict.__annotations__.items()
+} | {"verdict": _verdict}
+_TEXTS: Mapping[str, Callable[[str], object]] = {"reasons": _reasons, "utility": _measures}
 
 
 _PLAIN = 0.005  # smallest number that is not 0 with two digits
 
 
-def verdict(release: ReleaseRow) -> Markup:
+def verdict(release: Verdict) -> Markup:
     """Return a verdict with its mark."""
     return verdict_mark(release.verdict, RELEASE_VERDICTS[release.verdict])
 
 
-def link(release: ReleaseRow) -> str:
+def link(release: Verdict) -> str:
     """Return the relative address of the run's report; empty without a run."""
     # quoted, so that a folder is not parsed as a scheme or another host
     folder = quote(release.run.strip("/"), safe="/")
@@ -247,7 +219,7 @@ def span(low: float, high: float, digits: int = 3) -> str:
     return f"{number(low, digits)}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{number(high, digits)}"
 
 
-def change(release: ReleaseRow) -> str:
+def change(release: Verdict) -> str:
     """Return a sentence on the change of exposure since the last releases of the series."""
     if not isfinite(release.change):
         if release.n_common:
@@ -271,7 +243,7 @@ def change(release: ReleaseRow) -> str:
     return f"Exposure has not changed significantly since the last releases: {by}."
 
 
-def crossed(release: ReleaseRow) -> str:
+def crossed(release: Verdict) -> str:
     """Return a sentence on people who crossed the limit of exposure; empty without comparisons."""
     if not release.n_common:
         return ""

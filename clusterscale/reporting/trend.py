@@ -12,18 +12,22 @@ from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.phrases import LOOKS, RELEASE_VERDICTS
+from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.releases import (
-    ReleaseRow,
     Series,
+    against,
     change,
     crossed,
     in_short,
     link,
+    measures_of,
     read_series,
+    reasons_of,
+    scope_of,
     span,
     verdict,
 )
@@ -63,6 +67,8 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> html.Sectio
         n_releases=sum(len(one.releases) for one in series),
         worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICT_LEVELS},
         verdict=verdict,
+        reasons_of=reasons_of,
+        against=against,
         link=link,
         change=change,
         crossed=crossed,
@@ -111,6 +117,7 @@ def reasons(series: Sequence[Series]) -> html.Section | None:
             html.fill(
                 "trend_reasons.html.j2",
                 release=release,
+                reasons=reasons_of(release),
                 name=_label(release, several=several),
                 alone=len(worse) == 1,  # a single fold has no label
                 level=_level,
@@ -126,7 +133,7 @@ def _level(level: str) -> str | Markup:
     return verdict_mark(level, RELEASE_VERDICTS[level]) if level in RELEASE_VERDICTS else "unknown"
 
 
-def _label(release: ReleaseRow, *, several: bool) -> str:
+def _label(release: Verdict, *, several: bool) -> str:
     parts = [release.series] if several else []
     return " · ".join([*parts, release.release, release.period, RELEASE_VERDICTS[release.verdict]])
 
@@ -157,7 +164,7 @@ def exposure(series: Sequence[Series]) -> html.Section | None:
     )
 
 
-def _release_axis(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
+def _release_axis(releases: Sequence[Verdict]) -> figures.ReleaseAxis:
     """Return the axis of releases, with their verdicts."""
     return figures.ReleaseAxis(
         [release.release for release in releases],
@@ -197,7 +204,7 @@ def _in_words(series: Series) -> str:
     return f"{text}; {series.count('warn')} warned, {series.count('fail')} failed"
 
 
-def _level_words(releases: Sequence[ReleaseRow]) -> str:
+def _level_words(releases: Sequence[Verdict]) -> str:
     levels = {f"{r.loss_above:g}" for r in releases if isfinite(r.loss_above)}
     return levels.pop() if len(levels) == 1 else "the level of its release"
 
@@ -226,7 +233,7 @@ def _nearly_empty(series: Sequence[Series]) -> Markup:
         f"{one.name}: {release.release}" if len(series) > 1 else release.release
         for one in series
         for release in one.releases
-        if release.utility.get("events_kept", 1.0) < NEARLY_EMPTY
+        if measures_of(release).get("events_kept", 1.0) < NEARLY_EMPTY
     ]
     if not names:
         return Markup("")
@@ -234,10 +241,10 @@ def _nearly_empty(series: Sequence[Series]) -> Markup:
 
 
 def _utility_panels(series: Series, position: int) -> list[Markup]:
-    measures = dict.fromkeys(name for release in series.releases for name in release.utility)
+    measures = dict.fromkeys(name for release in series.releases for name in measures_of(release))
     panels = []
     for index, measure in enumerate(measures, 1):
-        values = [release.utility.get(measure, nan) for release in series.releases]
+        values = [measures_of(release).get(measure, nan) for release in series.releases]
         if not (known := [value for value in values if isfinite(value)]):
             continue
         course, judged = figures.Course("value", values), _release_axis(series.releases)
@@ -290,28 +297,28 @@ def all_verdicts(series: Sequence[Series]) -> html.Section | None:
     )
 
 
-def _newest_first(release: ReleaseRow) -> int:
+def _newest_first(release: Verdict) -> int:
     return -release.number
 
 
-def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[html.LongColumn]:
+def _names(releases: Sequence[Verdict], *, several: bool) -> list[html.LongColumn]:
     names, links = [release.release for release in releases], list(map(link, releases))
     verdicts = [RELEASE_VERDICTS[release.verdict] for release in releases]
     looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
-    reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
+    reasons = ["; ".join(map(in_short, against(release))) or "–" for release in releases]
     return [
         html.LongColumn("Release", names, wide=True, links=links),
         *([html.LongColumn("Series", [release.series for release in releases])] if several else []),
         html.LongColumn("Verdict", verdicts, looks=looks),
         html.LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
-        html.LongColumn("Audited", [release.scope for release in releases], wide=True),
+        html.LongColumn("Audited", [scope_of(release) for release in releases], wide=True),
         html.LongColumn("Period", [release.period for release in releases]),
         _column(releases, "Group size", "group_size", 0),
         html.LongColumn("Mechanism", [release.mechanism for release in releases]),
     ]
 
 
-def _above(releases: Sequence[ReleaseRow]) -> list[html.LongColumn]:
+def _above(releases: Sequence[Verdict]) -> list[html.LongColumn]:
     """Return the share above a level, which is in the heading if it is the same for all."""
     levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
     shares = 100 * np.array([release.share_above for release in releases])
@@ -322,7 +329,7 @@ def _above(releases: Sequence[ReleaseRow]) -> list[html.LongColumn]:
 
 
 def _column(
-    releases: Sequence[ReleaseRow], name: str, field: str, digits: int | None, hint: str = ""
+    releases: Sequence[Verdict], name: str, field: str, digits: int | None, hint: str = ""
 ) -> html.LongColumn:
     """Return the column of a number; without digits, that of its interval."""
     if digits is None:
