@@ -39,7 +39,7 @@ from clusterscale.jit import kernel
 Floats = NDArray[np.float64]
 
 _WIDTH = 2048  # cells evaluated at once
-_FEW = 64  # the same, where each cell has its own table
+_WIDTH_OF_TABLES = 64  # the same, where each cell has a table of its own
 
 
 def _blocks(cells: Ints) -> Iterator[Ints]:
@@ -144,8 +144,8 @@ class PublishedBinomialCounts(_CellByCell):
         under a poor reference.
         """
         evidence = np.empty(values.shape)
-        for start in range(0, len(cells), _FEW):
-            columns = slice(start, start + _FEW)
+        for start in range(0, len(cells), _WIDTH_OF_TABLES):
+            columns = slice(start, start + _WIDTH_OF_TABLES)
             counts, out, inside = self._laws(self.chance[cells[columns]], here)
             likelihood = self.law.likelihood(values[:, columns], counts)
             with_target, without = (

@@ -21,7 +21,7 @@ _MOST = 200_000  # members of all lists, because tasks carry them
 _MOST_NAMED = 5  # lists in an error
 
 
-def _few(lists: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+def _check_size(lists: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
     n_members = sum(map(len, lists))
     if n_members > _MOST:
         raise ValueError(f"the lists have {n_members:,} members, but at most {_MOST:,} are allowed")
@@ -29,7 +29,7 @@ def _few(lists: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
 
 
 _List = Annotated[tuple[str, ...], Field(min_length=2), *NonEmptyUnique]
-Lists = Annotated[tuple[_List, ...], *NonEmptyUnique, AfterValidator(_few)]
+Lists = Annotated[tuple[_List, ...], *NonEmptyUnique, AfterValidator(_check_size)]
 """Membership lists as pseudonyms of users, or ``row N``."""
 
 

@@ -26,7 +26,7 @@ TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T
 """Supported times, for messages."""
 
 
-def _known(zone: str) -> str:
+def _check_zone(zone: str) -> str:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -34,7 +34,7 @@ def _known(zone: str) -> str:
     return zone
 
 
-Zone = Annotated[str, AfterValidator(_known)]
+Zone = Annotated[str, AfterValidator(_check_zone)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +189,10 @@ def _parse_iso(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> 
     texts = pc.utf8_trim_whitespace(raw.take(pa.array(rows)))
     # With nanoseconds, pandas reads a smaller range of years.
     texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
-    for pattern, zone in ((_ZONED, None), (_LOCAL + "$", timezone)):
-        if pattern != _ZONED and timezone is None:
-            continue
+    zone_of: dict[str, str | None] = {_ZONED: None}
+    if timezone is not None:
+        zone_of[_LOCAL + "$"] = timezone
+    for pattern, zone in zone_of.items():
         fits = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
         matches = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
         if len(matches):

@@ -257,5 +257,15 @@ class ReleaseAnalysis(Analysis):
             n_failed += n_unscored
             raise TasksFailedError(f"{n_failed} tasks failed, so there is no verdict")
         published, attack = pool(scores.placements, scores.labels)
-        fields = published, attack, findings, bounds, self._part
-        store.write_record(ReleaseRecord(release, self._cube.fingerprint, n_unscored, *fields))
+        store.write_record(
+            ReleaseRecord(
+                release=release,
+                cube=self._cube.fingerprint,
+                n_failed=n_unscored,
+                published=published,
+                attack=attack,
+                findings=findings,
+                bounds=bounds,
+                part=self._part,
+            )
+        )

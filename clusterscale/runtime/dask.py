@@ -29,18 +29,24 @@ from clusterscale.runtime.scheduling import (
 )
 from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
-_ATTEMPT = 10.0  # seconds for one attempt to connect
-_LONGEST = 30.0  # maximal seconds between attempts
+T = TypeVar("T")
+P = TypeVar("P")
+S = TypeVar("S")
+R = TypeVar("R")
 
+Versions = dict[str, str]
 
 _PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
 _PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
-_TICK = 2.0  # seconds between checks for a first worker
-_NAMED = 3  # maximal number of workers named for one fault
-_SECONDS = 10.0  # timeout of a diagnosis
-_AT_ONCE = 2.0  # timeout of a status query, in seconds
-
-Versions = dict[str, str]
+_MOST_NAMED = 3  # workers named for one fault
+# In seconds:
+_ATTEMPT = 10.0  # timeout of an attempt to connect
+_MOST_BETWEEN = 30.0  # longest wait between attempts
+_FIRST_WORKER = 2.0  # between checks for a first worker
+_COUNT = 2.0  # between counts of the workers
+_DIAGNOSIS = 10.0  # timeout of a diagnosis
+_QUERY = 2.0  # timeout of a status query
+_PATIENCE = 3600.0  # without any result
 
 
 def check_workers(
@@ -78,13 +84,13 @@ def describe(client: Client) -> str:
     The text contains no personal data: only functions, lines and numbers of tasks.
     """
     try:
-        info = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=_SECONDS)
+        info = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=_DIAGNOSIS)
     except Exception as error:
         return f"the scheduler does not answer ({type(error).__name__})"
     lines = [f"{len(info['workers'])} workers"]
     lines += [_worker(address, worker) for address, worker in sorted(info["workers"].items())]
     try:
-        stacks = client.sync(client.scheduler.call_stack, keys=None, callback_timeout=_SECONDS)
+        stacks = client.sync(client.scheduler.call_stack, keys=None, callback_timeout=_DIAGNOSIS)
     except Exception as error:
         return "\n".join([*lines, f"their call stacks are unknown ({type(error).__name__})"])
     for address, tasks in sorted(stacks.items()):
@@ -96,7 +102,7 @@ def describe(client: Client) -> str:
 def count_workers(client: Client) -> WorkerCount | None:
     """Return the numbers of workers and threads, None if the scheduler does not answer in time."""
     try:
-        info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_AT_ONCE)
+        info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_QUERY)
         return WorkerCount(int(info["n_workers"]), int(info["total_threads"]))
     except Exception:  # it is lost or being closed, which its user notices anyway
         return None
@@ -112,7 +118,7 @@ def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> 
                 "increase the cluster's `patience`"
             )
         try:
-            client.wait_for_workers(1, timeout=min(_TICK, left))
+            client.wait_for_workers(1, timeout=min(_FIRST_WORKER, left))
         except TimeoutError:
             replace_lost()
 
@@ -151,8 +157,8 @@ def _faults(answer: tuple[Versions, str] | BaseException, here: Versions) -> lis
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+    shown = ", ".join(sorted(names)[:_MOST_NAMED])
+    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
 def _nothing() -> None:
@@ -186,7 +192,7 @@ class SchedulerConnection:
         attempts = Retrying(
             retry=retry_if_exception_type(OSError),
             stop=stop_after_delay(patience),
-            wait=wait_random_exponential(max=_LONGEST),
+            wait=wait_random_exponential(max=_MOST_BETWEEN),
             reraise=True,
         )
         try:
@@ -213,15 +219,6 @@ class SchedulerConnection:
 
     def _dial(self, timeout: float) -> Client:
         return Client(self._address, security=self._security, timeout=timeout, set_as_default=False)
-
-
-T = TypeVar("T")
-P = TypeVar("P")
-S = TypeVar("S")
-R = TypeVar("R")
-
-_COUNT = 2.0  # seconds between counts of the workers
-_PATIENCE = 3600.0
 
 
 class DaskExecutor:

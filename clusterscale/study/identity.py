@@ -33,7 +33,7 @@ class Identity:
     Attributes
     ----------
     kind
-        ``audit``, ``screen``, ``traits`` or ``recovery``.
+        Name of the analysis, such as ``audit`` or ``screen``.
     plan_digest
         Digest of the settings that decide results.
     cube_fingerprint

@@ -65,7 +65,7 @@ def cluster(tls, port):
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_a_scheduler_that_comes_back_is_joined_again(tls, ending, tmp_path, monkeypatch):
     """Whether it says goodbye or not. All items but the first wait until it was lost."""
-    monkeypatch.setattr("clusterscale.runtime.dask._LONGEST", 0.5)
+    monkeypatch.setattr("clusterscale.runtime.dask._MOST_BETWEEN", 0.5)
     lost = tmp_path / "lost"
     with processes.reserved_port() as port, ExitStack() as first:
         place = Address(address=f"tls://127.0.0.1:{port}", tls=tls, patience=240)

@@ -139,7 +139,7 @@ def test_what_the_batch_system_says_when_it_refuses(commands, tmp_path):
 def test_jobs_that_end_at_once_are_not_submitted_for_ever(commands, tmp_path, monkeypatch):
     """A worker that cannot start is told with what it said, and all jobs are cancelled."""
     monkeypatch.setattr("clusterscale.runtime.jobs._ASK", 0.01)
-    monkeypatch.setattr("clusterscale.runtime.dask._TICK", 0.01)
+    monkeypatch.setattr("clusterscale.runtime.dask._FIRST_WORKER", 0.01)
     submitted, logs = tmp_path / "submitted", tmp_path / "shared" / "logs"
     commands(
         "sbatch",
@@ -163,7 +163,7 @@ def test_jobs_that_wait_in_the_queue_are_left_alone(commands, tmp_path, monkeypa
         return 3600.0 if asked.exists() and asked.read_text().count("squeue") >= 3 else 0.0
 
     monkeypatch.setattr("clusterscale.runtime.jobs._ASK", 0.01)
-    monkeypatch.setattr("clusterscale.runtime.dask._TICK", 0.01)
+    monkeypatch.setattr("clusterscale.runtime.dask._FIRST_WORKER", 0.01)
     monkeypatch.setattr("clusterscale.runtime.dask.monotonic", clock)
     commands("sbatch", f"echo $$ >> {submitted}; echo Submitted batch job $$")
     commands("squeue", f"echo squeue >> {asked}; cat {submitted}")

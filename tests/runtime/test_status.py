@@ -224,7 +224,7 @@ def test_a_dashboard_is_told_without_its_password(tmp_path, writes):
 
 @pytest.mark.dask
 def test_a_cluster_says_who_is_at_work(tmp_path, local_cluster, writes, monkeypatch):
-    monkeypatch.setattr("clusterscale.runtime.dask._AT_ONCE", LIMIT)
+    monkeypatch.setattr("clusterscale.runtime.dask._QUERY", LIMIT)
     local_cluster.preflight(lambda: None)
     with StatusWriter(str(tmp_path), "audit") as writer, writer.show_workers_of(local_cluster):
         writer.update("audit", 2, 1)

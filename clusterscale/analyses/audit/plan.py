@@ -40,22 +40,16 @@ from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 
-_NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of no users
-
 if TYPE_CHECKING:
     Sizes = tuple[int, ...]
     Periods = tuple[Period, ...]
     Mechanisms = tuple[Mechanism, ...]
+    Priors = tuple[Prior, ...]
+    Attacks = tuple[Attack, ...]
 else:
     Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
     Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
-
-
-if TYPE_CHECKING:
-    Priors = tuple[Prior, ...]
-    Attacks = tuple[Attack, ...]
-else:
     Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
     Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
 
@@ -325,10 +319,13 @@ def find_unfit(plan: AuditPlan, cube: TraceCube) -> Iterator[tuple[int, str]]:
     for i, mechanism in enumerate(plan.mechanisms):
         try:
             for period, frame in frames:
-                empty = Traces(_NONE_BEFORE, _NO_CELLS, cube.n_rois, period.epochs)
-                _try(mechanism, empty, frame, plan)
+                _try(mechanism, _no_users(cube.n_rois, period.epochs), frame, plan)
         except ConfigError as error:
             yield i, str(error)
+
+
+def _no_users(n_rois: int, n_epochs: int) -> Traces:
+    return Traces(np.zeros(1, np.int64), np.zeros(0, np.int32), n_rois, n_epochs)
 
 
 def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:
