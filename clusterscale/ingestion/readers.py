@@ -79,10 +79,11 @@ class Events(Reader):
     def _place(self, batch: ColumnBatch, file: str) -> Place:
         if self.roi is not None:
             return decode.ids(self.roi, batch.columns[self.roi], where=file)
-        return Position(
-            decode.numbers(self.lat, batch.columns[self.lat], where=file),
-            decode.numbers(self.lon, batch.columns[self.lon], where=file),
-        )
+        return _position(batch, self.lat, self.lon, file)
+
+
+def _position(batch: ColumnBatch, lat: str, lon: str, file: str) -> Position:
+    return Position(*(decode.numbers(name, batch.columns[name], where=file) for name in (lat, lon)))
 
 
 class Trips(Reader):
@@ -218,15 +219,11 @@ class Cabspotting(Reader):
         cab = posixpath.basename(piece.file.url).removeprefix("new_").removesuffix(".txt")
         for block in sources.text_blocks(piece, tables.BLOCK):
             for batch in tables.parse_lines(block, _COLUMNS, 4, " "):
-                columns = batch.columns
-                codes = np.zeros(len(columns["time"]), np.int64)
+                time = batch.columns["time"]
                 yield Records(
-                    Ids("user", codes, pa.array([cab])),
-                    decode.times("time", columns["time"], timezone=None, where=file),
-                    Position(
-                        decode.numbers("lat", columns["lat"], where=file),
-                        decode.numbers("lon", columns["lon"], where=file),
-                    ),
+                    Ids("user", np.zeros(len(time), np.int64), pa.array([cab])),
+                    decode.times("time", time, timezone=None, where=file),
+                    _position(batch, "lat", "lon", file),
                     batch.malformed,
                 )
 

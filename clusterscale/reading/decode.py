@@ -53,7 +53,8 @@ class Numbers:
 
     def fault(self, row: int) -> str:
         """Return what is wrong with the value of a row."""
-        return _fault(self.raw[row].as_py(), self.meaning)
+        # Without the value, which is part of a person's record.
+        return "is missing" if self.raw[row].as_py() in (None, "") else f"is {self.meaning}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +232,3 @@ def _meaning(raw: Any, seconds: NDArray[np.float64], timezone: str | None, setti
             return f"not a time: no such day or month, or clocks in {timezone} skip it"
         return f"a time without a zone: set {setting}"
     return "not a time, as in 2026-03-02T08:05:00 or seconds since 1970"
-
-
-def _fault(value: object, meaning: str) -> str:
-    if value is None or value == "":
-        return "is missing"
-    return f"is {meaning}"  # the value is part of a person's record

@@ -69,12 +69,9 @@ class GeoJsonTable(TextTable):
         times = pa.array([time for _, time, _ in cells], pa.string())
         seconds = self.clock.decode("time", times, None, spot=spot)
         texts = pa.array([value for _, _, value in cells], pa.string())
-        values = decode_values(
-            "value", texts, None, hidden=self.hidden, hidden_status=(), comma=False, spot=spot
-        )
-        flags = np.zeros(len(cells), np.bool_)
+        values = decode_values("value", texts, hidden=self.hidden, spot=spot)
         rows = Rows(list(known), self.slots, uri)
-        rows.add(place, seconds, flags, values)
+        rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)
         table = self.lay_out(rows, absent=self.absent)
         notes = collection.get(_NOTES, {})
         if not isinstance(notes, dict):

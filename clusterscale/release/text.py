@@ -51,6 +51,11 @@ class Spot:
         """Return the file, row and column of a value, for messages."""
         return f"{self.file}: {self.unit} {self.first + row:,}, column {column}"
 
+    def refuse(self, wrong: NDArray[np.bool_], column: str, fault: str) -> None:
+        """Raise :class:`SourceError` for the first row that is wrong, if any is."""
+        if wrong.any():
+            raise SourceError(f"{self.name(int(np.argmax(wrong)), column)}: {fault}")
+
 
 def text_of(raw: Any) -> Any:
     """Return a column as trimmed Arrow strings; bytes that are not UTF-8 are no empty text."""
@@ -60,11 +65,11 @@ def text_of(raw: Any) -> Any:
 def decode_values(
     name: str,
     raw: Any,
-    status: Any,
+    status: Any = None,
     *,
     hidden: Sequence[str],
-    hidden_status: Sequence[str],
-    comma: bool,
+    hidden_status: Sequence[str] = (),
+    comma: bool = False,
     spot: Spot,
 ) -> Values:
     """Return published values, float64, shape (row,); NaN where they are hidden.
@@ -129,9 +134,7 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], comma: bool, spot: S
             f"{spot.name(row, name)}: {quote(texts[row].as_py())} is not a number; if it hides the "
             "value, add it to `hidden`"
         )
-    if np.isinf(values).any():
-        row = int(np.argmax(np.isinf(values)))
-        raise SourceError(f"{spot.name(row, name)}: the value is infinite")
+    spot.refuse(np.isinf(values), name, "the value is infinite")
     return values
 
 
@@ -192,9 +195,7 @@ class Clock:
             row = int(np.argmax(np.isnan(seconds)))
             shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
             raise SourceError(f"{spot.name(row, name)}: {shown}{times.fault(row)}")
-        if (seconds != np.floor(seconds)).any():
-            row = int(np.argmax(seconds != np.floor(seconds)))
-            raise SourceError(f"{spot.name(row, name)}: the time is not in whole seconds")
+        spot.refuse(seconds != np.floor(seconds), name, "the time is not in whole seconds")
         if seconds.max(initial=_EARLIEST) > _LATEST:
             row = int(np.argmax(seconds))
             raise SourceError(
@@ -213,11 +214,7 @@ class Clock:
         numbers = decode.numbers(name, raw, where=spot.file)
         wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
         wrong |= ~((numbers.values >= 0) & (numbers.values < _LARGEST))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise SourceError(
-                f"{spot.name(row, name)}: the value is not a whole number of at least 0"
-            )
+        spot.refuse(wrong, name, "the value is not a whole number of at least 0")
         return numbers.values.astype(np.int64)
 
     def _local(self, name: str, raw: Any, hours: Any, spot: Spot) -> Ints:

@@ -59,9 +59,7 @@ class WideTable(TextTable):
                 decode_values(
                     f"{i + 2} ({quote(top[i])})",
                     pa.array(cells[:, i].tolist(), pa.string()),
-                    None,
                     hidden=self.hidden,
-                    hidden_status=(),
                     comma=self.decimal_comma,
                     spot=Spot(uri, 2, "line"),
                 )

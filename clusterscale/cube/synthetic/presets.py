@@ -67,12 +67,12 @@ class Preset:
         Local time at which epoch 0 begins, and its zone.
     events
         Events per user, without the null ROI.
+    source
+        Source of the numbers.
     unique_rois
         ROIs that a user visits at least once, without the null ROI; None if unknown.
     active_epochs
         Epochs in which a user has an event; None if unknown.
-    source
-        Source of the numbers.
     """
 
     users: int
@@ -81,9 +81,9 @@ class Preset:
     start: str
     timezone: str
     events: Statistic
-    unique_rois: Statistic | None
-    active_epochs: Statistic | None
     source: str
+    unique_rois: Statistic | None = None
+    active_epochs: Statistic | None = None
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -117,8 +117,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             start="2021-06-01T00:00",
             timezone="America/Bogota",
             events=Statistic(130.0, 125.0),
-            unique_rois=None,
-            active_epochs=None,
             source="POPETS24 §5.1, §6.1; events inferred",
         ),
         "milan": Preset(
@@ -128,8 +126,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             start="2013-11-04T00:00",
             timezone="Europe/Rome",
             events=Statistic(6.3, 10.0),
-            unique_rois=None,
-            active_epochs=None,
             source="POPETS24 §5.1, §6.1; events inferred",
         ),
     }
