@@ -26,17 +26,7 @@ from clusterscale.papers.study import (
     PublishedNumbers,
     ResultSelection,
 )
-from clusterscale.reporting.papers import (
-    AGREES,
-    BREAKS,
-    DIFFERS,
-    EXPLAINED,
-    HOLDS,
-    NOT_COMPARED,
-    OPEN,
-    ClaimRow,
-    ComparedNumber,
-)
+from clusterscale.reporting import papers as report
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import choices
 
@@ -235,7 +225,7 @@ _FEW = 6  # labels at most that are listed one by one
 PRESET = "a synthetic preset replaces the data, which are not public"
 
 
-def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
+def compare(study: PaperStudy, results: Results) -> Iterator[report.ComparedNumber]:
     """Compare every published number of a study with our result.
 
     The paper's number agrees if it is in the 95 % prediction interval of such a computation. Our
@@ -267,21 +257,21 @@ def _compare_one(
     figure: Figure,
     ours: Number,
     as_in_paper: Number | None,
-) -> ComparedNumber:
+) -> report.ComparedNumber:
     own = ours.known_error
     room = _largest_difference(study, published, figure, ours)
-    verdict, why = DIFFERS, published.differs
+    verdict, why = report.DIFFERS, published.differs
     if not study.is_real:
-        verdict, why = NOT_COMPARED, PRESET
+        verdict, why = report.NOT_COMPARED, PRESET
     elif published.unstated:
-        verdict, why = NOT_COMPARED, published.unstated
+        verdict, why = report.NOT_COMPARED, published.unstated
     elif abs(ours.value - figure.value) <= room:
-        verdict, why = AGREES, ""
+        verdict, why = report.AGREES, ""
     elif as_in_paper is not None and abs(as_in_paper.value - figure.value) <= _largest_difference(
         study, published, figure, as_in_paper
     ):
-        verdict = EXPLAINED
-    return ComparedNumber(
+        verdict = report.EXPLAINED
+    return report.ComparedNumber(
         item=published.item,
         source=published.source,
         setting=_describe(figure.selection),
@@ -342,7 +332,7 @@ class _Margin:
     text: str
 
 
-def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
+def check_claims(study: PaperStudy, results: Results) -> Iterator[report.ClaimRow]:
     """Check every claim of a study, and yield its smallest margin over all labels.
 
     A claim holds if the margin is positive everywhere. It fails if a margin's 95 % interval is
@@ -356,10 +346,10 @@ def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
             continue
         worst = min(margins, key=lambda margin: margin.value)
         broken = any(margin.value + margin.half < 0 for margin in margins)
-        verdict = BREAKS if broken else HOLDS if worst.value > 0 else OPEN
+        verdict = report.BREAKS if broken else report.HOLDS if worst.value > 0 else report.OPEN
         half = worst.half if isfinite(worst.half) else 0.0
-        why = "" if verdict == HOLDS else claim.differs
-        yield ClaimRow(claim.text, claim.source, worst.value, half, worst.text, verdict, why)
+        why = "" if verdict == report.HOLDS else claim.differs
+        yield report.ClaimRow(claim.text, claim.source, worst.value, half, worst.text, verdict, why)
 
 
 def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:

@@ -222,9 +222,7 @@ class LongTable(TextTable):
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
         """Return the names of places, long codes of INSPIRE cells if these are read."""
         found = decode.ids(column, raw, where=spot.file)
-        if found.bad.any():
-            row = int(np.argmax(found.bad))
-            raise SourceError(f"{spot.name(row, column)}: the name is missing")
+        spot.refuse(found.bad, column, "the name is missing")
         if not self.inspire:
             return found
         names = [str(name).strip() for name in found.names.to_pylist()]
