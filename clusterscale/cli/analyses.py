@@ -13,18 +13,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
-from clusterscale.cli.options import (
-    ClusterName,
-    ConfigFile,
-    Explain,
-    Force,
-    Memory,
-    Output,
-    Workers,
-    option,
-    say_command,
-)
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
 from clusterscale.cli.running import RunOptions, run_verb, running_verb
 from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
@@ -64,16 +54,16 @@ WithoutGuarantee = Annotated[
 
 
 def publish(
-    config: ConfigFile = None,
-    output: Output = None,
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
+    config: shared.ConfigFile = None,
+    output: shared.Output = None,
+    cluster: shared.ClusterName = None,
+    workers: shared.Workers = None,
+    memory: shared.Memory = None,
     gate: GatePolicy = None,
     allow_warn: AllowWarn = False,
     without_guarantee: WithoutGuarantee = False,
-    explain: Explain = False,
-    force: Force = False,
+    explain: shared.Explain = False,
+    force: shared.Force = False,
 ) -> None:
     """Make the release of the `publish` section of a config, and enter it in its ledger.
 
@@ -132,26 +122,27 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
         reasons = json.loads(about["reasons"])
         rows["audited"] = next((why["text"] for why in reasons if why["check"] == "scope"), "–")
     show_pairs(out, f"published: release {about['number']} of series {about['series']}", rows)
-    say_command("check it", "check", where)
+    shared.say_command("check it", "check", where)
 
 
 def advise(
-    config: ConfigFile = None,
+    config: shared.ConfigFile = None,
     on: Annotated[
-        str | None, option("Cube to search on in place of the config's, e.g. a synthetic one.")
+        str | None,
+        shared.option("Cube to search on in place of the config's, e.g. a synthetic one."),
     ] = None,
     confirm: Annotated[
-        str | None, option("Cube to confirm on; by default that of the config.")
+        str | None, shared.option("Cube to confirm on; by default that of the config.")
     ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="YAML file of a policy, whose limits hold in addition.")
     ] = None,
-    output: Output = None,
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
-    explain: Explain = False,
-    force: Force = False,
+    output: shared.Output = None,
+    cluster: shared.ClusterName = None,
+    workers: shared.Workers = None,
+    memory: shared.Memory = None,
+    explain: shared.Explain = False,
+    force: shared.Force = False,
 ) -> None:
     """Search for the mechanism that serves a goal within limits, confirm it, and explain why.
 

@@ -9,20 +9,8 @@ import typer.core
 import typer.main
 from rich.markup import escape
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out, show_cube
-from clusterscale.cli.options import (
-    ClusterName,
-    ConfigFile,
-    Explain,
-    Force,
-    Full,
-    Memory,
-    Output,
-    Workers,
-    argument,
-    load_either,
-    say_command,
-)
 from clusterscale.cli.results import show_results, warn_of_float_noise
 from clusterscale.cli.running import RunOptions, run_verb
 from clusterscale.phrases import typed_options
@@ -93,14 +81,14 @@ def options(
 
 @app.command()
 def audit(
-    config: ConfigFile = None,
-    output: Output = None,
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
-    explain: Explain = False,
-    full: Full = False,
-    force: Force = False,
+    config: shared.ConfigFile = None,
+    output: shared.Output = None,
+    cluster: shared.ClusterName = None,
+    workers: shared.Workers = None,
+    memory: shared.Memory = None,
+    explain: shared.Explain = False,
+    full: shared.Full = False,
+    force: shared.Force = False,
 ) -> None:
     """Run an audit, or resume an interrupted one, and write its report.
 
@@ -115,7 +103,7 @@ def audit(
     def show(results: xr.Dataset) -> None:
         show_results(results, full=full)
         if not full:
-            say_command("all cases and utility", "report", options.folder, "--full")
+            shared.say_command("all cases and utility", "report", options.folder, "--full")
 
     analysis = api.audit.analysis(plan, certificates=options.config.certify)
     results = run_verb(analysis, options, show)
@@ -138,12 +126,12 @@ def audit(
 @app.command()
 def synth(
     preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
-    cube: Annotated[str, argument("Where to write the cube.")],
+    cube: Annotated[str, shared.argument("Where to write the cube.")],
     users: Annotated[
         int | None, typer.Option(help="Number of users; by default as published.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
-    force: Force = False,
+    force: shared.Force = False,
 ) -> None:
     """Write a cube of synthetic users that match a published data set."""
     from clusterscale.cube.synthetic import synthesise
@@ -153,14 +141,14 @@ def synth(
 
 @app.command()
 def pack(
-    source: Annotated[str, argument("A dense Zarr cube: path or URL.")],
-    cube: Annotated[str, argument("Where to write the cube.")],
+    source: Annotated[str, shared.argument("A dense Zarr cube: path or URL.")],
+    cube: Annotated[str, shared.argument("Where to write the cube.")],
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
     public: Annotated[
         list[str] | None,
         typer.Option(help="places or calendar: this does not depend on any record; repeatable."),
     ] = None,
-    force: Force = False,
+    force: shared.Force = False,
 ) -> None:
     """Turn a dense Zarr cube, trace(user, roi, epoch), into a cube of events."""
     from clusterscale.cube.dense import pack
@@ -169,7 +157,7 @@ def pack(
 
 
 @app.command()
-def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
+def inspect(cube: Annotated[str, shared.argument("A cube: path or URL.")]) -> None:
     """Show a summary of a cube; reads all of it, and so detects damage."""
     from clusterscale.cube import TraceCube
 
@@ -177,12 +165,12 @@ def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
 
 
 @configs.command()
-def check(config: ConfigFile = None) -> None:
+def check(config: shared.ConfigFile = None) -> None:
     """Check a config, and its fit to the cube if the cube exists."""
     from clusterscale.config import Config
     from clusterscale.storage import exists
 
-    chosen = load_either(config)
+    chosen = shared.load_either(config)
     source = chosen.cube
     if source is not None and source.preset is not None and not exists(source.path):
         out.print("the config is valid; the run will write its cube")
@@ -190,7 +178,7 @@ def check(config: ConfigFile = None) -> None:
     cube = None if source is None else source.open()
     if not isinstance(chosen, Config):
         out.print("the config is valid")
-        say_command("releases", "reaudit", str(config), "--list")
+        shared.say_command("releases", "reaudit", str(config), "--list")
         return
     assert cube is not None
     chosen.check(cube)
@@ -198,11 +186,11 @@ def check(config: ConfigFile = None) -> None:
 
 
 @configs.command()
-def show(config: ConfigFile = None) -> None:
+def show(config: shared.ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
 
-    values = load_either(config).model_dump(mode="json")
+    values = shared.load_either(config).model_dump(mode="json")
     print(yaml.safe_dump(values, sort_keys=False), end="")
 
 

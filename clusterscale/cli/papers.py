@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
-from clusterscale.cli.options import (
-    ClusterName,
-    Memory,
-    Workers,
-    option,
-    parse_memory,
-    pick_cluster,
-)
 from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import add_numbers, new_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
@@ -42,12 +35,14 @@ def reproduce(
     ] = None,
     cabs: Annotated[
         str | None,
-        option("The San Francisco cabs: a cube, their fixes as Parquet, or the original files."),
+        shared.option(
+            "The San Francisco cabs: a cube, their fixes as Parquet, or the original files."
+        ),
     ] = None,
-    output: Annotated[str, option("Folder of all studies: path or URL.")] = "runs/papers",
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
+    output: Annotated[str, shared.option("Folder of all studies: path or URL.")] = "runs/papers",
+    cluster: shared.ClusterName = None,
+    workers: shared.Workers = None,
+    memory: shared.Memory = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
     ] = False,
@@ -72,7 +67,7 @@ def reproduce(
     if only_list:
         _list(studies)
         return
-    chosen_cluster = pick_cluster(Local(), cluster, workers)
+    chosen_cluster = shared.pick_cluster(Local(), cluster, workers)
     folder = output.rstrip("/")
     cubes = Cubes(f"{folder}/cubes", cabs)
     home = f"{folder}/quick" if quick else folder
@@ -109,7 +104,7 @@ def _work(
     from clusterscale.study import prefixed
 
     reports: list[StudyReport] = []
-    n_failed, allowed = 0, parse_memory(memory, cluster)
+    n_failed, allowed = 0, shared.parse_memory(memory, cluster)
     with (
         report_status(folder, "reproduction", cluster) as status,
         running_cluster(cluster, "reproduce", status) as (executor, tell),

@@ -12,16 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
-from clusterscale.cli.options import (
-    ClusterName,
-    Memory,
-    Output,
-    Workers,
-    argument,
-    parse_memory,
-    pick_cluster,
-)
 from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import Key, new_table
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
@@ -43,7 +35,7 @@ _NAME_LENGTH = 14  # characters of a name in the list of releases
 
 
 def gate(
-    results: Annotated[str, argument("Folder of a finished run.")],
+    results: Annotated[str, shared.argument("Folder of a finished run.")],
     policy: Annotated[
         Path | None, typer.Option(help="YAML file of a policy, or of a catalogue that has one.")
     ] = None,
@@ -97,16 +89,16 @@ def _evaluate(
 
 def reaudit(
     catalogue: Annotated[
-        str, argument("YAML file with releases; or a folder or pattern, with --config.")
+        str, shared.argument("YAML file with releases; or a folder or pattern, with --config.")
     ],
     config: Annotated[
         Path | None,
         typer.Option(help="YAML file with the other settings, if they are not in CATALOGUE."),
     ] = None,
-    output: Output = None,
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
+    output: shared.Output = None,
+    cluster: shared.ClusterName = None,
+    workers: shared.Workers = None,
+    memory: shared.Memory = None,
     only_list: Annotated[
         bool, typer.Option("--list", help="Only list the releases, and which are new.")
     ] = False,
@@ -133,13 +125,14 @@ def reaudit(
     if only_list:
         _show_list(open_catalogue(chosen, folder))
         return
-    chosen_cluster = pick_cluster(chosen.cluster, cluster, workers)  # returns only in the driver
+    # Returns only in the driver.
+    chosen_cluster = shared.pick_cluster(chosen.cluster, cluster, workers)
     try:
         outcome = audit_new(
             partial(open_catalogue, chosen, folder),
             folder,
             partial(_open_executor, folder, chosen_cluster),
-            memory=parse_memory(memory, chosen_cluster),
+            memory=shared.parse_memory(memory, chosen_cluster),
             announcement=Announcement(to_json, to_junit, chosen.webhook),
             write_page=partial(write_page, open_run=gather),
             on_verdict=lambda name, row: show_reasons(name, row.verdict, row.why),

@@ -16,20 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from clusterscale.api.execution import teller
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out, progress
-from clusterscale.cli.options import (
-    ClusterName,
-    ConfigFile,
-    Explain,
-    Force,
-    Memory,
-    Output,
-    Workers,
-    describe_memory,
-    load_config,
-    parse_memory,
-    pick_cluster,
-)
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import show_pairs
 from clusterscale.errors import SignalExit
@@ -64,7 +52,7 @@ class RunOptions:
     @cached_property
     def config(self) -> Config:
         """The config."""
-        return load_config(self.file)
+        return shared.load_config(self.file)
 
     @cached_property
     def cube(self) -> TraceCube:
@@ -106,14 +94,15 @@ def run_verb(
     """
     from clusterscale.api.execution import run_analysis
 
-    cluster = pick_cluster(options.config.cluster, options.cluster, options.workers)
-    cube, memory, folder = options.cube, parse_memory(options.memory, cluster), options.folder
+    cluster = shared.pick_cluster(options.config.cluster, options.cluster, options.workers)
+    cube, folder = options.cube, options.folder
+    memory = shared.parse_memory(options.memory, cluster)
     home = analysis.uri(folder)
     if options.explain:
         for first in analysis.before:
             show_pairs(out, f"first: {first.kind}", first.explain(cube, memory, cluster.n_workers))
         rows = analysis.explain(cube, memory, cluster.n_workers)
-        about = {"memory": describe_memory(options.memory, cluster), "output": home}
+        about = {"memory": shared.describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
     analysis.find_input(cube, folder)  # before a cluster is started
@@ -141,13 +130,13 @@ def running_verb(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Cal
     """Return the command that runs the analyses which ``make`` makes of a config."""
 
     def command(
-        config: ConfigFile = None,
-        output: Output = None,
-        cluster: ClusterName = None,
-        workers: Workers = None,
-        memory: Memory = None,
-        explain: Explain = False,
-        force: Force = False,
+        config: shared.ConfigFile = None,
+        output: shared.Output = None,
+        cluster: shared.ClusterName = None,
+        workers: shared.Workers = None,
+        memory: shared.Memory = None,
+        explain: shared.Explain = False,
+        force: shared.Force = False,
     ) -> None:
         options = RunOptions(config, output, cluster, workers, memory, force, explain)
         made = make(options.config)

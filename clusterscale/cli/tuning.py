@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
-from clusterscale.cli.options import (
-    ClusterName,
-    ConfigFile,
-    Memory,
-    Output,
-    Workers,
-    load_config,
-    parse_memory,
-    pick_cluster,
-)
 from clusterscale.cli.running import running_cluster
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
@@ -31,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def tune(
-    config: ConfigFile = None,
+    config: shared.ConfigFile = None,
     targets: Annotated[int, typer.Option(min=1, help="Number of the config's targets to use.")] = 5,
     folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the training groups.")] = 3,
-    output: Output = None,
-    cluster: ClusterName = None,
-    workers: Workers = None,
-    memory: Memory = None,
+    output: shared.Output = None,
+    cluster: shared.ClusterName = None,
+    workers: shared.Workers = None,
+    memory: shared.Memory = None,
 ) -> None:
     """Choose hyperparameters of the config's learned attacks by cross-validation.
 
@@ -49,22 +40,16 @@ def tune(
     from clusterscale.analyses.tuning import list_cases, tunable
     from clusterscale.study.foreign_code import Probe, packages_of
 
-    chosen = load_config(config)
+    chosen = shared.load_config(config)
     plan = chosen.the_audit()
     attacks = tunable(plan)
-    chosen_cluster = pick_cluster(chosen.cluster, cluster, workers)
-    allowed, folder = parse_memory(memory, chosen_cluster), (output or chosen.output).rstrip("/")
+    chosen_cluster = shared.pick_cluster(chosen.cluster, cluster, workers)
+    allowed = shared.parse_memory(memory, chosen_cluster)
+    folder = (output or chosen.output).rstrip("/")
     cube = chosen.cube.open()
     plan.check(cube)
     with running_cluster(chosen_cluster, "tune") as (executor, tell):
-        who = choose_targets(
-            plan,
-            cube,
-            folder,
-            executor,
-            memory=allowed,
-            on_progress=tell,
-        )
+        who = choose_targets(plan, cube, folder, executor, memory=allowed, on_progress=tell)
         cases = list(list_cases(plan, cube, who, targets))
         executor.preflight(Probe(cases[0].task.source, packages_of(plan)))
         choices = _search(attacks, cases, executor, folds, plan.seed, tell)
