@@ -352,8 +352,8 @@ def render_trend(
 ) -> str:
     """Return the page of all verdicts as one HTML file, the same for the same table.
 
-    ``table`` has a row per verdict, oldest first, with the columns
-    :data:`~clusterscale.reporting.releases.COLUMNS`, and perhaps no rows; ``errors`` are the
+    ``table`` has a row per verdict, oldest first, with the fields of a
+    :class:`~clusterscale.release.verdict.Verdict`, and perhaps no rows; ``errors`` are the
     reasons why releases could not be audited. Links to reports are relative to the folder that
     ``run`` is relative to. Raises FormatError if a column is absent or a value invalid.
     """
