@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -112,8 +112,7 @@ def init(
     config: Annotated[Path, typer.Argument(help="YAML file to write.")] = Path("audit.yaml"),
     cube: Annotated[str | None, option("The cube to audit: path or URL.")] = None,
     knows: Annotated[
-        str | None,
-        typer.Option(help="What the adversary knows: users, past or release."),
+        str | None, typer.Option(help="What the adversary knows: users, past or release.")
     ] = None,
     publishes: Annotated[
         str | None,
@@ -168,15 +167,10 @@ def _ask(cube: str | None, knows: str | None, publishes: str | None, size: str |
     if cube is None:
         raise InputError("name the cube to audit: `--cube CUBE`")
     if knows is None:
-        knows = (
-            _choose("What does the adversary know?", _meanings(_KNOWS), "users")
-            if asked
-            else "users"
-        )
+        knows = _choose("What does the adversary know?", _KNOWS, "users")
     if publishes is None:
         question = "What is published? (several, separated by commas)"
-        default = "counts,hidden,noise"
-        publishes = _choose(question, _meanings(_PUBLISHES), default) if asked else default
+        publishes = _choose(question, _PUBLISHES, "counts,hidden,noise")
     if size is None:
         question = f"How many people are counted? (a number, or {_EVERYONE} in the cube)"
         size = str(typer.prompt(question, default=_EVERYONE)) if asked else ""
@@ -193,14 +187,13 @@ def _ask(cube: str | None, knows: str | None, publishes: str | None, size: str |
     return _Answers(cube, knows, names, size)
 
 
-def _choose(question: str, meanings: dict[str, str], default: str) -> str:
-    for name, meaning in meanings.items():
+def _choose(question: str, known: Mapping[str, tuple[str, ...]], default: str) -> str:
+    """Return the answer to a question, the default if no terminal can answer."""
+    if not sys.stdin.isatty():
+        return default
+    for name, (meaning, *_) in known.items():
         typer.echo(f"  {name:9} {meaning}")
     return str(typer.prompt(question, default=default))
-
-
-def _meanings(known: Mapping[str, tuple[Any, ...]]) -> dict[str, str]:
-    return {name: str(texts[0]) for name, texts in known.items()}
 
 
 def _folder(config: Path) -> Path:

@@ -9,30 +9,16 @@ from contextlib import AbstractContextManager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, islice
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from cloudpickle import dumps, loads
 from distributed import Client, Future, KilledWorker, Security
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
-from clusterscale.runtime.scheduling import (
-    BATCH_SECONDS,
-    Batch,
-    BatchSize,
-    InFlight,
-    add_part,
-    combine_pairwise,
-    combine_sums,
-    finish_reduction,
-    run_batch,
-)
-from clusterscale.study.execution import Finished, Reduction, WorkerCount
-
-T = TypeVar("T")
-P = TypeVar("P")
-S = TypeVar("S")
-R = TypeVar("R")
+from clusterscale.runtime import scheduling
+from clusterscale.runtime.scheduling import Batch
+from clusterscale.study.execution import Finished, P, R, Reduction, S, T, WorkerCount
 
 Versions = dict[str, str]
 
@@ -97,15 +83,6 @@ def describe(client: Client) -> str:
         for frames in tasks.values():
             lines += [f"{address} is at", *(frame.rstrip() for frame in frames)]
     return "\n".join(lines)
-
-
-def count_workers(client: Client) -> WorkerCount | None:
-    """Return the numbers of workers and threads, None if the scheduler does not answer in time."""
-    try:
-        info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_QUERY)
-        return WorkerCount(int(info["n_workers"]), int(info["total_threads"]))
-    except Exception:  # it is lost or being closed, which its user notices anyway
-        return None
 
 
 def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> None:
@@ -265,7 +242,12 @@ class DaskExecutor:
 
     def count_workers(self) -> WorkerCount | None:
         """Return the number of workers and threads, None while the scheduler does not answer."""
-        return count_workers(self._client)
+        try:
+            ask = self._client.scheduler.identity
+            info = self._client.sync(ask, n_workers=0, callback_timeout=_QUERY)
+            return WorkerCount(int(info["n_workers"]), int(info["total_threads"]))
+        except Exception:  # it is lost or being closed, which its user notices anyway
+            return None
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Wait for the first worker; compare all workers and the scheduler with this process.
@@ -284,7 +266,7 @@ class DaskExecutor:
         ClusterError if the scheduler was lost and did not come back, and StalledError if nothing
         was finished within ``patience``, repeatedly.
         """
-        waiting, size = iter(items), BatchSize()
+        waiting, size = iter(items), scheduling.BatchSize()
         left: list[T] = []  # items of batches that took longer than expected
 
         def draw() -> Batch[T] | None:
@@ -293,8 +275,8 @@ class DaskExecutor:
             return Batch(drawn) if drawn else None
 
         def submit(batch: Batch[T]) -> Future:
-            packed = dumps((function, batch.items))
-            return self._client.submit(run_batch, packed, 2 * BATCH_SECONDS, pure=False)
+            packed, seconds = dumps((function, batch.items)), 2 * scheduling.BATCH_SECONDS
+            return self._client.submit(scheduling.run_batch, packed, seconds, pure=False)
 
         for batch, value, error in self._run(draw, submit):
             if error is not None:
@@ -359,17 +341,17 @@ class DaskExecutor:
             affinity = {"workers": [worker], "allow_other_workers": True} if worker else {}
             total = None
             for part in reduction.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]:
-                packed = dumps((reduction.function, reduction.combine, part))
-                total = self._client.submit(add_part, packed, total, pure=False, **affinity)
+                parts = dumps((reduction.function, reduction.combine, part)), total
+                total = self._client.submit(scheduling.add_part, *parts, pure=False, **affinity)
             sums.append(total)
         packed_sum = dumps(reduction.combine)
 
         def join(left: Future, right: Future) -> Future:
-            return self._client.submit(combine_sums, packed_sum, left, right, pure=False)
+            return self._client.submit(scheduling.combine_sums, packed_sum, left, right, pure=False)
 
         packed_end = dumps((reduction.finish, reduction.item))
-        whole = combine_pairwise(sums, join)
-        return self._client.submit(finish_reduction, packed_end, whole, pure=False)
+        whole = scheduling.combine_pairwise(sums, join)
+        return self._client.submit(scheduling.finish_reduction, packed_end, whole, pure=False)
 
     def _run(
         self,
@@ -381,7 +363,7 @@ class DaskExecutor:
 
         A batch has ``n_parts`` that run in parallel. Suspect batches run last, one at a time.
         """
-        in_flight: InFlight[Batch[T]] = InFlight(
+        in_flight: scheduling.InFlight[Batch[T]] = scheduling.InFlight(
             self._patience, self._replace_lost, clock=self._clock
         )
         again: list[Batch[T]] = []  # lost with the scheduler

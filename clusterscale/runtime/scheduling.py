@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
 from traceback import format_exc
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from cloudpickle import dumps, loads
 
 from clusterscale.errors import StalledError
+from clusterscale.study.execution import R, T
 
 if TYPE_CHECKING:
     from distributed import Future
 
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 BATCH_SECONDS = 1.0
 """Target duration of a batch: a thousand times the cost of scheduling one."""

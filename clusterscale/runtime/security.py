@@ -136,8 +136,6 @@ def _sign(lifetime: timedelta) -> tuple[bytes, bytes]:
         .sign(key, SHA256())
     )
     secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return certificate.public_bytes(serialization.Encoding.PEM), secret

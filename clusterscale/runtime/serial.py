@@ -3,15 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from traceback import format_exc
-from typing import TypeVar
 
 from clusterscale.errors import SignalExit
-from clusterscale.study.execution import Finished, Reduction, WorkerCount
-
-T = TypeVar("T")
-P = TypeVar("P")
-S = TypeVar("S")
-R = TypeVar("R")
+from clusterscale.study.execution import Finished, P, R, Reduction, S, T, WorkerCount
 
 
 class SerialExecutor:

@@ -158,11 +158,6 @@ def has_code(uri: str, kind: str, *settings: Any) -> bool:
     return code_in(uri, kind) == code_of(*settings)
 
 
-def kinds_in(run_uri: str) -> list[str]:
-    """Return the kinds of the studies in folders of their own below that of a run."""
-    return [name for name in list_names(run_uri) if _is_study(run_uri, name)]
-
-
 def others_in(run_uri: str) -> list[str]:
     """Return the names in the folder of a run that belong to studies in folders of their own.
 
@@ -184,8 +179,8 @@ def require_same_code(run_uri: str) -> None:
     InputError
         If a study used other code, or code that is not here.
     """
-    below = ((kind, f"{run_uri}/{kind}") for kind in kinds_in(run_uri))
-    for kind, uri in (("audit", run_uri), *below):
+    kinds = [name for name in list_names(run_uri) if _is_study(run_uri, name)]
+    for kind, uri in (("audit", run_uri), *((kind, f"{run_uri}/{kind}") for kind in kinds)):
         if changed := changed_code(code_in(uri, kind)):
             raise InputError(
                 f"{uri}: the {kind} used other code of {', '.join(changed)} than is here: run it "

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from clusterscale.errors import PluginError
 from clusterscale.storage.result_table import TableStore
-from clusterscale.study.execution import Executor, Finished, Reduction
-
-T = TypeVar("T")
-R = TypeVar("R")
+from clusterscale.study.execution import Executor, Finished, R, Reduction, T
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,7 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Literal
 
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import (
-    ENVIRONMENT,
-    SETTINGS,
-    USABLE,
-    Distributed,
-    needs,
-    to_bytes,
-)
+from clusterscale.runtime.clusters import base
 from clusterscale.runtime.clusters.jobqueue import Size, load_dask_jobqueue
 from clusterscale.runtime.security import Encryption, Tls, locate, make_certificates
 
@@ -31,7 +24,7 @@ if TYPE_CHECKING:
 _MEBIBYTE = 2**20
 
 
-class Allocation(Distributed):
+class Allocation(base.Distributed):
     """Task 0 of the job is the scheduler, task 1 the driver, all others are workers.
 
     ``memory`` is that of a worker; the default is the memory that Slurm reports for each task.
@@ -62,7 +55,7 @@ class Allocation(Distributed):
     def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if Slurm does not report the memory."""
         memory = self._worker_memory()
-        return int(USABLE * memory) if isinstance(memory, int) else None
+        return int(base.USABLE * memory) if isinstance(memory, int) else None
 
     def serve(self) -> None:
         """Run the scheduler or a worker until the work ends, then exit; return only in the driver.
@@ -77,7 +70,7 @@ class Allocation(Distributed):
         import dask
 
         try:
-            with dask.config.set(SETTINGS):
+            with dask.config.set(base.SETTINGS):
                 self._run(lambda *_: sys.exit(0))
         except RuntimeError as error:
             raise ClusterError(f"task {self._rank()} of the job: {error}") from None
@@ -92,7 +85,7 @@ class Allocation(Distributed):
         Raises PackageError without dask-jobqueue, and ClusterError as :meth:`serve`.
         """
         self._rank()
-        with needs(self.name, "slurm"):
+        with base.needs(self.name, "slurm"):
             from distributed import Client
 
             from clusterscale.runtime.dask import DaskExecutor
@@ -128,7 +121,7 @@ class Allocation(Distributed):
 
     def _run(self, at_interrupt: Any) -> EncryptedSlurmRunner:
         """Start the role of this task; the runner stops scheduler and workers by SIGINT."""
-        with needs(self.name, "slurm"):
+        with base.needs(self.name, "slurm"):
             load_dask_jobqueue()
             from clusterscale.runtime.slurm_runner import EncryptedSlurmRunner
         signal.signal(signal.SIGINT, at_interrupt)
@@ -145,13 +138,13 @@ class Allocation(Distributed):
             "local_directory": self.scratch,
             "dashboard": False,  # health and metrics are served over HTTP even so
             "dashboard_address": "127.0.0.1:0",
-            "env": ENVIRONMENT,
+            "env": base.ENVIRONMENT,
         }
         return EncryptedSlurmRunner(folder / "scheduler.json", tls, network, worker)
 
     def _worker_memory(self) -> int | str:
         if self.memory is not None:
-            return to_bytes(self.memory)
+            return base.to_bytes(self.memory)
         per_cpu = os.environ.get("SLURM_MEM_PER_CPU")
         if per_cpu is None:
             return "auto"

@@ -15,15 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import (
-    ENVIRONMENT,
-    GROUP,
-    SETTINGS,
-    Distributed,
-    needs,
-    to_bytes,
-    variable,
-)
+from clusterscale.runtime.clusters import base
 from clusterscale.runtime.security import Tls
 
 if TYPE_CHECKING:
@@ -78,7 +70,7 @@ Names = Annotated[tuple[Name, ...], Field(strict=False)]
 Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
 
 
-class Kubernetes(Distributed):
+class Kubernetes(base.Distributed):
     """Pods of one worker with one thread each, created for this run by the Dask operator.
 
     The driver must run in a pod of the same Kubernetes cluster, because it reaches the scheduler by
@@ -144,7 +136,7 @@ class Kubernetes(Distributed):
     @property
     def memory_bytes(self) -> int:
         """Bytes that a worker may use."""
-        return to_bytes(self.memory)
+        return base.to_bytes(self.memory)
 
     def scheduler_address(self, namespace: str) -> str:
         """Return the address of the scheduler for the workers and for the driver."""
@@ -159,7 +151,7 @@ class Kubernetes(Distributed):
         start; MissingError without a certificate; and PackageError without distributed or
         kubernetes.
         """
-        with needs("kubernetes", "kubernetes"):
+        with base.needs("kubernetes", "kubernetes"):
             from clusterscale.runtime.clusters.resource import connect, hosted, own_image
             from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
         security = self.tls.security() if self.tls else None
@@ -188,7 +180,7 @@ class Kubernetes(Distributed):
 def dask_cluster(settings: Kubernetes, namespace: str, image: str) -> Manifest:
     """Return the manifest of a DaskCluster for a namespace, with one image for all containers."""
     return {
-        "apiVersion": GROUP,
+        "apiVersion": base.GROUP,
         "kind": "DaskCluster",
         "metadata": {
             "name": settings.instance,
@@ -219,12 +211,12 @@ def dask_cluster(settings: Kubernetes, namespace: str, image: str) -> Manifest:
 
 def _scheduler(settings: Kubernetes) -> Manifest:
     variables = {
-        variable(key): str(value)
-        for key, value in SETTINGS.items()
+        base.variable(key): str(value)
+        for key, value in base.SETTINGS.items()
         if key.startswith("distributed.scheduler.")
     }
     if settings.tls:
-        variables[variable("distributed.comm.require-encryption")] = "True"
+        variables[base.variable("distributed.comm.require-encryption")] = "True"
     return {
         "name": "scheduler",
         "command": ["dask", "scheduler"],
@@ -262,7 +254,7 @@ def _worker(settings: Kubernetes, namespace: str) -> Manifest:
         "name": "worker",
         "command": ["dask", "worker"],
         "args": [*args, *_tls(settings)],
-        "env": _variables(_COMMON | ENVIRONMENT),
+        "env": _variables(_COMMON | base.ENVIRONMENT),
         "resources": {
             "requests": {"cpu": "1", "memory": memory},
             "limits": {"cpu": "2", "memory": memory},
