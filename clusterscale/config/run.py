@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import (
-    BeforeValidator,
-    Strict,
-    model_validator,
-)
+from pydantic import BeforeValidator, Strict, model_validator
 
 from clusterscale.analyses.advise import AdvicePlan
 from clusterscale.analyses.audit import AuditPlan

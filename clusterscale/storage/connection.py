@@ -136,11 +136,7 @@ def _options(uri: str) -> dict[str, Any]:
         return {}
     known = fsspec.config.conf.get(scheme, {}).get("config_kwargs", {})
     once = {"retries": {"total_max_attempts": 1}}
-    return {
-        "config_kwargs": {**known, **once},
-        "max_concurrency": 1,
-        "use_listings_cache": False,
-    }
+    return {"config_kwargs": {**known, **once}, "max_concurrency": 1, "use_listings_cache": False}
 
 
 def _disable_retries(filesystem: Any, uri: str) -> Any:

@@ -11,13 +11,7 @@ from typing import Any
 import fsspec
 
 from clusterscale.errors import ExistsError, FormatError, MissingError, StoreError
-from clusterscale.storage.address import (
-    LARGEST,
-    check_address,
-    check_size,
-    local_path,
-    protocol_of,
-)
+from clusterscale.storage.address import LARGEST, check_address, check_size, local_path, protocol_of
 from clusterscale.storage.chunk_store import flush
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write

@@ -210,9 +210,7 @@ def seal_table(uri: str, expected: Mapping[str, str] | None = None) -> None:
     manifest.seal(uri, expected)
 
 
-def _arrays(
-    group: zarr.Group,
-) -> Iterator[tuple[zarr.Array[Any], dict[str, tuple[int, ...]]]]:
+def _arrays(group: zarr.Group) -> Iterator[tuple[zarr.Array[Any], dict[str, tuple[int, ...]]]]:
     """Yield each array, and the file of each of its chunks with its index."""
     for _, array in group.arrays():
         indices = product(*(range(size) for size in array.cdata_shape))
