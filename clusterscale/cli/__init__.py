@@ -19,9 +19,7 @@ from clusterscale.cli import (
     tuning,
     watch,
 )
-from clusterscale.cli import (
-    main as verbs,
-)
+from clusterscale.cli import main as verbs
 from clusterscale.cli.console import err
 from clusterscale.cli.failures import describe_failure, find_exit_code, shows_traceback
 from clusterscale.errors import SignalExit

@@ -179,8 +179,7 @@ def show_advice(advice: xr.Dataset) -> None:
             out.print(f"  {line}", markup=False, highlight=False)
     key, rows = Key(), leading(advice, _ROWS)
     titles = sorted(map(str, advice.mechanism_title.values), key=len, reverse=True)
-    table = new_table()
-    table.add_column("candidate", no_wrap=True)
+    table = new_table("candidate")
     add_numbers(table, "score", "loss", "attack")
     table.add_column("why not")
     for row in rows:
@@ -216,9 +215,7 @@ def show_screen(screened: xr.Dataset) -> None:
     for case in cases:
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
         out.print(title, markup=False, highlight=False)
-        table = new_table()
-        table.add_column("mechanism", no_wrap=True)
-        table.add_column("attack", no_wrap=True)
+        table = new_table("mechanism", "attack")
         add_numbers(table, "mean", "95 %", *(f"> {level:g}" for level in AUC_LEVELS), "±")
         for line in case.exposures:
             shares = (f"{100 * share:.1f} %" for share in line.above)
@@ -233,8 +230,7 @@ def show_screen(screened: xr.Dataset) -> None:
     for period, sizes, by_mechanism in shares_by_size(cases):
         title = f"users with an AUC above {AUC_LEVELS[0]:g}, {period}, by group size"
         out.print(title, markup=False, highlight=False)
-        table = new_table()
-        table.add_column("mechanism", no_wrap=True)
+        table = new_table("mechanism")
         add_numbers(table, *(f"{size:,}" for size in sizes))
         for name, values in by_mechanism.items():
             table.add_row(key.short(name), *(f"{100 * share:.1f} %" for share in values))
@@ -245,21 +241,14 @@ def show_screen(screened: xr.Dataset) -> None:
 
 def show_certificates(certificates: xr.Dataset) -> None:
     """Print the ceilings of users in aggregate, one table per period and group size."""
-    from clusterscale.reporting.certificates import (
-        COVERS,
-        NEIGHBOURS,
-        read_ceilings,
-        show_ceiling,
-    )
+    from clusterscale.reporting.certificates import COVERS, NEIGHBOURS, read_ceilings, show_ceiling
 
     certificates = with_labels(certificates)
     key = Key()
     for case in read_ceilings(certificates):
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
         out.print(title, markup=False, highlight=False)
-        table = new_table()
-        table.add_column("mechanism", no_wrap=True)
-        table.add_column("user is", no_wrap=True)
+        table = new_table("mechanism", "user is")
         rate = f"TPR {case.rate:g}"
         add_numbers(table, "median", "95 %", "worst", "accuracy", rate, "if found")
         for line in case.lines:
@@ -293,8 +282,7 @@ def show_recovery(recovery: xr.Dataset) -> None:
         out.print(title, highlight=False)
         for start in range(0, recovery.sizes["strategy"], _STRATEGIES):
             strategies = recovery.strategy.values[start : start + _STRATEGIES]
-            table = new_table()
-            table.add_column("prior", no_wrap=True)
+            table = new_table("prior")
             add_numbers(table, *(key.plain(strategy) for strategy in strategies))
             for prior in recovery.prior.values:
                 cells = []
@@ -404,8 +392,7 @@ def traits(config: Config) -> Analysis:
 
 def show_variables(results: xr.Dataset) -> None:
     """Print the variables of any dataset, and the mean of those that are numbers."""
-    table = new_table()
-    table.add_column("variable", no_wrap=True)
+    table = new_table("variable")
     table.add_column("what it is")
     add_numbers(table, "mean")
     for name, variable in results.data_vars.items():

@@ -80,8 +80,7 @@ def reproduce(
 
 
 def _list(studies: Mapping[str, PaperStudy]) -> None:
-    table = new_table()
-    table.add_column("study", no_wrap=True)
+    table = new_table("study")
     for name in ("data", "figures and tables"):
         table.add_column(name)
     add_numbers(table, "numbers", "claims")
@@ -130,8 +129,7 @@ def _show(reports: list[StudyReport]) -> None:
     from clusterscale.reporting.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
     out.print("published numbers, and statements")
-    table = new_table()
-    table.add_column("study", no_wrap=True)
+    table = new_table("study")
     for name in ("agree", "explained", "hold", "core-s"):
         table.add_column(name, justify="right", no_wrap=True)
     for report in reports:

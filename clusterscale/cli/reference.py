@@ -121,12 +121,7 @@ def _type(field: Mapping[str, Any]) -> str:
 
 
 def _limits(field: Mapping[str, Any]) -> Iterator[str]:
-    signs = {
-        "minimum": "≥",
-        "exclusiveMinimum": ">",
-        "maximum": "≤",
-        "exclusiveMaximum": "<",
-    }
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     for key, sign in signs.items():
         if key in field:
             yield f", {sign} {field[key]}"
@@ -146,12 +141,7 @@ def describe_datasets() -> str:
         if not cls.opener:
             continue
         rows = [
-            (
-                f"`{name}`",
-                ", ".join(variable.dims),
-                _kind(variable),
-                variable.long_name,
-            )
+            (f"`{name}`", ", ".join(variable.dims), _kind(variable), variable.long_name)
             for name, variable in cls.schema.items()
         ]
         table = _table(("variable", "dimensions", "type", "meaning"), rows)
@@ -185,11 +175,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(_cell(text) for text in line)} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    cells = ([" ".join(text.split()).replace("|", "\\|") for text in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {

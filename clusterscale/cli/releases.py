@@ -221,11 +221,7 @@ def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) 
         if reason["level"] != "pass" or reason["check"] == "scope":
             check, text = escape(str(reason["check"])), escape(str(reason["text"]))
             level = "" if reason["level"] == "pass" else f"{reason['level']}: "
-            out.print(
-                f"      {level}{check}: {text}",
-                highlight=False,
-                soft_wrap=True,
-            )
+            out.print(f"      {level}{check}: {text}", highlight=False, soft_wrap=True)
 
 
 def _show_problems(problems: Sequence[Problem]) -> None:

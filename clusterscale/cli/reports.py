@@ -114,9 +114,7 @@ def _show_brackets(run: Run) -> bool:
 
     if not (cases := read_brackets(run)):
         return False
-    key, table = Key(), new_table()
-    table.add_column("mechanism", no_wrap=True)
-    table.add_column("by", no_wrap=True)
+    key, table = Key(), new_table("mechanism", "by")
     add_numbers(table, "at least", "certified", "mean at least", "mean certified")
     table.add_column("")
     worst: dict[tuple[str, str], Bracket] = {}

@@ -44,8 +44,7 @@ def guarantee_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     if not rows:
         return
     yield "differential-privacy claims tested"
-    table = new_table()
-    table.add_column("mechanism", no_wrap=True)
+    table = new_table("mechanism")
     table.add_column("protects")
     for dim in varied:
         table.add_column(dim.replace("_", " "))
@@ -193,8 +192,7 @@ def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Itera
     ]
     for start in range(0, len(titles), _MEASURES):
         part = slice(start, start + _MEASURES)
-        table = new_table()
-        table.add_column("mechanism", no_wrap=True)
+        table = new_table("mechanism")
         add_numbers(table, *map(key.letter, titles[part]))
         for row in rows:
             label = key.short(row.mechanism) if row.mechanism else "[italic]random guess[/]"
@@ -296,8 +294,7 @@ def _strongest_table(audit: AuditReport, key: Key, n_rows: int) -> Table:
         cells += [_shown_gain(gains.get(mechanism))] if defended else []
         cells += [_value_or_tie(ties, dim, best, key) for dim in dims]
         rows.append((best.mean, mechanism, cells))
-    table = new_table()
-    table.add_column("mechanism", no_wrap=True)
+    table = new_table("mechanism")
     add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
     for dim in dims:
         table.add_column(dim.replace("_", " "), no_wrap=dim != "group_size", justify="left")
@@ -329,10 +326,7 @@ def _shown_gain(gain: float | None) -> str:
 def _case_table(audit: AuditReport, period: str, prior: str, key: Key) -> Table:
     """Return a table of all cases of a period and prior, by group size and mechanism."""
     results, defended = audit.results, audit.results.sizes["mechanism"] > 1
-    table = new_table()
-    if defended:
-        table.add_column("mechanism", no_wrap=True)
-    table.add_column("attack", no_wrap=True)
+    table = new_table(*(["mechanism"] if defended else []), "attack")
     add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
     table.add_column("controls", no_wrap=True)
     lines = {line.case: line for line in audit.lines}

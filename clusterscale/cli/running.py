@@ -109,13 +109,7 @@ def run_verb(
     with report_status(folder, analysis.kind, cluster) as status:
         with running_cluster(cluster, analysis.kind, status) as (executor, tell):
             results = run_analysis(
-                analysis,
-                cube,
-                folder,
-                executor,
-                memory=memory,
-                force=options.force,
-                progress=tell,
+                analysis, cube, folder, executor, memory=memory, force=options.force, progress=tell
             )
         status.update("report", 0, 0)
         printed: Any = show or type(analysis).shown

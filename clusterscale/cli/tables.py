@@ -85,9 +85,12 @@ class Key:
             console.print(self.table(console.width), highlight=False, soft_wrap=True)
 
 
-def new_table() -> Table:
-    """Return a table without lines between columns."""
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+def new_table(*names: str) -> Table:
+    """Return a table without lines between columns, with first columns that do not wrap."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    return table
 
 
 def add_numbers(table: Table, *names: str) -> None:
@@ -132,11 +135,7 @@ def lines_of(console: Console, parts: Iterable[RenderableType]) -> int:
 
 def _wrap(text: str, width: int, *, indent: int = 0) -> list[str]:
     return textwrap.wrap(
-        text,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
 
 

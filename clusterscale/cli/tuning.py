@@ -117,8 +117,7 @@ def _show(
 ) -> None:
     key = Key()
     out.print("hyperparameters, cross-validated on training groups")
-    table = new_table()
-    table.add_column("attack", no_wrap=True)
+    table = new_table("attack")
     add_numbers(table, "AUC", "gain", "±", "AUC, fresh")
     for choice in choices:
         label = f"{key.short(choice.given.label)}  [dim]as given[/]"

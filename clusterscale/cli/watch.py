@@ -68,11 +68,6 @@ class Observer:
         looked = self._clock() - self._began
         return self.overdue and self.silence > patience and self.status.is_silent(looked)
 
-    @property
-    def exit_code(self) -> int | None:
-        """Exit code of the run, None while it runs."""
-        return self.status.exit_code
-
     def update(self) -> None:
         """Read the status; a store that cannot be read counts as no update."""
         # Checked before reading: a driver that ends normally writes its final status first.
@@ -114,8 +109,8 @@ def watch(
 
         observer = Observer(lambda: read_status(folder))
         if once:
-            _print(observer)
-            raise typer.Exit(TEMPORARY if observer.overdue else observer.exit_code or 0)
+            out.print(_draw(observer))
+            raise typer.Exit(TEMPORARY if observer.overdue else observer.status.exit_code or 0)
         raise typer.Exit(_follow(observer, every, patience))
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
@@ -131,10 +126,6 @@ def certificates(
     tls = make_certificates(folder, days=days)
     for path in (tls.ca, tls.certificate, tls.key):
         out.print(path, highlight=False, soft_wrap=True)
-
-
-def _print(observer: Observer) -> None:
-    out.print(_draw(observer))
 
 
 def _draw(observer: Observer) -> RenderableType:
@@ -162,8 +153,8 @@ def _follow(observer: Observer, every: float, patience: float) -> int:
                 live.update(_draw(observer), refresh=True)
     else:
         deque(polls, maxlen=0)
-        _print(observer)
-    return TEMPORARY if observer.exit_code is None else observer.exit_code
+        out.print(_draw(observer))
+    return TEMPORARY if observer.status.exit_code is None else observer.status.exit_code
 
 
 def _poll(
@@ -171,7 +162,7 @@ def _poll(
 ) -> Iterator[None]:
     while True:
         yield
-        if observer.exit_code is not None or observer.has_given_up(patience):
+        if observer.status.exit_code is not None or observer.has_given_up(patience):
             return
         pause(every)
         observer.update()

@@ -134,11 +134,12 @@ def is_transient(error: BaseException) -> bool:
     """Return whether the same call may succeed a moment later."""
     if isinstance(error, (ClusterscaleError, *_UNCHANGED)) or _is_full(error):
         return False
-    if _is_of_client(error) and _TRANSIENT_NAMES & _names(error):
+    if _is_of_client(error) and _TRANSIENT_NAMES & {cls.__name__ for cls in type(error).__mro__}:
         return True
     code, status = _response_of(error)
     if status is not None:
-        return code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS or _is_server_fault(status)
+        server_fault = status >= 500 and status != _NOT_IMPLEMENTED
+        return code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS or server_fault
     return (
         isinstance(error, OSError)
         and error.errno not in _PERMANENT
@@ -189,10 +190,6 @@ def _is_full(error: BaseException) -> bool:
     return any(isinstance(cause, OSError) and cause.errno in _FULL for cause in _causes(error))
 
 
-def _is_server_fault(status: int) -> bool:
-    return status >= 500 and status != _NOT_IMPLEMENTED
-
-
 def _response_of(error: BaseException) -> tuple[str, int | None]:
     """Return the error code and the HTTP status of a server's response, if known."""
     for cause in _causes(error):
@@ -217,7 +214,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _is_of_client(error: BaseException) -> bool:
     return any(cls.__module__.partition(".")[0] in _CLIENTS for cls in type(error).__mro__)
-
-
-def _names(error: BaseException) -> set[str]:
-    return {cls.__name__ for cls in type(error).__mro__}

@@ -55,10 +55,6 @@ def _of_part(function: Callable[[T], R], part: tuple[str, T]) -> R:
     return function(part[1])
 
 
-def _one(task: object) -> int:
-    return 1
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage(Generic[T, R]):
     """One stage of a study.
@@ -91,7 +87,7 @@ class Stage(Generic[T, R]):
     keep: Callable[[Sequence[Finished[T, R]]], None]
     n_tasks: int
     n_done: int = 0
-    weigh: Callable[[T], int] = _one
+    weigh: Callable[[T], int] = lambda task: 1
     by_parts: bool = False
     keeps_errors: bool = False
 

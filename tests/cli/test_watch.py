@@ -173,7 +173,7 @@ def say(number, **fields):
 def test_it_ends_when_the_run_does():
     observer, clock = observe([say(1), say(1), say(2), say(3, state="finished")])
     assert look(observer, clock) == 4
-    assert observer.exit_code == 1
+    assert observer.status.exit_code == 1
     assert observer.silence == 0
 
 
@@ -182,7 +182,7 @@ def test_it_ends_when_nothing_is_heard_for_long():
     look(observer, clock, patience=100.0)
     assert 100 < observer.silence <= 102
     assert observer.overdue
-    assert observer.exit_code is None
+    assert observer.status.exit_code is None
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_what_a_driver_wrote_last_counts_though_it_is_gone(ended_process):
     observer, clock = observe(said)
     assert look(observer, clock) == 1
     assert not observer.driver_is_gone
-    assert observer.exit_code == 1, "two tasks have failed"
+    assert observer.status.exit_code == 1, "two tasks have failed"
 
 
 def test_a_later_process_with_the_same_number_is_not_the_driver():
@@ -273,7 +273,7 @@ def test_a_store_that_cannot_be_read_for_a_while():
     assert observer.read_error == "s3://bucket: tried 5 times"
     look(observer, clock)
     assert observer.read_error == ""
-    assert observer.exit_code == TEMPORARY
+    assert observer.status.exit_code == TEMPORARY
 
 
 def test_a_restarted_run_resets_the_silence():
