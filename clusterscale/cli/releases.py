@@ -58,7 +58,6 @@ def gate(
     an inconclusive run warns, as does a run whose groups do not have the size of the release. A run
     that cannot be evaluated is an error, never a pass.
     """
-    from clusterscale.redaction import clean
     from clusterscale.storage import put
 
     outcome: dict[str, object] = {"verdict": "error"}

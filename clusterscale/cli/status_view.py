@@ -126,7 +126,6 @@ def _facts(status: Status, silence: float, *, alive: bool) -> Table:
 
 
 def _rows(status: Status, silence: float, *, alive: bool) -> Iterator[tuple[str, Text]]:
-    running = status.state == "running"
     yield "elapsed", Text(duration(status.elapsed + (silence if alive else 0.0)))
     if alive:
         yield "rate", Text(_rate(status.rate))
@@ -136,10 +135,8 @@ def _rows(status: Status, silence: float, *, alive: bool) -> Iterator[tuple[str,
         yield "cluster", Text(status.cluster)
     if alive and status.dashboard:
         yield "dashboard", _link(status.dashboard)
-    yield (
-        "driver",
-        Text(status.driver + (f", updated {duration(silence)} ago" if running else "")),
-    )
+    updated = f", updated {duration(silence)} ago" if status.state == "running" else ""
+    yield "driver", Text(status.driver + updated)
 
 
 def _rate(rate: float | None) -> str:

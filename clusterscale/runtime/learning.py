@@ -277,11 +277,15 @@ def cross_validate(
     with needs_dask_ml("tuning"):
         from dask_ml.model_selection import GridSearchCV
         from sklearn.model_selection import GroupKFold
+    candidates = [
+        {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
+        for attack in attacks
+    ]
     with scheduled(executor):
         training = _prepare(form, n_folds, seed, path)
         search = GridSearchCV(
             _pipeline(attacks[0], seed, path),
-            _parameters(attacks),
+            candidates,
             scoring=_score,
             cv=GroupKFold(n_folds),
             iid=False,
@@ -325,14 +329,6 @@ def _pipeline(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> 
     """Return an untrained pipeline equivalent to ``attack`` on all statistics."""
     steps = _Elimination(attack.elimination_step), _TrainedAttack(attack, seed, path)
     return Pipeline([("eliminate", steps[0]), ("train", steps[1])])
-
-
-def _parameters(attacks: tuple[LearnedAttack, ...]) -> list[dict[str, list[Any]]]:
-    """Return the pipeline parameters of each of ``attacks``, in their order."""
-    return [
-        {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
-        for attack in attacks
-    ]
 
 
 def _score(pipeline: Any, inputs: Values, labels: Labels) -> float:

@@ -196,11 +196,7 @@ class _Timed(JobQueue):
     queue: str | None = None
     account: str | None = None
 
-    _own: ClassVar[dict[str, str]] = {
-        "walltime": "walltime",
-        "queue": "queue",
-        "account": "account",
-    }
+    _own: ClassVar[dict[str, str]] = {key: key for key in ("walltime", "queue", "account")}
 
     def _worker_flags(self) -> list[str]:
         seconds = to_seconds(self.walltime)
