@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.progress import Progress
-
-from clusterscale.api.execution import PlainConsole, new_bar
+from clusterscale.api.execution import PlainConsole
 from clusterscale.cli.tables import show_pairs
 
 if TYPE_CHECKING:
@@ -15,11 +13,6 @@ if TYPE_CHECKING:
 
 out = PlainConsole()
 err = PlainConsole(stderr=True)
-
-
-def progress() -> Progress:
-    """Return a progress bar on stderr with counts, elapsed and estimated remaining time."""
-    return new_bar(err)
 
 
 def show_cube(cube: TraceCube) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clusterscale.api.execution import teller
-from clusterscale.cli.console import out, progress, show_cube
+from clusterscale.api.execution import new_bar, teller
+from clusterscale.cli.console import err, out, show_cube
 from clusterscale.cli.options import Force, argument, option
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import choices
@@ -105,7 +105,7 @@ def ingest(
         min_events=min_events,
         weights=weights,
     )
-    with progress() as bar:
+    with new_bar(err) as bar:
         tell = teller(bar, bar.add_task("ingest"))
         report = ingest_with_report(source, cube, options, force=force, progress=tell)
     out.print(str(report), highlight=False)

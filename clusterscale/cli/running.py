@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from clusterscale.api.execution import teller
+from clusterscale.api.execution import new_bar, teller
 from clusterscale.cli import options as shared
-from clusterscale.cli.console import err, out, progress
+from clusterscale.cli.console import err, out
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import show_pairs
 from clusterscale.errors import SignalExit
@@ -169,7 +169,7 @@ def running_cluster(
         stack.enter_context(_orderly_end())
         with err.status(f"starting {cluster.label}"):
             executor = stack.enter_context(cluster.open())
-        bar = stack.enter_context(progress())
+        bar = stack.enter_context(new_bar(err))
         show = teller(bar, bar.add_task(what))
         if link := executor.dashboard:
             bar.print(f"dashboard {link}")
