@@ -105,8 +105,8 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str, setting: str
     """Decode times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
 
     A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
-    earlier of the two, and a nonexistent one (when it begins) is invalid. ``setting`` is what sets
-    it, for messages; by default that of a reader of records.
+    earlier of the two, and a nonexistent one (when it begins) is invalid. ``setting`` names what
+    sets ``timezone``, for messages; by default a reader of records.
     """
     raw, setting = plain(raw), setting or option("timezone")
     if _is_number(raw.type):

@@ -152,7 +152,7 @@ def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
-_TIMEZONE = "`timezone` of the format, e.g. long(timezone='Europe/London')"
+_TIMEZONE = "`timezone` of the format, e.g. timezone='Europe/London'"
 
 
 @dataclass(frozen=True, slots=True)

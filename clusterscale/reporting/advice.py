@@ -37,17 +37,25 @@ class CandidateRow:
     certified: float
 
 
-_NUMBERS = ("score", "screened_loss", "attacked_auc", "certified_worst")
+_COLUMNS = {
+    "title": "mechanism_title",
+    "on_front": "on_front",
+    "reached": "reached",
+    "reason": "reason",
+    "score": "score",
+    "exposure": "screened_loss",
+    "attacked": "attacked_auc",
+    "certified": "certified_worst",
+}
 
 
 def _rows(advice: xr.Dataset) -> list[CandidateRow]:
-    names = ("mechanism", "mechanism_title", "on_front", "reached", "reason", *_NUMBERS)
     advice = advice.assign(on_front=advice["on_front"].astype(bool))
-    columns = [advice[name].values.tolist() for name in names]
-    advised = advice.attrs["advised"]
+    columns = [advice[name].values.tolist() for name in _COLUMNS.values()]
+    is_advised = (advice["mechanism"] == advice.attrs["advised"]).values.tolist()
     return [
-        CandidateRow(title, key == advised, *others)
-        for key, title, *others in zip(*columns, strict=True)
+        CandidateRow(is_advised=advised, **dict(zip(_COLUMNS, row, strict=True)))
+        for advised, *row in zip(is_advised, *columns, strict=True)
     ]
 
 

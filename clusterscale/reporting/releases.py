@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -105,15 +105,14 @@ def read_series(table: pd.DataFrame) -> list[Series]:
     """
     if not len(table):
         return []
-    absent = [field.name for field in fields(Verdict) if field.default is MISSING]
-    absent = [name for name in absent if name not in table.columns]
+    absent = [name for name in _PARSERS if name not in table.columns]
     if absent:
         raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
-    columns = {name: table[name].tolist() for name in _PARSERS if name in table.columns}
+    columns = {name: table[name].tolist() for name in _PARSERS}
     by_series: dict[str, list[Verdict]] = {}
     for row in range(len(table)):
-        values = {name: _value(name, column[row], row) for name, column in columns.items()}
-        release = Verdict(**values)
+        shown = {name: _value(name, column[row], row) for name, column in columns.items()}
+        release = Verdict(**_NOT_SHOWN, **shown)
         by_series.setdefault(release.series, []).append(release)
     series = [Series(name or _UNNAMED, releases) for name, releases in by_series.items()]
     return sorted(series, key=lambda one: -VERDICT_LEVELS.index(one.newest.verdict))
@@ -191,8 +190,19 @@ def _level(value: Any) -> Any:
 
 
 _KINDS: Mapping[str, Callable[[Any], Any]] = {"str": str, "int": _whole, "float": _number}
+_NOT_SHOWN: Mapping[str, Any] = {
+    "first": 0,
+    "epochs": 0,
+    "change_p": nan,
+    "utility_change": "{}",
+    "content": "",
+    "audit": "",
+    "version": "",
+}
 _PARSERS: Mapping[str, Callable[[Any], Any]] = {
-    name: _KINDS[str(kind)] for name, kind in Verdict.__annotations__.items()
+    field.name: _KINDS[str(field.type)]
+    for field in fields(Verdict)
+    if field.name not in _NOT_SHOWN and field.default is MISSING
 } | {"verdict": _verdict}
 _TEXTS: Mapping[str, Callable[[str], object]] = {"reasons": _reasons, "utility": _measures}
 

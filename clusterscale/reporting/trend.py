@@ -241,10 +241,11 @@ def _nearly_empty(series: Sequence[Series]) -> Markup:
 
 
 def _utility_panels(series: Series, position: int) -> list[Markup]:
-    measures = dict.fromkeys(name for release in series.releases for name in measures_of(release))
+    measured = [measures_of(release) for release in series.releases]
+    measures = dict.fromkeys(name for one in measured for name in one)
     panels = []
     for index, measure in enumerate(measures, 1):
-        values = [measures_of(release).get(measure, nan) for release in series.releases]
+        values = [one.get(measure, nan) for one in measured]
         if not (known := [value for value in values if isfinite(value)]):
             continue
         course, judged = figures.Course("value", values), _release_axis(series.releases)

@@ -33,6 +33,7 @@ _COUNT = 2.0  # between counts of the workers
 _DIAGNOSIS = 10.0  # timeout of a diagnosis
 _QUERY = 2.0  # timeout of a status query
 _PATIENCE = 3600.0  # without any result
+_BATCH_LIMIT = 2 * scheduling.BATCH_SECONDS  # a batch starts no further item after these
 
 
 def check_workers(
@@ -275,7 +276,7 @@ class DaskExecutor:
             return Batch(drawn) if drawn else None
 
         def submit(batch: Batch[T]) -> Future:
-            packed, seconds = dumps((function, batch.items)), 2 * scheduling.BATCH_SECONDS
+            packed, seconds = dumps((function, batch.items)), _BATCH_LIMIT
             return self._client.submit(scheduling.run_batch, packed, seconds, pure=False)
 
         for batch, value, error in self._run(draw, submit):

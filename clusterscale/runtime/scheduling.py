@@ -132,21 +132,16 @@ class InFlight(Generic[T]):
         if future.key not in self._pending:
             return None
         _, batch, seconds = self._pending.pop(future.key)
-        completed = _fetch(future, batch, seconds)
-        if completed is None:
-            slow = future.status == "finished"
-            self.submit(future, batch, seconds=2 * seconds if slow else seconds)
+        found = _fetch(future, batch, seconds)
+        if isinstance(found, float):
+            self.submit(future, batch, seconds=found)
             return None
         future.release()
-        return completed
+        return found
 
 
-def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | None:
-    """Return the outcome of a future; None if its value is not here after some seconds.
-
-    It then takes long to fetch, was lost with its worker and is being recomputed, or the connection
-    was lost. That is no error of the task.
-    """
+def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | float:
+    """Return the outcome of a future, or the seconds that the next attempt to fetch it may take."""
     try:
         return Completed(batch, future.result(timeout=seconds))
     except Exception as error:
@@ -154,9 +149,11 @@ def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | None:
             return Completed(batch, lost=True)
         if future.status == "error" or not isinstance(error, OSError):
             return Completed(batch, error=error)
-        if not isinstance(error, TimeoutError):  # the scheduler was lost while it sent the value
+        if not isinstance(error, TimeoutError):  # the connection failed
             sleep(_PAUSE)
-        return None
+            return seconds
+        # The value takes long to send, or was lost with its worker and is being computed again.
+        return 2 * seconds if future.status == "finished" else seconds
 
 
 def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:

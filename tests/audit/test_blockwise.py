@@ -188,8 +188,8 @@ def the_evaluation(cube, size, null_roi):
 
 
 @pytest.mark.slow
-@mostly_slow("size", [6, 50])
-@mostly_slow("null_roi", [False, True])
+@pytest.mark.parametrize("size", [6, 50])
+@pytest.mark.parametrize("null_roi", [False, True])
 def test_three_parts_give_the_evaluation_of_one(two_days, size, null_roi):
     task = the_evaluation(two_days, size, null_roi)
     assert repr(by_parts(fold_evaluation(task, PARTS))) == repr(evaluate_mechanism_task(task))

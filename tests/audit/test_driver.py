@@ -73,6 +73,8 @@ class Idle(SerialExecutor):
         assert not list(items), "a finished run has nothing left to compute"
         return iter(())
 
+    map_reductions = reduce = None
+
 
 @pytest.fixture(scope="session")
 def finished(cube, shared_plan_fields, tmp_path_factory):

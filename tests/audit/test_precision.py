@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from loops import mostly_slow
 from running import run
 
 from clusterscale.analyses.audit import AuditPlan
@@ -132,7 +131,7 @@ def stop(rng, shift, stops, width, confidence):
 
 
 @pytest.mark.slow
-@mostly_slow(("auc", "width"), [(0.5, 0.144), (0.7, 0.15), (0.9, 0.1), (0.98, 0.05)])
+@pytest.mark.parametrize(("auc", "width"), [(0.5, 0.144), (0.7, 0.15), (0.9, 0.1), (0.98, 0.05)])
 def test_stopping_when_it_looks_sure_keeps_the_confidence(auc, width):
     """Of 1,000 targets at most 5 % may be missed; three standard errors of that are 2.1 %."""
     from scipy.stats import norm

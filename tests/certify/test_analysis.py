@@ -168,7 +168,7 @@ class Dying(SerialExecutor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("left", [0, pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("left", [0, 2, 5])
 def test_an_interrupted_run_ends_with_the_same_bits(
     plan_fields, cube, tmp_path, small_blocks, left
 ):

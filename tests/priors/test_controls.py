@@ -131,7 +131,7 @@ LEARN_SOON = [attack for attack in ATTACKS if attack not in LEARN_LONG]
 ASK_WHERE = [attack for attack in LEARN_SOON if ATTACKS.create(attack).needs_whereabouts]
 OTHERS = [attack for attack in LEARN_SOON if attack not in ASK_WHERE]
 # Quick: every attack that learns soon against one prior, and every prior with one attack.
-PAIRED = {*zip(cycle(PRIORS), OTHERS), *(("known_subset", attack) for attack in ASK_WHERE)}
+PAIRED = {*zip(PRIORS, cycle(OTHERS)), *(("known_subset", attack) for attack in ASK_WHERE)}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
@@ -138,9 +138,12 @@ def test_trips_between_places_are_read_as_they_were_written(form, name, data, tm
 @given(data=st.data())
 def test_epochs_may_be_numbers(kind, data, tmp_path_factory):
     release = data.draw(releases(slots=True, totals=False))
-    assume(not begins_like_a_formula(release.rois))
     uri = str(tmp_path_factory.mktemp("release") / "week.csv")
     form = TABLE_FORMATS.create(kind, slots=True)
+    if kind != "geojson" and begins_like_a_formula(release.rois):
+        with pytest.raises(InputError, match="a spreadsheet would run it as a formula"):
+            form.write(uri, release)
+        return
     form.write(uri, release)
     same(form.read(uri), release)
 

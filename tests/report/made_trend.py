@@ -93,7 +93,6 @@ def _row(number, place, n, index, name, rng):
         "utility_change": json.dumps(dict.fromkeys(utility, 0.01)),
         "run": f"runs/{number:08x}",
         "content": f"{number:04x}",
-        "audit": f"{number:05x}",
         "question": "aa",
         "policy": "bb",
         "version": "0.1.0",

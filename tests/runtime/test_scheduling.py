@@ -105,6 +105,39 @@ class Unsent(Done):
         raise OSError("the connection is closed")
 
 
+class Broken(Done):
+    """A finished future whose value arrives after the connection has failed twice."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.waits = []
+
+    def result(self, timeout):
+        self.waits.append(timeout)
+        if len(self.waits) < 3:
+            raise OSError("the connection is closed")
+        return super().result(timeout)
+
+
+def test_a_failed_connection_lengthens_no_wait():
+    from clusterscale.runtime.scheduling import InFlight
+
+    broken, under_way = Broken(7), InFlight(60, lambda: None)
+    under_way.submit(broken, "batch", seconds=2.0)
+    assert under_way.next_completed().value == 7
+    assert broken.waits == [2.0, 2.0, 2.0]
+
+
+def test_an_error_of_the_task_is_its_outcome_whatever_its_type():
+    from clusterscale.runtime.scheduling import InFlight
+
+    failed, under_way = Broken(7), InFlight(60, lambda: None)
+    failed.status = "error"
+    under_way.submit(failed, "batch")
+    completed = under_way.next_completed()
+    assert (str(completed.error), completed.lost) == ("the connection is closed", False)
+
+
 def test_a_value_that_cannot_be_sent_is_lost_and_no_error_of_its_task():
     from clusterscale.runtime.scheduling import InFlight
 
