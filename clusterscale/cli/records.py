@@ -16,7 +16,7 @@ from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
     from clusterscale.cube import Locator
-    from clusterscale.ingestion import Reader
+    from clusterscale.ingestion import IngestOptions, Reader
 
 
 HELP = """Convert location records to a cube, and count the dropped rows by reason.
@@ -91,25 +91,33 @@ def ingest(
     force: Force = False,
 ) -> None:
     """Convert location records to a cube, and count the dropped rows by reason."""
-    from clusterscale.api.records import ingest_with_report
-    from clusterscale.cube import Calendar, TraceCube
+    from clusterscale.cube import Calendar
     from clusterscale.ingestion import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])
+    areas = {"grid": grid, "h3": h3, "geohash": geohash, "inspire": inspire}
     options = IngestOptions(
         reader=READERS.create(reader, **fields),
-        locator=_locator((grid, h3, geohash, inspire), points, cutoff),
+        locator=_locator(areas, points, cutoff),
         calendar=Calendar.parse(start, epoch, epochs, timezone),
         pseudonymise=read_key(pseudonymise) if pseudonymise else None,
         top_users=top_users,
         min_events=min_events,
         weights=weights,
     )
+    _ingest(source, cube, options, force=force)
+
+
+def _ingest(source: str, uri: str, options: IngestOptions, *, force: bool) -> None:
+    """Ingest with a progress bar, and print the report and the cube."""
+    from clusterscale.api.records import ingest_with_report
+    from clusterscale.cube import TraceCube
+
     with new_bar(err) as bar:
         tell = teller(bar, bar.add_task("ingest"))
-        report = ingest_with_report(source, cube, options, force=force, progress=tell)
+        report = ingest_with_report(source, uri, options, force=force, progress=tell)
     out.print(str(report), highlight=False)
-    show_cube(TraceCube(cube))
+    show_cube(TraceCube(uri))
 
 
 def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> dict[str, str]:
@@ -143,18 +151,22 @@ def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) 
 
 
 def _locator(
-    areas: tuple[str | None, ...], points: str | None, cutoff: float | None
+    areas: dict[str, str | None], points: str | None, cutoff: float | None
 ) -> Locator | None:
     from clusterscale.cube import Geohash, Grid, Hexagons, InspireGrid
     from clusterscale.ingestion import read_points
 
-    parsers: list[Callable[[str], Locator]]
-    parsers = [Grid.parse, Hexagons.parse, Geohash.parse, InspireGrid.parse]
-    given = [(parse, text) for parse, text in zip(parsers, areas, strict=True) if text is not None]
+    parsers: dict[str, Callable[[str], Locator]] = {
+        "grid": Grid.parse,
+        "h3": Hexagons.parse,
+        "geohash": Geohash.parse,
+        "inspire": InspireGrid.parse,
+    }
+    given = {name: text for name, text in areas.items() if text is not None}
     if len(given) + (points is not None) > 1:
         raise InputError("give one of --grid, --points, --h3, --geohash and --inspire")
     if cutoff is not None and points is None:
         raise InputError("--cutoff needs --points")
     if points is not None:
         return read_points(points, cutoff)
-    return next((parse(text) for parse, text in given), None)
+    return next((parsers[name](text) for name, text in given.items()), None)

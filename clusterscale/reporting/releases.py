@@ -190,7 +190,7 @@ def _level(value: Any) -> Any:
 
 
 _KINDS: Mapping[str, Callable[[Any], Any]] = {"str": str, "int": _whole, "float": _number}
-_NOT_SHOWN: Mapping[str, Any] = {
+_NOT_SHOWN: Mapping[str, Any] = {  # fields that the page does not need, with values for unknown
     "first": 0,
     "epochs": 0,
     "change_p": nan,

@@ -276,8 +276,8 @@ class DaskExecutor:
             return Batch(drawn) if drawn else None
 
         def submit(batch: Batch[T]) -> Future:
-            packed, seconds = dumps((function, batch.items)), _BATCH_LIMIT
-            return self._client.submit(scheduling.run_batch, packed, seconds, pure=False)
+            packed = dumps((function, batch.items))
+            return self._client.submit(scheduling.run_batch, packed, _BATCH_LIMIT, pure=False)
 
         for batch, value, error in self._run(draw, submit):
             if error is not None:
@@ -342,8 +342,10 @@ class DaskExecutor:
             affinity = {"workers": [worker], "allow_other_workers": True} if worker else {}
             total = None
             for part in reduction.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]:
-                parts = dumps((reduction.function, reduction.combine, part)), total
-                total = self._client.submit(scheduling.add_part, *parts, pure=False, **affinity)
+                packed = dumps((reduction.function, reduction.combine, part))
+                total = self._client.submit(
+                    scheduling.add_part, packed, total, pure=False, **affinity
+                )
             sums.append(total)
         packed_sum = dumps(reduction.combine)
 

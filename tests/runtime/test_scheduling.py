@@ -55,14 +55,14 @@ def test_nothing_for_as_long_as_patience_lasts_is_a_stall(monkeypatch):
 class Late(Done):
     """A finished future whose value is there only when it is asked for a third time."""
 
-    def __init__(self, value):
+    def __init__(self, value, error=TimeoutError):
         super().__init__(value)
-        self.waits = []
+        self.waits, self._error = [], error
 
     def result(self, timeout):
         self.waits.append(timeout)
         if len(self.waits) < 3:
-            raise TimeoutError
+            raise self._error
         return super().result(timeout)
 
 
@@ -105,24 +105,10 @@ class Unsent(Done):
         raise OSError("the connection is closed")
 
 
-class Broken(Done):
-    """A finished future whose value arrives after the connection has failed twice."""
-
-    def __init__(self, value):
-        super().__init__(value)
-        self.waits = []
-
-    def result(self, timeout):
-        self.waits.append(timeout)
-        if len(self.waits) < 3:
-            raise OSError("the connection is closed")
-        return super().result(timeout)
-
-
 def test_a_failed_connection_lengthens_no_wait():
     from clusterscale.runtime.scheduling import InFlight
 
-    broken, under_way = Broken(7), InFlight(60, lambda: None)
+    broken, under_way = Late(7, OSError("the connection is closed")), InFlight(60, lambda: None)
     under_way.submit(broken, "batch", seconds=2.0)
     assert under_way.next_completed().value == 7
     assert broken.waits == [2.0, 2.0, 2.0]
@@ -131,7 +117,7 @@ def test_a_failed_connection_lengthens_no_wait():
 def test_an_error_of_the_task_is_its_outcome_whatever_its_type():
     from clusterscale.runtime.scheduling import InFlight
 
-    failed, under_way = Broken(7), InFlight(60, lambda: None)
+    failed, under_way = Late(7, OSError("the connection is closed")), InFlight(60, lambda: None)
     failed.status = "error"
     under_way.submit(failed, "batch")
     completed = under_way.next_completed()
