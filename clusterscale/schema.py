@@ -32,6 +32,10 @@ STATUS = "status"
 """Folder below a run's folder with progress files; not part of any result."""
 
 
+TEXT = "OUT"
+"""NumPy kinds of text: objects, and Unicode of fixed and of any length."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
@@ -51,39 +55,39 @@ def name_variables(name: str, dim: str = "") -> dict[str, Variable]:
     """Return the variables with the names that people use for the ids of ``name``."""
     dims = (dim or name,)
     return {
-        f"{name}_label": Variable(dims, "OUT", "", "short name", optional=True),
-        f"{name}_title": Variable(dims, "OUT", "", "settings in words", optional=True),
+        f"{name}_label": Variable(dims, TEXT, "", "short name", optional=True),
+        f"{name}_title": Variable(dims, TEXT, "", "settings in words", optional=True),
     }
 
 
 _POOLED = ("period", "prior", "group_size", "mechanism", "attack")
 _CASE = ("target", *_POOLED)
-_PROMISE = ("period", "mechanism")
+_GUARANTEE = ("period", "mechanism")
 _VERDICT = ("period", "group_size", "mechanism")
-_PRICE = ("period", "group_size", "mechanism", "measure")
-_GUESS = ("period", "group_size", "measure")
+_UTILITY = ("period", "group_size", "mechanism", "measure")
+_RANDOM = ("period", "group_size", "measure")
 
 RESULTS: Mapping[str, Variable] = {
     "target": Variable(("target",), "iu", "1", "index of the target user in the cube"),
-    "pseudonym": Variable(("target",), "OUT", "", "pseudonym of the target user"),
-    "tertile": Variable(("target",), "OUT", "", "mobility tertile: high, mild or some"),
+    "pseudonym": Variable(("target",), TEXT, "", "pseudonym of the target user"),
+    "tertile": Variable(("target",), TEXT, "", "mobility tertile: high, mild or some"),
     "n_events": Variable(("target",), "iu", "1", "events of the target in all audited periods"),
-    "period": Variable(("period",), "OUT", "", "name of the period"),
-    "period_id": Variable(("period",), "OUT", "", "epochs of the period", optional=True),
+    "period": Variable(("period",), TEXT, "", "name of the period"),
+    "period_id": Variable(("period",), TEXT, "", "epochs of the period", optional=True),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "prior": Variable(("prior",), "OUT", "", "what the adversary knows"),
+    "prior": Variable(("prior",), TEXT, "", "what the adversary knows"),
     **name_variables("prior"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
     **name_variables("mechanism"),
-    "attack": Variable(("attack",), "OUT", "", "distinguisher"),
+    "attack": Variable(("attack",), TEXT, "", "distinguisher"),
     **name_variables("attack"),
     "level": Variable(("level",), "f", "1", "the largest p-value of a level"),
-    "measure": Variable(("measure",), "OUT", "", "measure of utility"),
+    "measure": Variable(("measure",), TEXT, "", "measure of utility"),
     **name_variables("measure"),
-    "measure_name": Variable(("measure",), "OUT", "", "name in the registry", optional=True),
+    "measure_name": Variable(("measure",), TEXT, "", "name in the registry", optional=True),
     "measure_kind": Variable(
-        ("measure",), "OUT", "", "relative to the counts, the total kept, or other", optional=True
+        ("measure",), TEXT, "", "relative to the counts, the total kept, or other", optional=True
     ),
     "ideal": Variable(("measure",), "f", "1", "the best value that the measure can take"),
     "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),
@@ -122,29 +126,31 @@ RESULTS: Mapping[str, Variable] = {
         _POOLED, "f", "1", "the smallest false positive rate that all targets together can show"
     ),
     "seconds": Variable(_CASE, "f", "s", "time to train and score"),
-    "status": Variable(_CASE, "OUT", "", "done, failed, missing or unseen"),
-    "error": Variable(_CASE, "OUT", "", "error that ended a failed task"),
-    "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
-    "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
+    "status": Variable(_CASE, TEXT, "", "done, failed, missing or unseen"),
+    "error": Variable(_CASE, TEXT, "", "error that ended a failed task"),
+    "utility": Variable(_UTILITY, "f", "1", "the measure, mean over groups drawn at random"),
+    "utility_sd": Variable(_UTILITY, "f", "1", "its standard deviation over these groups"),
     "released_share": Variable(
         _VERDICT, "f", "1", "smaller share released of the events, and of the counts above 0"
     ),
-    "random_guess": Variable(_GUESS, "f", "1", "the measure of values drawn without any data"),
-    "guarantee_unit": Variable(_PROMISE, "OUT", "", "event, user_day, user, roi_series or none"),
-    "guarantee_epsilon": Variable(_PROMISE, "f", "1", "epsilon at that unit, infinite if none"),
-    "guarantee_delta": Variable(_PROMISE, "f", "1", "delta at that unit"),
-    "guarantee_neighbours": Variable(_PROMISE, "OUT", "", "add_remove or replace"),
-    "guarantee_reason": Variable(_PROMISE, "OUT", "", "why the guarantee holds, or why none does"),
+    "random_guess": Variable(_RANDOM, "f", "1", "the measure of values drawn without any data"),
+    "guarantee_unit": Variable(_GUARANTEE, TEXT, "", "event, user_day, user, roi_series or none"),
+    "guarantee_epsilon": Variable(_GUARANTEE, "f", "1", "epsilon at that unit, infinite if none"),
+    "guarantee_delta": Variable(_GUARANTEE, "f", "1", "delta at that unit"),
+    "guarantee_neighbours": Variable(_GUARANTEE, TEXT, "", "add_remove or replace"),
+    "guarantee_reason": Variable(_GUARANTEE, TEXT, "", "why the guarantee holds, or why none does"),
     "float_noise": Variable(
-        _PROMISE, "OUT", "", "is continuous noise published unrounded: yes or no", optional=True
+        _GUARANTEE, TEXT, "", "is continuous noise published unrounded: yes or no", optional=True
     ),
-    "sensitivity": Variable(_PROMISE, "f", "visits", "norm of one unit to which noise is scaled"),
-    "sensitivity_needed": Variable(_PROMISE, "f", "visits", "norm of one unit in this cube"),
-    "user_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, plain sum"),
-    "user_delta": Variable(_PROMISE, "f", "1", "delta that goes with user_epsilon"),
-    "composed_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, accounted"),
-    "composed_delta": Variable(_PROMISE, "f", "1", "delta that goes with composed_epsilon"),
-    "auc_ceiling": Variable(_PROMISE, "f", "1", "highest AUC that the guarantee allows any attack"),
+    "sensitivity": Variable(_GUARANTEE, "f", "visits", "norm of one unit to which noise is scaled"),
+    "sensitivity_needed": Variable(_GUARANTEE, "f", "visits", "norm of one unit in this cube"),
+    "user_epsilon": Variable(_GUARANTEE, "f", "1", "epsilon for all of one user, plain sum"),
+    "user_delta": Variable(_GUARANTEE, "f", "1", "delta that goes with user_epsilon"),
+    "composed_epsilon": Variable(_GUARANTEE, "f", "1", "epsilon for all of one user, accounted"),
+    "composed_delta": Variable(_GUARANTEE, "f", "1", "delta that goes with composed_epsilon"),
+    "auc_ceiling": Variable(
+        _GUARANTEE, "f", "1", "highest AUC that the guarantee allows any attack"
+    ),
     "epsilon_seen": Variable(
         _VERDICT,
         "f",
@@ -153,7 +159,7 @@ RESULTS: Mapping[str, Variable] = {
     ),
     "verdict_trials": Variable(_VERDICT, "f", "1", "releases with the unit, and as many without"),
     "verdict": Variable(
-        _VERDICT, "OUT", "", "consistent, broken, too few samples or nothing promised"
+        _VERDICT, TEXT, "", "consistent, broken, too few samples or nothing promised"
     ),
 }
 """Variables and coordinates of the dataset of an audit; it may have more."""
@@ -210,7 +216,7 @@ def validate(
 def _is_name(name: str, variable: Variable) -> bool:
     """Return whether a variable has the ids, labels or titles along a dimension of its own."""
     dim = name.removesuffix("_label").removesuffix("_title")
-    return variable.kinds == "OUT" and variable.dims == (dim,)
+    return variable.kinds == TEXT and variable.dims == (dim,)
 
 
 def with_labels(dataset: xr.Dataset, *, suffix: str = "label") -> xr.Dataset:

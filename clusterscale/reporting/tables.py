@@ -14,6 +14,7 @@ import xarray as xr
 from clusterscale.errors import InputError
 from clusterscale.release.metadata import FORMULA
 from clusterscale.reporting.run import Run, variables_of
+from clusterscale.schema import TEXT
 from clusterscale.storage import put
 from clusterscale.study import find_kind
 from clusterscale.validation_messages import choices
@@ -148,7 +149,7 @@ def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     words = {
         name: variable.astype(object)
         for name, variable in dataset.variables.items()
-        if variable.dtype.kind in "OUT"
+        if variable.dtype.kind in TEXT
     }
     attributes = {
         name: int(value) if isinstance(value, bool | np.bool_) else value

@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime import scheduling
 from clusterscale.runtime.scheduling import Batch
-from clusterscale.study.execution import Finished, P, R, Reduction, S, T, WorkerCount
+from clusterscale.study.execution import Finished, P, R, Reduction, S, T, WorkerCount, Write
 
 Versions = dict[str, str]
 
@@ -33,7 +33,7 @@ _COUNT = 2.0  # between counts of the workers
 _DIAGNOSIS = 10.0  # timeout of a diagnosis
 _QUERY = 2.0  # timeout of a status query
 _PATIENCE = 3600.0  # without any result
-_BATCH_LIMIT = 2 * scheduling.BATCH_SECONDS  # a batch starts no further item after these
+_URGENT = 10  # priority of a task that runs before those that wait
 
 
 def check_workers(
@@ -202,7 +202,8 @@ class SchedulerConnection:
 class DaskExecutor:
     """An executor that uses a Dask client.
 
-    Items are sent in batches of about a second of work. A batch whose workers died, or that cannot
+    Items are sent in batches of about a second of work, longer ones to many workers, so that about
+    fifty finish in a second at most. A batch whose workers died, or that cannot
     be unpickled there, is split when all others are done, and its items run alone. This isolates an
     item that kills every worker, and no other item loses its result.
 
@@ -259,33 +260,50 @@ class DaskExecutor:
         check_workers(self._client, probe, self._patience, self._replace_lost)
 
     def map_batches(
-        self, function: Callable[[T], R], items: Iterable[T]
-    ) -> Iterator[Sequence[Finished[T, R]]]:
+        self,
+        function: Callable[[T], R],
+        items: Iterable[T],
+        *,
+        write: Write[T, R] | None = None,
+        n_items: int = 0,
+        urgent: bool = False,
+    ) -> Iterator[Sequence[Finished[T, Any]]]:
         """Yield batches as they finish; a lost worker or failed item becomes an error of the item.
 
-        A result is fetched before it is yielded, so it cannot be lost with a worker. Raises
-        ClusterError if the scheduler was lost and did not come back, and StalledError if nothing
-        was finished within ``patience``, repeatedly.
+        A result is fetched, or written by its worker, before it is yielded, so it cannot be lost
+        with a worker. Raises ClusterError if the scheduler was lost and did not come back,
+        StalledError if nothing was finished within ``patience``, repeatedly, and the errors of
+        ``write``.
         """
-        waiting, size = iter(items), scheduling.BatchSize()
+        waiting, size = iter(items), scheduling.BatchSize(n_items)
         left: list[T] = []  # items of batches that took longer than expected
 
         def draw() -> Batch[T] | None:
-            drawn = tuple(left[: size.n_items]) or tuple(islice(waiting, size.n_items))
-            del left[: size.n_items]
+            n = 1 if urgent else size.next(self._n_threads)
+            drawn = tuple(left[:n]) or tuple(islice(waiting, n))
+            del left[:n]
+            size.drawn(len(drawn))
             return Batch(drawn) if drawn else None
 
         def submit(batch: Batch[T]) -> Future:
-            packed = dumps((function, batch.items))
-            return self._client.submit(scheduling.run_batch, packed, _BATCH_LIMIT, pure=False)
+            packed = dumps((function, batch.items, write))
+            limit = 2 * scheduling.batch_seconds(self._n_threads)
+            priority = _URGENT if urgent else 0
+            return self._client.submit(
+                scheduling.run_batch, packed, limit, pure=False, priority=priority
+            )
 
         for batch, value, error in self._run(draw, submit):
             if error is not None:
                 yield [Finished(item, error=error) for item in batch.items]
                 continue
+            if isinstance(value, scheduling.Unwritten):
+                raise value.error
             results, seconds = value
             size.update(len(results), seconds)
-            left += batch.items[len(results) :]
+            rest = batch.items[len(results) :]
+            left += rest
+            size.drawn(-len(rest))
             pairs = zip(batch.items, results, strict=False)
             yield [Finished(item, *result) for item, result in pairs]
 

@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
-from traceback import format_exc
 from typing import TYPE_CHECKING, Any, Generic
 
 from cloudpickle import dumps, loads
 
 from clusterscale.errors import StalledError
+from clusterscale.runtime.serial import BATCH_SECONDS, run_items
 from clusterscale.study.execution import R, T
 
 if TYPE_CHECKING:
     from distributed import Future
 
 
-BATCH_SECONDS = 1.0
-"""Target duration of a batch: a thousand times the cost of scheduling one."""
-
+_BATCHES_A_SECOND = 50  # that finish, however many threads there are
+_ROUNDS = 3  # batches of each thread that the items left are divided into
+_SMALLEST = 8  # divisor of a full batch, for batches towards the end
 _GROWTH = 4  # maximal factor by which a batch is larger than the one before
 _MAX_ITEMS = 1024  # in a batch
 _PAUSE = 0.1  # seconds before a value that could not be sent is asked for again
@@ -45,16 +45,45 @@ class Batch(Generic[T]):
         return [Batch((item,), alone=True) for item in self.items]
 
 
-class BatchSize:
-    """Number of items in the next batch, estimated from the durations of earlier batches."""
+def batch_seconds(n_threads: int) -> float:
+    """Return how long a batch should take: longer on many threads, since one process handles all.
 
-    def __init__(self) -> None:
-        self.n_items = 1
+    It starts no further item after twice as long.
+    """
+    return max(BATCH_SECONDS, n_threads / _BATCHES_A_SECOND)
+
+
+class BatchSize:
+    """Number of items in the next batch, from the durations of earlier ones and what is left.
+
+    Of ``n_items``, 0 if unknown, the last are in smaller batches, so that all threads end at about
+    the same time.
+    """
+
+    def __init__(self, n_items: int = 0) -> None:
+        self._n_left, self._is_known = n_items, n_items > 0
+        self._size, self._n_threads = 0, 1  # size 0: nothing has finished yet
+
+    def next(self, n_threads: int) -> int:
+        """Return how many items to draw now."""
+        self._n_threads = n_threads
+        if not self._is_known:
+            return max(1, self._size)
+        share = -(-self._n_left // (_ROUNDS * n_threads))
+        if self._size == 0 and n_threads > _BATCHES_A_SECOND:
+            size = share  # at once, since a batch that takes long returns the rest
+        else:
+            size = min(self._size, max(share, self._size // _SMALLEST))
+        return max(1, min(size, _MAX_ITEMS))
+
+    def drawn(self, n_items: int) -> None:
+        """Note that so many items were drawn, or, if negative, were returned."""
+        self._n_left = max(0, self._n_left - n_items)
 
     def update(self, n_items: int, seconds: float) -> None:
-        """Adapt the size of the next batch to the ``seconds`` that ``n_items`` took."""
-        fitting = int(BATCH_SECONDS * n_items / max(seconds, 1e-6))
-        self.n_items = max(1, min(fitting, _GROWTH * max(self.n_items, n_items), _MAX_ITEMS))
+        """Adapt the size of the next batches to the ``seconds`` that ``n_items`` took."""
+        fitting = int(batch_seconds(self._n_threads) * n_items / max(seconds, 1e-6))
+        self._size = max(1, min(fitting, _GROWTH * max(self._size, n_items), _MAX_ITEMS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +203,28 @@ BatchResult = tuple[list[tuple[Any, BaseException | None, str]], float]
 """For each finished item its value, error and traceback; and the seconds of the whole batch."""
 
 
-def run_batch(packed: bytes, seconds: float) -> BatchResult:
-    """Call a function with each item of a batch, in order; an error affects only its item.
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """The error that kept the results of a batch from being written."""
 
-    No further item is started after ``seconds``, so that a worker that is about to end loses
-    little finished work.
+    error: BaseException
+
+
+def run_batch(packed: bytes, seconds: float) -> BatchResult | Unwritten:
+    """Call a function with the items of a batch, and write the results if they are to be kept.
+
+    No further item is started after ``seconds``.
     """
-    function, items = loads(packed)
-    results = []
+    function, items, write = loads(packed)
     started = perf_counter()
-    for item in items:
-        results.append(_try(function, item))
-        if perf_counter() - started > seconds:
-            break
+    try:
+        finished = run_items(function, items, write, seconds)
+    except Exception as error:
+        return Unwritten(_portable(error))
+    results = [
+        (one.value, None if one.error is None else _portable(one.error), one.traceback)
+        for one in finished
+    ]
     return results, perf_counter() - started
 
 
@@ -206,13 +244,6 @@ def finish_reduction(packed: bytes, total: Any) -> Any:
     """Return the value of a reduction from its item and the sum of its parts."""
     function, item = loads(packed)
     return function(item, total)
-
-
-def _try(function: Any, item: Any) -> tuple[Any, BaseException | None, str]:
-    try:
-        return function(item), None, ""
-    except (Exception, SystemExit) as error:
-        return None, _portable(error), format_exc()
 
 
 def _portable(error: BaseException) -> BaseException:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write
 
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
+_AT_ONCE = 16  # files removed at the same time
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 
 
@@ -314,3 +317,26 @@ def remove(uri: str) -> None:
     if filesystem.exists(path):
         with suppress(FileNotFoundError):  # an attempt that failed may have removed the rest
             filesystem.rm(path, recursive=True)
+
+
+def remove_files(uris: Iterable[str]) -> None:
+    """Remove files, some at the same time; it does not matter if some are not there.
+
+    Parameters
+    ----------
+    uris
+        Local paths or fsspec URLs.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
+
+    def remove_one(uri: str) -> None:
+        filesystem, path = connect(uri)
+        with suppress(FileNotFoundError):
+            filesystem.rm_file(path)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(remove_one, uris))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import islice
 from typing import Any, Generic, TypeVar
 from zipfile import BadZipFile
 
@@ -23,6 +25,7 @@ Parts = tuple[Any, Mapping[str, NDArray[Any]]]
 
 _ENDING = ".record"
 _PLAIN = "plain"
+_READS = 16  # files at the same time
 _UNREADABLE = (BadZipFile, OSError, EOFError, LookupError, TypeError, ValueError)
 
 
@@ -67,27 +70,45 @@ class Records(Generic[T]):
 
     def add(self, value: T) -> str:
         """Write a value to stable storage, and return the URI of its file."""
+        paths = self.paths
+        paths.append(self.write(value))
+        return paths[-1]
+
+    def write(self, value: T) -> str:
+        """Do as :meth:`add`, for another process, which knows the other files."""
         plain, arrays = self._encode(value)
         content = io.BytesIO()
         text = np.frombuffer(json.dumps(plain).encode(), np.uint8)
         np.savez(content, **{_PLAIN: text}, **arrays)  # type: ignore[arg-type]
         raw = content.getvalue()
-        paths, uri = self.paths, f"{self._uri}/{digest(raw)}{_ENDING}"
+        uri = f"{self._uri}/{digest(raw)}{_ENDING}"
         files.put(uri, raw)
-        paths.append(uri)
         return uri
 
     def read(self, path: str) -> T:
         """Return the value in a file; raise :class:`DamagedError`, which names it, if it cannot."""
         return _read(path, self._decode)
 
-    def plain(self, path: str) -> Any:
-        """Return the plain values in a file; errors as of :meth:`read`."""
-        return _read(path, lambda plain, arrays: plain)
+    def read_all(self, paths: Iterable[str]) -> Iterator[T]:
+        """Yield the values in files, in their order, of which some are read at the same time."""
+        return _read_all(paths, self._decode)
+
+    def plain(self) -> Iterator[Any]:
+        """Yield the plain values in all files; errors as of :meth:`read`."""
+        return _read_all(self.paths, lambda plain, arrays: plain)
 
     def __iter__(self) -> Iterator[T]:
         """Yield all values."""
-        return map(self.read, list(self.paths))
+        return self.read_all(list(self.paths))
+
+
+def _read_all(
+    paths: Iterable[str], decode: Callable[[Any, Mapping[str, NDArray[Any]]], T]
+) -> Iterator[T]:
+    waiting = iter(paths)
+    with ThreadPoolExecutor(_READS) as pool:
+        while some := list(islice(waiting, _READS)):
+            yield from pool.map(lambda path: _read(path, decode), some)
 
 
 def _read(path: str, decode: Callable[[Any, Mapping[str, NDArray[Any]]], T]) -> T:

@@ -6,13 +6,14 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 
 from clusterscale.errors import DamagedError, FormatError, MissingError
-from clusterscale.schema import Variable, validate
+from clusterscale.schema import TEXT, Variable, validate
 from clusterscale.storage import files, manifest
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.connection import open_store
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-_DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str, "M": np.int64}
+_DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, TEXT: str, "M": np.int64}
 TIME_ATTRIBUTES = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 """Attributes of an array of whole seconds that xarray reads as times."""
 
@@ -139,6 +140,7 @@ def create_table(
     columns: Mapping[str, Sequence[Any]],
     chunks: Mapping[str, int],
     attributes: Mapping[str, Any],
+    dtypes: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Create the arrays of ``variables`` at ``uri``; floats are NaN until they are written.
 
@@ -155,6 +157,8 @@ def create_table(
         Chunk size of dimensions, default 1; coordinates of other dimensions are one chunk.
     attributes
         Attributes of the dataset.
+    dtypes
+        Dtypes of variables; by default float32, int64 and text.
     """
     group = create_group(uri)
     for name, variable in variables.items():
@@ -165,7 +169,7 @@ def create_table(
             name,
             shape=shape,
             chunks=tuple(max(1, size) for size in shape) if whole else pieces,
-            dtype=_DTYPES[variable.kinds],
+            dtype=dtypes.get(name, _DTYPES[variable.kinds]),
             fill_value=np.nan if variable.kinds == "f" else None,
             dimension_names=variable.dims,
             attributes={

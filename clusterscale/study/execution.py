@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from clusterscale.errors import PluginError
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use by default."""
@@ -26,6 +28,21 @@ class Finished(Generic[T, R]):
     value: R | None = None
     error: BaseException | None = None
     traceback: str = ""
+
+
+def settle(finished: Finished[T, R]) -> Finished[T, R]:
+    """Return a finished item, as failed if it returned nothing or tried to end the program."""
+    error = finished.error
+    if finished.value is None and error is None:
+        return replace(finished, error=RuntimeError("the task returned nothing"))
+    if isinstance(error, SystemExit):
+        ended = f"a task tried to end the program (SystemExit: {error.code})"
+        return replace(finished, error=PluginError(f"{ended}: it must raise an error instead"))
+    return finished
+
+
+Write = Callable[[Sequence[Finished[T, R]]], Any]
+"""Keeps the results of a batch where it ran, and returns a receipt, such as the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +109,22 @@ class Executor(Protocol):
         """
 
     def map_batches(
-        self, function: Callable[[T], R], items: Iterable[T]
-    ) -> Iterator[Sequence[Finished[T, R]]]:
-        """Yield items as they finish, in any order, a batch at a time; errors are never raised.
+        self,
+        function: Callable[[T], R],
+        items: Iterable[T],
+        *,
+        write: Write[T, R] | None = None,
+        n_items: int = 0,
+        urgent: bool = False,
+    ) -> Iterator[Sequence[Finished[T, Any]]]:
+        """Yield items as they finish, in any order, a batch at a time; their errors are not raised.
 
-        Items are taken from the iterable as needed; the executor chooses the batch size.
+        Items are taken from the iterable as needed; the executor chooses the batch size. There are
+        at most ``n_items``, 0 if that is unknown; ``urgent`` ones run before others that wait.
+
+        ``write`` is called with each batch where it ran. What it returns takes the place of the
+        values of all items of the batch, so that results need not pass through this process; its
+        errors are raised.
         """
 
     def map_reductions(

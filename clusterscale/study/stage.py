@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
 
-from clusterscale.errors import PluginError
 from clusterscale.storage.result_table import TableStore
-from clusterscale.study.execution import Executor, Finished, R, Reduction, T
+from clusterscale.study.execution import Executor, Finished, R, Reduction, T, Write, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,11 @@ class Stage(Generic[T, R]):
     tasks
         Tasks that are left, drawn as they are needed.
     keep
-        Keeps a batch of finished tasks; when it returns, their results are durable.
+        Keeps a batch of finished tasks; when it returns, their results are durable. It may return
+        another stage, to be run before this one goes on.
+    write
+        Keeps a batch where it ran, also its errors, if given; its receipt takes the place of the
+        values, and ``keep`` only notes it.
     n_tasks, n_done
         Weight of all tasks, and of those that an earlier run has done.
     weigh
@@ -79,17 +82,21 @@ class Stage(Generic[T, R]):
     keeps_errors
         Whether ``keep`` records failed tasks. If not, the first error is raised once all other
         tasks of the stage are done.
+    urgent
+        Whether its tasks run before those of another stage that wait.
     """
 
     name: str
     function: Callable[[T], Any]
     tasks: Iterable[T]
-    keep: Callable[[Sequence[Finished[T, R]]], None]
+    keep: Callable[[Sequence[Finished[T, Any]]], Stage[Any, Any] | None]
     n_tasks: int
     n_done: int = 0
     weigh: Callable[[T], int] = lambda task: 1
+    write: Write[T, R] | None = None
     by_parts: bool = False
     keeps_errors: bool = False
+    urgent: bool = False
 
     @classmethod
     def fill(
@@ -132,10 +139,11 @@ class Stage(Generic[T, R]):
         """
         n_done, n_failed, n_run, errors = self.n_done, 0, 0, list[BaseException]()
         tell(Progress(self.name, self.n_tasks, n_done))
-        for batch in map(_settle, self._batches(executor)):
+        for batch in self._batches(executor):
             well = [finished for finished in batch if finished.error is None]
             failed = [finished for finished in batch if finished.error is not None]
-            self.keep(batch if self.keeps_errors else well)
+            if (between := self.keep(batch if self.keeps_errors else well)) is not None:
+                between.run(executor, lambda progress: None)
             n_done += sum(self.weigh(finished.item) for finished in well)
             n_failed += sum(self.weigh(finished.item) for finished in failed)
             n_run += len(batch)
@@ -148,27 +156,38 @@ class Stage(Generic[T, R]):
             )
             raise errors[0]
 
-    def _batches(self, executor: Executor) -> Iterator[Sequence[Finished[T, R]]]:
-        if not self.by_parts:
-            return executor.map_batches(self.function, self.tasks)
-        reductions: Iterator[Reduction[T, Any, Any, R]] = map(self.function, self.tasks)
-        return ([finished] for finished in executor.map_reductions(reductions))
+    def _batches(self, executor: Executor) -> Iterator[Sequence[Finished[T, Any]]]:
+        if self.by_parts:
+            for finished in executor.map_reductions(map(self._reduction, self.tasks)):
+                yield self._write_lost([settle(finished)])
+            return
+        n_left = self.n_tasks - self.n_done
+        for batch in executor.map_batches(
+            self.function, self.tasks, write=self.write, n_items=n_left, urgent=self.urgent
+        ):
+            yield self._write_lost(batch)
+
+    def _reduction(self, task: T) -> Reduction[T, Any, Any, Any]:
+        reduction: Reduction[T, Any, Any, Any] = self.function(task)
+        if self.write is None:
+            return reduction
+        return replace(reduction, finish=partial(_finish_written, reduction.finish, self.write))
+
+    def _write_lost(self, batch: Sequence[Finished[T, Any]]) -> Sequence[Finished[T, Any]]:
+        """Return a batch in which the errors of tasks without a receipt are written."""
+        if self.write is None:
+            return list(map(settle, batch))
+        if all(finished.value is not None for finished in batch):
+            return batch
+        receipt = self.write(batch)
+        return [replace(finished, value=receipt) for finished in batch]
 
 
-def _settle(batch: Sequence[Finished[T, R]]) -> list[Finished[T, R]]:
-    """Return a batch in which tasks have failed that return nothing or try to end the program."""
-    settled = []
-    for finished in batch:
-        error = finished.error
-        if finished.value is None and error is None:
-            error = RuntimeError("the task returned nothing")
-        elif isinstance(error, SystemExit):
-            error = PluginError(
-                f"a task tried to end the program (SystemExit: {error.code}): it must raise an "
-                "error instead"
-            )
-        settled.append(replace(finished, error=error))
-    return settled
+def _finish_written(finish: Callable[[T, Any], R], write: Write[T, R], item: T, total: Any) -> Any:
+    finished = settle(Finished(item, finish(item, total)))
+    if finished.error is not None:
+        raise finished.error
+    return write([finished])
 
 
 def each(keep: Callable[[T, R], None]) -> Callable[[Sequence[Finished[T, R]]], None]:

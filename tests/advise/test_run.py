@@ -85,8 +85,8 @@ def test_every_candidate_that_fell_out_has_a_reason_in_words(undisturbed):
 class Backwards(SerialExecutor):
     n_workers = 3
 
-    def map_batches(self, function, items):
-        return super().map_batches(function, reversed(list(items)))
+    def map_batches(self, function, items, **options):
+        return super().map_batches(function, reversed(list(items)), **options)
 
 
 class Breaks(Exception):
@@ -100,8 +100,8 @@ class Interrupted(SerialExecutor):
         super().__init__()
         self.left = n
 
-    def map_batches(self, function, items):
-        for batch in super().map_batches(function, items):
+    def map_batches(self, function, items, **options):
+        for batch in super().map_batches(function, items, **options):
             if self.left == 0:
                 raise Breaks
             self.left -= 1
@@ -208,8 +208,8 @@ def test_too_few_users_for_the_targets_are_refused_by_name(fields, cube, tmp_pat
 @pytest.mark.slow
 def test_failed_attacks_lead_to_an_error_and_are_run_again(fields, cube, tmp_path, undisturbed):
     class Fails(SerialExecutor):
-        def map_batches(self, function, items):
-            for batch in super().map_batches(function, items):
+        def map_batches(self, function, items, **options):
+            for batch in super().map_batches(function, items, **options):
                 yield [self.spoil(one) for one in batch]
 
         def spoil(self, finished):

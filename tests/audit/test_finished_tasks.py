@@ -13,6 +13,7 @@ from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, ent
 from clusterscale.analyses.audit.results import open_results, write_results
 from clusterscale.errors import DamagedError
 from clusterscale.metrics import N_PVALUE_BINS
+from clusterscale.runtime import SerialExecutor
 
 
 @pytest.fixture
@@ -23,6 +24,12 @@ def plan(plan_fields):
 @pytest.fixture
 def chosen(plan, cube):
     return plan.targets.choose(cube, plan.seed)
+
+
+def write(done, folder, entries):
+    """Write entries as a worker does, and note them as the driver does."""
+    path = entries_in(folder).write(entries)
+    done.note(path, {entry.key: bool(entry.error) for entry in entries})
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -44,18 +51,22 @@ def test_any_batches_of_any_order_come_back(cube, plan_fields, tmp_path_factory,
             failed = data.draw(st.booleans())
             told = {"error": "E: no", "traceback": "…"} if failed else {"outcomes": (outcome(),)}
             entries.append(Entry(tasks[i].key, **told))
-        done.add(entries)
+        write(done, folder, entries)
+        if data.draw(st.booleans()) and (merging := done.merging(1)) is not None:
+            merging.run(SerialExecutor(), lambda progress: None)
         known |= {entry.key: entry for entry in entries}
     n_failed = sum(bool(entry.error) for entry in known.values())
     assert (done.n_tasks, done.n_failed) == (10, n_failed)
     assert done.n_done == len(known) - n_failed
-    assert done.entries(0, 5) == known
-    assert done.entries(1, 3) == {k: v for k, v in known.items() if k[0] in chosen.users[1:3]}
+    assert done.block(0, 5).entries() == known
+    assert done.block(1, 3).entries() == {
+        k: v for k, v in known.items() if k[0] in chosen.users[1:3]
+    }
     assert set(done.failures(100)) == {key for key, entry in known.items() if entry.error}
     assert len(done.failures(1)) == min(1, n_failed)
     again = FinishedTasks(plan, chosen, folder)
     sound = {key: entry for key, entry in known.items() if not entry.error}
-    assert again.entries(0, 5) == sound, "what failed is to be tried again"
+    assert again.block(0, 5).entries() == sound, "what failed is to be tried again"
     assert [task.key for task in again.left(tasks)] == [
         task.key for task in tasks if task.key not in sound
     ]
@@ -77,7 +88,8 @@ def test_results_written_a_few_targets_at_a_time_are_the_same(
     plan, cube, chosen, tmp_path, monkeypatch
 ):
     rng = np.random.default_rng(0)
-    done = FinishedTasks(plan, chosen, str(tmp_path / "journal"))
+    folder = str(tmp_path / "journal")
+    done = FinishedTasks(plan, chosen, folder)
     levels = {name: tuple(range(N_PVALUE_BINS)) for name in ("level_inside", "level_outside")}
     keys = [(m.id, a.id) for m in plan.mechanisms for a in plan.attacks]
     for task in plan.tasks(cube, chosen):
@@ -85,12 +97,14 @@ def test_results_written_a_few_targets_at_a_time_are_the_same(
             replace(outcome(auc=rng.random(), **levels), mechanism=mechanism, attack=attack)
             for mechanism, attack in keys
         )
-        done.add([Entry(task.key, tuple(outcomes))])
+        write(done, folder, [Entry(task.key, tuple(outcomes))])
     found = []
     for size in (4096, 7, 1):
         monkeypatch.setattr("clusterscale.analyses.audit.results._TARGETS", size)
+        monkeypatch.setattr("clusterscale.analyses.audit.results._BLOCKS", 4096)
         uri = str(tmp_path / f"{size}.zarr")
-        write_results(plan, cube, chosen, done, {}, uri)
+        for stage in write_results(plan, cube, chosen, done, {}, uri):
+            stage.run(SerialExecutor(), lambda progress: None)
         found.append(open_results(uri).load())
     assert found[0].auc.notnull().all()
     assert found[0].identical(found[1])

@@ -36,8 +36,8 @@ class Filling(SerialExecutor):
     def __init__(self, disk, n_batches):
         self.disk, self.n_batches = disk, n_batches
 
-    def map_batches(self, function, items):
-        for i, batch in enumerate(super().map_batches(function, items)):
+    def map_batches(self, function, items, **options):
+        for i, batch in enumerate(super().map_batches(function, items, **options)):
             if i == self.n_batches:
                 fill(self.disk)
             yield batch

@@ -250,7 +250,7 @@ class CutOff:
     def preflight(self, probe):
         probe()
 
-    def map_batches(self, function, items):
+    def map_batches(self, function, items, **options):
         for item in reversed(list(items)):
             self.left -= 1
             if self.left < 0:

@@ -70,8 +70,8 @@ class Backwards(SerialExecutor):
 
     n_workers = 3
 
-    def map_batches(self, function, items):
-        return super().map_batches(function, reversed(list(items)))
+    def map_batches(self, function, items, **options):
+        return super().map_batches(function, reversed(list(items)), **options)
 
 
 @pytest.mark.parametrize("null_roi", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -159,8 +159,8 @@ class Dying(SerialExecutor):
     def __init__(self, left):
         self.left = left
 
-    def map_batches(self, function, items):
-        for batch in super().map_batches(function, items):
+    def map_batches(self, function, items, **options):
+        for batch in super().map_batches(function, items, **options):
             if not self.left:
                 raise KeyboardInterrupt
             self.left -= 1

@@ -26,8 +26,10 @@ class Poisoned:
     def __getattr__(self, name):
         return getattr(self._executor, name)
 
-    def map_batches(self, function, items):
-        return self._executor.map_batches(partial(work, self._harm, self._bad, function), items)
+    def map_batches(self, function, items, **options):
+        return self._executor.map_batches(
+            partial(work, self._harm, self._bad, function), items, **options
+        )
 
 
 class Losing:
@@ -39,8 +41,8 @@ class Losing:
     def __getattr__(self, name):
         return getattr(self._executor, name)
 
-    def map_batches(self, function, items):
-        for n_before, batch in enumerate(self._executor.map_batches(function, items), 1):
+    def map_batches(self, function, items, **options):
+        for n_before, batch in enumerate(self._executor.map_batches(function, items, **options), 1):
             yield batch
             if n_before == self._after:
                 self._lose()

@@ -128,7 +128,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
         def preflight(self, probe):
             probe()
 
-        def map_batches(self, function, items):
+        def map_batches(self, function, items, **options):
             for i, item in enumerate(reversed(items)):
                 if i < self.most:
                     yield [Finished(item, function(item))]

@@ -58,7 +58,7 @@ def test_items_are_taken_as_they_are_needed(executor, monkeypatch):
 
 def test_a_batch_grows_to_a_second_of_work_by_four_at_most():
     size = scheduling.BatchSize()
-    assert size.n_items == 1
+    assert size.next(1) == 1
     for n_items, seconds, fitting in [
         (1, 0.0, 4),
         (4, 0.0, 16),
@@ -73,7 +73,23 @@ def test_a_batch_grows_to_a_second_of_work_by_four_at_most():
         (32, 0.0, 128),  # a batch that was sent before
     ]:
         size.update(n_items, seconds)
-        assert size.n_items == fitting
+        assert size.next(1) == fitting
+
+
+def test_batches_last_longer_on_many_threads_and_become_smaller_towards_the_end():
+    """A thousand threads, 30 tasks of five seconds for each."""
+    size, left, sizes = scheduling.BatchSize(30_000), 30_000, []
+    while left:
+        n = min(left, size.next(1000))
+        size.drawn(n)
+        size.update(n, 5.0 * n)
+        left -= n
+        sizes.append(n)
+    assert sizes[0] == 10, "a third of the items of a thread, before anything is known of them"
+    assert max(sizes[1:]) == 4, "twenty seconds: 50 batches finish in a second"
+    assert sizes[-1] == 1
+    size.drawn(-12_000)
+    assert size.next(1000) == 4, "items that were returned are left again"
 
 
 CLOCK = Clock()
@@ -89,7 +105,8 @@ def work_for(seconds):
 def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
     """First thousands of items in no time, then some that each take three eighths of a second."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr("clusterscale.runtime.scheduling.perf_counter", CLOCK)
+    for module in ("scheduling", "serial"):
+        monkeypatch.setattr(f"clusterscale.runtime.{module}.perf_counter", CLOCK)
     items = [0.0] * 3000 + [0.375] * 40
     with inproc.open_executor() as executor:
         batches = list(executor.map_batches(work_for, items))
@@ -107,7 +124,7 @@ def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.dask
 def test_what_is_left_of_batches_that_are_cut_short_is_done_once(local_cluster, monkeypatch):
-    monkeypatch.setattr("clusterscale.runtime.dask._BATCH_LIMIT", 0)  # each ends after one item
+    monkeypatch.setattr(scheduling, "batch_seconds", lambda n: 0)  # each ends after one item
     batches = list(local_cluster.map_batches(abs, range(-200, 0)))
     assert [len(batch) for batch in batches] == [1] * 200
     assert sorted(batch[0].value for batch in batches) == list(range(1, 201))

@@ -76,8 +76,8 @@ class Backwards(SerialExecutor):
 
     n_workers = 3
 
-    def map_batches(self, function, items):
-        return super().map_batches(function, reversed(list(items)))
+    def map_batches(self, function, items, **options):
+        return super().map_batches(function, reversed(list(items)), **options)
 
 
 @pytest.mark.slow

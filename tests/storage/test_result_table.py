@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from clusterscale.errors import DamagedError, MissingError
-from clusterscale.schema import Variable
+from clusterscale.schema import TEXT, Variable
 from clusterscale.storage import manifest
 from clusterscale.storage.result_table import create_table, open_table, seal_table
 
 VARIABLES = {
     "row": Variable(("row",), "iu", "1", "number"),
-    "name": Variable(("row",), "OUT", "", "name"),
+    "name": Variable(("row",), TEXT, "", "name"),
     "time": Variable(("row",), "M", "", "when"),
     "value": Variable(("row", "column"), "f", "1", "value"),
-    "column": Variable(("column",), "OUT", "", "column"),
+    "column": Variable(("column",), TEXT, "", "column"),
 }
 
 

@@ -66,7 +66,7 @@ def test_a_killed_run_resumes_to_the_same_bits(cube, expected, tmp_path):
 
 def test_a_failed_task_is_named_and_the_others_are_kept(cube, expected, tmp_path, monkeypatch):
     class Fails(SerialExecutor):
-        def map_batches(self, function, items):
+        def map_batches(self, function, items, **options):
             def fail(task):
                 if task[1] == 16:
                     raise MemoryError("no room")
@@ -88,7 +88,7 @@ def test_a_failed_task_is_named_and_the_others_are_kept(cube, expected, tmp_path
 
 def test_a_task_that_returns_nothing_has_failed(cube, tmp_path):
     class Empty(SerialExecutor):
-        def map_batches(self, function, items):
+        def map_batches(self, function, items, **options):
             return ([Finished(item)] for item in items)
 
     with pytest.raises(RuntimeError, match="the task returned nothing"):

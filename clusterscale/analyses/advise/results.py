@@ -14,7 +14,7 @@ from clusterscale.analyses.advise.choosing import Outcome, Search
 from clusterscale.analyses.advise.measuring import Measured
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
-from clusterscale.schema import Variable, name_variables
+from clusterscale.schema import TEXT, Variable, name_variables
 
 if TYPE_CHECKING:
     pass
@@ -42,18 +42,18 @@ _NUMBERS = {
 }
 
 ADVICE: Mapping[str, Variable] = {
-    "mechanism": Variable(_ONE, "OUT", "", "candidate"),
+    "mechanism": Variable(_ONE, TEXT, "", "candidate"),
     **name_variables("mechanism"),
-    "settings": Variable(_ONE, "OUT", "", "settings of the candidate, as YAML"),
-    "measure": Variable(("measure",), "OUT", "", "measure of utility"),
+    "settings": Variable(_ONE, TEXT, "", "settings of the candidate, as YAML"),
+    "measure": Variable(("measure",), TEXT, "", "measure of utility"),
     **name_variables("measure"),
     "ideal": Variable(("measure",), "f", "1", "value of the measure for raw counts"),
     "weight": Variable(("measure",), "f", "1", "weight of the measure in the score"),
-    "reached": Variable(_ONE, "OUT", "", "last stage that the candidate took part in"),
-    "reason": Variable(_ONE, "OUT", "", "why it fell out; empty if it did not"),
+    "reached": Variable(_ONE, TEXT, "", "last stage that the candidate took part in"),
+    "reason": Variable(_ONE, TEXT, "", "why it fell out; empty if it did not"),
     "on_front": Variable(_ONE, "iu", "1", "1 if no other is both more useful and less exposed"),
     "n_groups": Variable(_ONE, "iu", "1", "groups on which utility was measured in the search"),
-    "guarantee_unit": Variable(_ONE, "OUT", "", "what its guarantee protects"),
+    "guarantee_unit": Variable(_ONE, TEXT, "", "what its guarantee protects"),
     "guarantee_epsilon": Variable(_ONE, "f", "1", "ε of its guarantee"),
     "guarantee_delta": Variable(_ONE, "f", "1", "δ of its guarantee"),
     **{

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,11 +14,12 @@ from numpy.typing import NDArray
 
 from clusterscale import study
 from clusterscale.analyses.audit.blockwise import fold_task
-from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks
+from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, entries_in
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import plan_resources, predict
 from clusterscale.analyses.audit.results import (
     count_failed,
+    is_finished,
     open_results,
     write_failures,
     write_results,
@@ -49,6 +52,7 @@ Task = AuditTask | MechanismEvaluationTask
 Result = list[Outcome] | MechanismEvaluation
 
 
+_FILES = 1000  # small files of finished tasks, from which they are merged
 _USERS = 1 << 18  # read at once
 
 
@@ -137,24 +141,47 @@ class AuditAnalysis(Analysis):
         return count_failed(results)
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
-        """Yield the one stage of all tasks, then write the results."""
+        """Yield the stage of all tasks, then those that write the results."""
         plan, cube, uri = self.plan, job.cube, job.uri
         screened = self.plan.targets.most_exposed is not None
         chosen = plan.choose(cube, rank(ScreenAnalysis.read(f"{uri}/screen")) if screened else None)
         way = plan_resources(plan, cube, job.memory, job.n_workers, n_targets=len(chosen.users))
-        records = _Records(plan, cube, chosen, uri)
+        done = FinishedTasks(plan, chosen, f"{uri}/journal")
+        kept = read_evaluations(evaluations_in(f"{uri}/evaluations"))
+        tests = [
+            task for task in plan.evaluations(cube) if task.key not in kept or kept[task.key].error
+        ]
+        n_tests = len(list(plan.evaluations(cube)))
+        ended = not tests and done.n_done == done.n_tasks
+
+        def keep(batch: Sequence[Finished[Task, str]]) -> Stage[Any, Any] | None:
+            games = {
+                one.item.key: one.error is not None
+                for one in batch
+                if isinstance(one.item, AuditTask)
+            }
+            if games:
+                done.note(str(batch[0].value), games)
+            return done.merging(_FILES)
+
         yield Stage(
             name="audit",
             function=partial(_reduce, users=way.users) if way.users else _run,
-            tasks=records.left(),
-            keep=records.add,
-            n_tasks=records.n_tasks,
-            n_done=records.n_done,
+            tasks=chain(tests, done.left(plan.tasks(cube, chosen))),
+            keep=keep,
+            n_tasks=done.n_tasks + n_tests,
+            n_done=done.n_done + n_tests - len(tests),
+            write=_Writer(uri),
             by_parts=bool(way.users),
             keeps_errors=True,
         )
-        write_failures(plan, records.done, records.evaluations, f"{uri}/failures.txt")
-        write_results(plan, cube, chosen, records.done, records.evaluations, f"{uri}/results.zarr")
+        if ended and is_finished(f"{uri}/results.zarr"):
+            return
+        if (merging := done.merging(_FILES)) is not None:
+            yield merging
+        evaluations = read_evaluations(evaluations_in(f"{uri}/evaluations"))
+        write_failures(plan, done, evaluations, f"{uri}/failures.txt")
+        yield from write_results(plan, cube, chosen, done, evaluations, f"{uri}/results.zarr")
 
 
 def _run(task: Task) -> Result:
@@ -169,46 +196,28 @@ def _reduce(task: Task, users: tuple[Range, ...]) -> Reduction[Any, Any, Any, An
     return fold_task(task, users)
 
 
-class _Records:
-    """Finished tasks in the journals of a run; failed tasks run again."""
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the results of a batch below the folder of a run, where they arose."""
 
-    def __init__(self, plan: AuditPlan, cube: TraceCube, chosen: Chosen, uri: str) -> None:
-        self._plan, self._cube, self._chosen = plan, cube, chosen
-        self._evaluations = evaluations_in(f"{uri}/evaluations")
-        kept = read_evaluations(self._evaluations)
-        self.evaluations = {key: one for key, one in kept.items() if not one.error}
-        self.done = FinishedTasks(plan, chosen, f"{uri}/journal")
-        self.n_tasks = self.done.n_tasks + len(list(plan.evaluations(cube)))
-        self.n_done = self.done.n_done + len(self.evaluations)
+    uri: str
 
-    def left(self) -> Iterator[Task]:
-        """Yield the tasks that are left."""
-        for task in self._plan.evaluations(self._cube):
-            if task.key not in self.evaluations:
-                yield task
-        yield from self.done.left(self._plan.tasks(self._cube, self._chosen))
-
-    def add(self, batch: Sequence[Finished[Task, Result]]) -> None:
-        """Keep a batch."""
+    def __call__(self, batch: Sequence[Finished[Task, Result]]) -> str:
+        """Return the file of the entries, empty if there is none."""
         entries = []
         for finished in batch:
-            error, traceback = _describe_error(finished)
-            if isinstance(finished.item, MechanismEvaluationTask):
-                evaluation = finished.value
-                if not isinstance(evaluation, MechanismEvaluation):
-                    evaluation = MechanismEvaluation(
-                        finished.item.key, error=error, traceback=traceback
-                    )
-                self.evaluations[evaluation.key] = evaluation
-                self._evaluations.add(evaluation)
-            else:
-                outcomes = tuple(finished.value) if isinstance(finished.value, list) else ()
+            value, (error, traceback) = finished.value, _error_of(finished)
+            if isinstance(finished.item, AuditTask):
+                outcomes = tuple(value) if isinstance(value, list) else ()
                 entries.append(Entry(finished.item.key, outcomes, error, traceback))
-        if entries:
-            self.done.add(entries)
+                continue
+            if not isinstance(value, MechanismEvaluation):
+                value = MechanismEvaluation(finished.item.key, error=error, traceback=traceback)
+            evaluations_in(f"{self.uri}/evaluations").write(value)
+        return entries_in(f"{self.uri}/journal").write(entries) if entries else ""
 
 
-def _describe_error(finished: Finished[Task, Result]) -> tuple[str, str]:
+def _error_of(finished: Finished[Task, Result]) -> tuple[str, str]:
     """Return the error in one line, and its traceback with its notes."""
     if finished.error is None:
         return "", ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,16 @@ from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, Key
 from clusterscale.errors import DamagedError
 from clusterscale.game import Outcome
+from clusterscale.storage import files
 from clusterscale.storage.records import Parts, Records
+from clusterscale.study import Stage
+from clusterscale.study.execution import Finished
 
-Index = tuple[int, int, int, int]
+Index = tuple[NDArray[np.int64], ...]
+"""Position of tasks: period, target, prior and group size."""
 
 _NOWHERE = -1
+_MERGED = 1024  # most tasks in a file that others are merged into
 _TEXTS = [field.name for field in fields(Outcome) if field.type == "str"]
 _LISTS = [field.name for field in fields(Outcome) if field.type == "tuple[int, ...]"]
 _NUMBERS = [field.name for field in fields(Outcome) if field.name not in (*_TEXTS, *_LISTS)]
@@ -66,6 +72,83 @@ def _decode(plain: Any, arrays: Mapping[str, NDArray[Any]]) -> list[Entry]:
     ]
 
 
+def merge_files(paths: Sequence[str]) -> str:
+    """Write the entries of some files of a journal to one, and return its URI.
+
+    Of several entries of a task it has one that succeeded, else that of the last file.
+    """
+    records = _records_of(paths)
+    entries: dict[Key, Entry] = {}
+    for entry in chain.from_iterable(records.read_all(paths)):
+        if not entry.error or entry.key not in entries or entries[entry.key].error:
+            entries[entry.key] = entry
+    return records.write(list(entries.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetBlock:
+    """Consecutive targets, and where the entries of their tasks are.
+
+    Attributes
+    ----------
+    users
+        Indices of the targets in the cube, increasing, int64, shape (target,).
+    periods, priors, sizes
+        Ids of periods and priors, and group sizes.
+    files
+        int32, shape (period, target, prior, group size): number of the file, -1 for none.
+    paths
+        URI of each file, by its number.
+    """
+
+    users: NDArray[np.int64]
+    periods: tuple[str, ...]
+    priors: tuple[str, ...]
+    sizes: tuple[int, ...]
+    files: NDArray[np.int32]
+    paths: Mapping[int, str] = field(default_factory=dict)
+
+    def entries(self) -> dict[Key, Entry]:
+        """Return the entries of the tasks that have one."""
+        found: dict[Key, Entry] = {}
+        if self.paths:
+            records = _records_of(self.paths.values())
+            read = records.read_all(self.paths.values())
+            for number, entries in zip(self.paths, read, strict=True):
+                index, inside = self.find([entry.key for entry in entries])
+                mine = inside & (self.files[index] == number)
+                found |= {entries[i].key: entries[i] for i in np.flatnonzero(mine).tolist()}
+        return found
+
+    def find(self, keys: Sequence[Key]) -> tuple[Index, NDArray[np.bool_]]:
+        """Return where tasks are in ``files``, and whether their targets are in this block.
+
+        Raises DamagedError if a task is of another plan.
+        """
+        targets, *others = zip(*keys, strict=True) if keys else ((), (), (), ())
+        at = np.searchsorted(self.users, targets).clip(max=max(0, len(self.users) - 1))
+        try:
+            period, prior, size = (
+                np.array([number[name] for name in names], np.int64)
+                for names, number in zip(others, self._numbers(), strict=True)
+            )
+        except KeyError:
+            raise _of_others() from None
+        return (period, at, prior, size), self.users[at] == np.array(targets, np.int64)
+
+    def _numbers(self) -> list[dict[Any, int]]:
+        names = self.periods, self.priors, self.sizes
+        return [{name: i for i, name in enumerate(some)} for some in names]
+
+
+def _of_others() -> DamagedError:
+    return DamagedError("the journal has entries of tasks that are not in this plan")
+
+
+def _records_of(paths: Iterable[str]) -> Records[Sequence[Entry]]:
+    return entries_in(next(iter(paths)).rpartition("/")[0])
+
+
 class FinishedTasks:
     """The tasks of a plan, each with the number of the file that has its entry.
 
@@ -78,19 +161,26 @@ class FinishedTasks:
     """
 
     def __init__(self, plan: AuditPlan, chosen: Chosen, uri: str) -> None:
-        self._users, self._records = np.asarray(chosen.users, np.int64), entries_in(uri)
-        self._periods = {period.id: i for i, period in enumerate(plan.periods)}
-        self._priors = {prior.id: i for i, prior in enumerate(plan.priors)}
-        self._sizes = {size: i for i, size in enumerate(plan.group_sizes)}
-        shape = len(self._periods), len(self._users), len(self._priors), len(self._sizes)
-        self._file = np.full(shape, _NOWHERE, np.int32)
-        self._failed = np.zeros(shape, np.bool_)
+        shape = len(plan.periods), len(chosen.users), len(plan.priors), len(plan.group_sizes)
+        self._all = TargetBlock(
+            np.asarray(chosen.users, np.int64),
+            tuple(period.id for period in plan.periods),
+            tuple(prior.id for prior in plan.priors),
+            tuple(plan.group_sizes),
+            np.full(shape, _NOWHERE, np.int32),
+        )
+        self._file, self._failed = self._all.files, np.zeros(shape, np.bool_)
         attacked = np.ones(shape[:2], np.bool_) if chosen.attacked is None else chosen.attacked
         self._planned = np.broadcast_to(attacked[:, :, None, None], shape)
-        for number, path in enumerate(self._records.paths):
-            for key, error, *_ in self._records.plain(path)["tasks"]:
-                if not error:
-                    self._file[self._index(tuple(key))] = number
+        self._paths: list[str] = []
+        self._sizes: list[int] = []  # tasks in each file; 0 if it was merged
+        self._numbers: dict[str, int] = {}
+        self._n_small = 0
+        records = entries_in(uri)
+        for path, plain in zip(records.paths, records.plain(), strict=True):
+            tasks = plain["tasks"]
+            well = [tuple(key) for key, error, *_ in tasks if not error]
+            self._file[self._index(well)] = self._number(path, len(tasks))
         self._file[~self._planned] = _NOWHERE
 
     @property
@@ -115,46 +205,85 @@ class FinishedTasks:
             if not finished:
                 yield task
 
-    def add(self, entries: list[Entry]) -> None:
-        """Write a batch of entries."""
-        self._records.add(entries)
-        number = len(self._records.paths) - 1
-        for entry in entries:
-            index = self._index(entry.key)
-            self._file[index], self._failed[index] = number, bool(entry.error)
+    def note(self, path: str, failed: Mapping[Key, bool]) -> None:
+        """Note the file that has the entries of some tasks, and which of them failed."""
+        index = self._index(list(failed))
+        self._file[index] = self._number(path, len(failed))
+        self._failed[index] = list(failed.values())
 
-    def entries(self, first: int, last: int) -> dict[Key, Entry]:
-        """Return the entries of the targets at positions ``first`` to ``last`` − 1."""
-        return self._read(self._file[:, first:last], range(first, last))
+    def merging(self, most: int) -> Stage[Any, Any] | None:
+        """Return a stage that merges small files, if there are more than ``most`` of them."""
+        if self._n_small <= most:
+            return None
+        groups = {
+            tuple(self._paths[number] for number in group): group
+            for group in map(sorted, self._adjacent())
+            if len(group) > 1
+        }
+
+        def keep(merged: Sequence[Finished[tuple[str, ...], str]]) -> None:
+            for one in merged:
+                self._replace(groups[one.item], str(one.value))
+
+        return Stage("merge", merge_files, list(groups), keep, len(groups), urgent=True)
+
+    def _replace(self, old: Sequence[int], path: str) -> None:
+        """Note that a file has the entries of others, and remove these."""
+        mine, n_tasks = np.isin(self._file, old), sum(self._sizes[number] for number in old)
+        for number in old:
+            self._n_small -= _is_small(self._sizes[number])
+            self._sizes[number] = 0
+        self._file[mine] = self._number(path, n_tasks)
+        files.remove_files({self._paths[number] for number in old} - {path})
+
+    def block(self, first: int, last: int) -> TargetBlock:
+        """Return the targets at positions ``first`` to ``last`` − 1."""
+        files = self._file[:, first:last].copy()
+        numbers = np.unique(files[files != _NOWHERE]).tolist()
+        paths = {number: self._paths[number] for number in numbers}
+        return replace(self._all, users=self._all.users[first:last], files=files, paths=paths)
 
     def failures(self, most: int) -> dict[Key, Entry]:
         """Return at most ``most`` entries of failed tasks."""
-        numbers: NDArray[Any] = self._file[self._failed]
         failures: dict[Key, Entry] = {}
-        for number in np.unique(numbers):
-            entries = self._read(numbers[numbers == number], range(len(self._users)))
-            failures |= {key: entry for key, entry in entries.items() if entry.error}
+        failed = np.where(self._failed, self._file, _NOWHERE).astype(np.int32)
+        for number in np.unique(self._file[self._failed]).tolist():
+            paths = {number: self._paths[number]}
+            failures |= replace(self._all, files=failed, paths=paths).entries()
             if len(failures) >= most:
                 break
         return dict(list(failures.items())[:most])
 
-    def _read(self, numbers: NDArray[Any], targets: range) -> dict[Key, Entry]:
-        entries = {}
-        for number in np.unique(numbers[numbers != _NOWHERE]):
-            for entry in self._records.read(self._records.paths[int(number)]):
-                index = self._index(entry.key)
-                if index[1] in targets and self._file[index] == number:
-                    entries[entry.key] = entry
-        return entries
+    def _number(self, path: str, n_tasks: int) -> int:
+        """Return the number of a file with entries of so many tasks."""
+        number = self._numbers.setdefault(path, len(self._paths))
+        if number == len(self._paths):
+            self._paths.append(path)
+            self._sizes.append(0)
+        self._n_small += _is_small(n_tasks) - _is_small(self._sizes[number])
+        self._sizes[number] = n_tasks
+        return number
 
-    def _index(self, key: Key) -> Index:
-        target, period, prior, size = key
-        at = int(np.searchsorted(self._users, target))
-        try:
-            if self._users[at] != target:
-                raise KeyError(target)
-            return self._periods[period], at, self._priors[prior], self._sizes[size]
-        except (KeyError, IndexError):
-            raise DamagedError(
-                "the journal has entries of tasks that are not in this plan"
-            ) from None
+    def _adjacent(self) -> Iterator[list[int]]:
+        """Yield the numbers of small files whose tasks follow each other, some at a time."""
+        numbers, places = np.unique(self._file, return_index=True)
+        order = dict(zip(numbers.tolist(), places.tolist(), strict=True))
+        small = [number for number, size in enumerate(self._sizes) if _is_small(size)]
+        group, n_tasks = list[int](), 0
+        for number in sorted(small, key=lambda number: (order.get(number, np.inf), number)):
+            if n_tasks + self._sizes[number] > _MERGED and group:
+                yield group
+                group, n_tasks = [], 0
+            group.append(number)
+            n_tasks += self._sizes[number]
+        yield group
+
+    def _index(self, keys: Sequence[Key]) -> Index:
+        index, known = self._all.find(keys)
+        if not known.all():
+            raise _of_others()
+        return index
+
+
+def _is_small(n_tasks: int) -> bool:
+    return 0 < n_tasks < _MERGED // 2

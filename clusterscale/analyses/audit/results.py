@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import zarr
 from numpy.typing import NDArray
 
-from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks
+from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, TargetBlock
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen, Presence
 from clusterscale.analyses.audit.task import Key
@@ -19,7 +21,7 @@ from clusterscale.analyses.dp_audit import Evaluations, lay_out_evaluations
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin
-from clusterscale.errors import FormatError, InputError, MissingError
+from clusterscale.errors import DamagedError, FormatError, InputError, MissingError
 from clusterscale.game import CONFIDENCE, Outcome
 from clusterscale.metrics import (
     N_PVALUE_BINS,
@@ -32,12 +34,15 @@ from clusterscale.metrics import (
 from clusterscale.schema import RAW_COUNTS, RESULTS, RESULTS_FORMAT, Coordinates, empty_variable
 from clusterscale.storage import exists, open_dataset, open_store, put, remove
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.result_table import is_table, open_sealed, seal_table
+from clusterscale.storage.result_table import create_table, is_table, open_sealed, seal_table
+from clusterscale.study import Stage, each
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_TARGETS = 4096  # written at once
+_TARGETS = 4096  # written at once, or more so that there are at most
+_BLOCKS = 64  # of them, as far as at most
+_OUTCOMES = 1 << 18  # are in memory, of about a kilobyte each
 _TRACEBACKS = 100  # tasks whose tracebacks are written
 
 
@@ -46,6 +51,10 @@ LONGEST_ERROR = 300
 
 _MEASURED = tuple(field.name for field in fields(Outcome) if field.type != "str")
 
+_DIMS = {dim for variable in RESULTS.values() for dim in variable.dims}
+_COUNTS = ("n_challenges", "level_inside", "level_outside")
+_DTYPES: dict[str, Any] = dict.fromkeys(_COUNTS, np.int32)
+_DTYPES |= {name: np.float64 for name, variable in RESULTS.items() if variable.kinds == "f"}
 _POOLED = ("pooled_epsilon_lower", "pooled_tpr", "resolvable_fpr")
 
 Arrays = dict[str, NDArray[Any]]
@@ -159,6 +168,41 @@ def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float6
     return np.asarray(privacy_gain(np.broadcast_to(raw, auc.shape), auc))
 
 
+@dataclass(frozen=True, slots=True)
+class ResultsTask:
+    """Some targets of the results: where they are written, and where their entries are.
+
+    Attributes
+    ----------
+    uri
+        Address of the table.
+    first
+        Position of the first target.
+    block
+        The targets.
+    coords
+        Coordinates of the dataset, with the targets of the block.
+    attacked
+        Periods in which each target is attacked, bool, shape (period, target); None for all.
+    """
+
+    uri: str
+    first: int
+    block: TargetBlock
+    coords: Coordinates
+    attacked: NDArray[np.bool_] | None
+
+
+def write_block(task: ResultsTask) -> dict[str, str]:
+    """Write the results of some targets, and return the digest of each chunk by its path."""
+    store = open_store(task.uri, "r+", record=True)
+    group = zarr.open_group(store, mode="r+")
+    rows = slice(task.first, task.first + len(task.block.users))
+    for name, values in lay_out_cases(task.coords, task.block.entries(), task.attacked).items():
+        group[name][rows] = values
+    return store.digests
+
+
 def write_results(
     plan: AuditPlan,
     cube: TraceCube,
@@ -166,51 +210,49 @@ def write_results(
     done: FinishedTasks,
     evaluations: Evaluations,
     uri: str,
-) -> None:
-    """Write the results of a run as a dataset that conforms to :data:`clusterscale.schema.RESULTS`.
+) -> Iterator[Stage[Any, Any]]:
+    """Yield the stage that writes the results of a run as a dataset.
 
-    It is written to a Zarr store at ``uri``, some targets at a time, and replaces an older one when
-    it is complete. Values are missing for tasks that did not run or failed, and for mechanisms
-    without an evaluation.
+    It conforms to :data:`clusterscale.schema.RESULTS`, and is written to a Zarr store at ``uri``,
+    where it replaces an older one when it is complete. Values are missing for tasks that did not
+    run or failed, and for mechanisms without an evaluation.
     """
     coords = _coordinates(plan, cube, chosen)
-    n_targets = len(coords["target"][1])
+    columns: dict[str, Any] = {name: values for name, (_, values) in coords.items()}
+    columns |= lay_out_evaluations(coords, plan.mechanisms, evaluations)
+    about = _attributes(plan, cube) | {
+        "coordinates": " ".join(sorted(coords.keys() - _DIMS)),
+        "evaluation_errors": _errors(evaluations),
+    }
+    n_targets = len(chosen.users)
+    n_rows = _n_rows(n_targets, prod(len(coords[dim][1]) for dim in RESULTS["pooled_tpr"].dims))
+    digests: dict[str, str] = {}
     with staged(uri, force=True) as staging:
-        store = open_store(staging, "r+")
-        for first in range(0, n_targets, _TARGETS):
-            last = min(first + _TARGETS, n_targets)
-            some = {
-                name: (dim, values[first:last] if dim == "target" else values)
-                for name, (dim, values) in coords.items()
-            }
+        chunks = {dim: len(coords[dim][1]) for dim in _DIMS} | {"target": n_rows}
+        create_table(staging, RESULTS, columns, chunks, about, _DTYPES)
+        tasks = []
+        for first in range(0, n_targets, n_rows):
+            last = min(first + n_rows, n_targets)
+            some = {name: coords[name] for name in (*RESULTS["auc"].dims, "level", "period_id")}
+            some["target"] = ("target", chosen.users[first:last])
             attacked = None if chosen.attacked is None else chosen.attacked[:, first:last]
-            block = _dataset(some, lay_out_cases(some, done.entries(first, last), attacked))
-            if first:
-                block = block.drop_vars([name for name in some if some[name][0] != "target"])
-                block.to_zarr(store, append_dim="target", consolidated=False)
-            else:
-                block.to_zarr(store, mode="w", consolidated=False)
-        written = open_dataset(staging)
-        variables = {
-            **lay_out_pooled(written, plan.false_positive_rate),
-            **lay_out_evaluations(coords, plan.mechanisms, evaluations),
-        }
-        about = _attributes(plan, cube) | {"evaluation_errors": _errors(evaluations)}
-        _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
-        seal_table(staging)
+            tasks.append(ResultsTask(staging, first, done.block(first, last), some, attacked))
+
+        def keep(task: ResultsTask, written: dict[str, str]) -> None:
+            digests.update(written)
+
+        yield Stage("results", write_block, tasks, each(keep), len(tasks))
+        group = zarr.open_group(open_store(staging, "r+"), mode="r+")
+        pooled = lay_out_pooled(open_dataset(staging), plan.false_positive_rate)
+        for name, values in pooled.items():
+            group[name][...] = values
+        seal_table(staging, digests)
 
 
-def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
-    import xarray as xr  # here, because it takes half a second, and workers do not need it
-
-    dataset = xr.Dataset(
-        {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
-        {name: (*pair, _describe(name)) for name, pair in coords.items()},
-    )
-    for values in dataset.data_vars.values():
-        if values.dtype.kind == "f":  # a lost chunk must not be read as zeros
-            values.encoding["fill_value"] = np.nan
-    return dataset
+def _n_rows(n_targets: int, n_cases: int) -> int:
+    """Return the number of targets that are written at once: few files, and little memory."""
+    most = max(1, _OUTCOMES // n_cases)
+    return max(1, min(most, max(_TARGETS, -(-n_targets // _BLOCKS))))
 
 
 def _errors(evaluations: Evaluations) -> str:
@@ -263,6 +305,15 @@ def count_failed(results: xr.Dataset) -> int:
     """
     errors = json.loads(results.attrs["evaluation_errors"])
     return int((results.status == "failed").sum()) + len(errors)
+
+
+def is_finished(uri: str) -> bool:
+    """Return whether there are intact results of an audit of which nothing failed or is missing."""
+    try:
+        results = open_results(uri)
+    except (MissingError, FormatError, DamagedError):
+        return False
+    return not count_failed(results) and not bool((results.status == "missing").any())
 
 
 def open_results(uri: str | Path) -> xr.Dataset:
@@ -325,12 +376,6 @@ def _names(dim: str, items: Iterable[Any]) -> Coordinates:
 
 def _texts(values: Iterable[str]) -> NDArray[Any]:
     return np.array(list(values), dtype=object)
-
-
-def _describe(name: str) -> dict[str, str]:
-    variable = RESULTS[name]
-    units = {"units": variable.units} if variable.units else {}
-    return {"long_name": variable.long_name, **units}
 
 
 def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:

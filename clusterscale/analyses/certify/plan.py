@@ -21,7 +21,7 @@ from clusterscale.contracts import (
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Span
 from clusterscale.mechanisms import group_by_trace_steps
-from clusterscale.schema import Variable, name_variables
+from clusterscale.schema import TEXT, Variable, name_variables
 
 ALL_PERIODS = "all periods"
 """Name of the releases of all periods together."""
@@ -46,12 +46,12 @@ _MADE = ("period", "group_size", "mechanism")
 
 CERTIFICATES: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "period": Variable(("period",), TEXT, "", "epochs of the release"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
     **name_variables("mechanism"),
     "neighbours": Variable(
-        ("neighbours",), "OUT", "", "add_remove, or replace by a random other user"
+        ("neighbours",), TEXT, "", "add_remove, or replace by a random other user"
     ),
     "false_positive_rate": Variable(
         ("false_positive_rate",), "f", "1", "false positive rate of the best test"
@@ -64,8 +64,8 @@ CERTIFICATES: Mapping[str, Variable] = {
     "tpr": Variable(
         (*_CASE, "false_positive_rate"), "f", "1", "highest true positive rate of any adversary"
     ),
-    "tight": Variable(_MADE, "OUT", "", "does an adversary reach the ceiling of adding: yes or no"),
-    "reason": Variable(_MADE, "OUT", "", "why no adversary does better"),
+    "tight": Variable(_MADE, TEXT, "", "does an adversary reach the ceiling of adding: yes or no"),
+    "reason": Variable(_MADE, TEXT, "", "why no adversary does better"),
 }
 """Variables and coordinates of the dataset of certificates."""
 

@@ -25,7 +25,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import ranges
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.models import names_of
-from clusterscale.schema import RECOVERY_FORMAT, Variable, name_variables
+from clusterscale.schema import RECOVERY_FORMAT, TEXT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore
 from clusterscale.study import (
     PROCESS_BYTES,
@@ -52,16 +52,16 @@ _RECOVERED = ("mechanism", "prior", "strategy")
 RECOVERY: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
     "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
-    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
     **name_variables("mechanism"),
-    "prior": Variable(("prior",), "OUT", "", "what the adversary knows about everyone"),
+    "prior": Variable(("prior",), TEXT, "", "what the adversary knows about everyone"),
     **name_variables("prior"),
     "strategy": Variable(
-        ("strategy",), "OUT", "", "how prior and release are combined; or either of them alone"
+        ("strategy",), TEXT, "", "how prior and release are combined; or either of them alone"
     ),
     **name_variables("strategy"),
     "reading": Variable(
-        ("reading",), "OUT", "", "which ROIs are predicted from shares: popular ones, or every one"
+        ("reading",), TEXT, "", "which ROIs are predicted from shares: popular ones, or every one"
     ),
     "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
     "profiling_error": Variable(

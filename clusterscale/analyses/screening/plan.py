@@ -25,7 +25,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
-from clusterscale.schema import Variable, name_variables
+from clusterscale.schema import TEXT, Variable, name_variables
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,12 +39,12 @@ _SCREENED = ("user", "period", "group_size", "mechanism", "attack")
 SCREEN: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
     "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
-    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "period": Variable(("period",), TEXT, "", "epochs of the release"),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
     **name_variables("mechanism"),
-    "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
+    "attack": Variable(("attack",), TEXT, "", "how the adversary decides"),
     **name_variables("attack"),
     "n_groups": Variable(
         ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"

@@ -17,7 +17,7 @@ from clusterscale.analyses.traits.plan import AnalysisSpec
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import count_events
-from clusterscale.schema import Variable, name_variables
+from clusterscale.schema import TEXT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore
 
 _COMPARISONS = 256  # comparisons per chunk
@@ -27,20 +27,20 @@ _TRAIT = ("comparison", "characteristic")
 TRAITS: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
     "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
-    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "period": Variable(("period",), TEXT, "", "epochs of the release"),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "characteristic": Variable(("characteristic",), "OUT", "", "mobility characteristic"),
-    "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
+    "characteristic": Variable(("characteristic",), TEXT, "", "mobility characteristic"),
+    "characteristic_title": Variable(("characteristic",), TEXT, "", "the same in words"),
     "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
     "comparison": Variable(("comparison",), "iu", "1", "number of the comparison"),
-    "source": Variable(("comparison",), "OUT", "", "source of the exposure: audit or screen"),
-    "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
-    "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
+    "source": Variable(("comparison",), TEXT, "", "source of the exposure: audit or screen"),
+    "compared_period": Variable(("comparison",), TEXT, "", "period of the AUCs"),
+    "compared_prior": Variable(("comparison",), TEXT, "", "their prior; empty for a screen"),
     **name_variables("compared_prior", "comparison"),
     "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
-    "compared_mechanism": Variable(("comparison",), "OUT", "", "their mechanism"),
+    "compared_mechanism": Variable(("comparison",), TEXT, "", "their mechanism"),
     **name_variables("compared_mechanism", "comparison"),
-    "compared_attack": Variable(("comparison",), "OUT", "", "their attack"),
+    "compared_attack": Variable(("comparison",), TEXT, "", "their attack"),
     **name_variables("compared_attack", "comparison"),
     "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
     "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
@@ -61,11 +61,11 @@ TRAITS: Mapping[str, Variable] = {
     "separation": Variable(
         _TRAIT, "f", "1", "probability that one of the most exposed has more than one of the least"
     ),
-    "who": Variable(("who",), "OUT", "", "all, top or bottom: users whose values these are"),
+    "who": Variable(("who",), TEXT, "", "all, top or bottom: users whose values these are"),
     "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
     "time": Variable(("epoch",), "M", "", "beginning of the epoch in local time"),
     "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
-    "roi_name": Variable(("roi",), "OUT", "", "name of the region"),
+    "roi_name": Variable(("roi",), TEXT, "", "name of the region"),
     "x": Variable(("roi",), "f", "", "longitude of the centre, or distance east"),
     "y": Variable(("roi",), "f", "", "latitude of the centre, or distance north"),
     "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
@@ -74,11 +74,11 @@ TRAITS: Mapping[str, Variable] = {
         ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
     ),
     "view": Variable(("view",), "iu", "1", "index of one setting with loadings"),
-    "view_period": Variable(("view",), "OUT", "", "its period"),
-    "view_prior": Variable(("view",), "OUT", "", "its prior"),
+    "view_period": Variable(("view",), TEXT, "", "its period"),
+    "view_prior": Variable(("view",), TEXT, "", "its prior"),
     **name_variables("view_prior", "view"),
     "view_group_size": Variable(("view",), "iu", "1", "its group size"),
-    "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
+    "view_mechanism": Variable(("view",), TEXT, "", "its mechanism"),
     **name_variables("view_mechanism", "view"),
     "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are averaged"),
     "loading": Variable(

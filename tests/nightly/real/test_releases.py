@@ -109,11 +109,11 @@ def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, t
         "clusterscale.reauditing.ledger.Ledger.append",
         "clusterscale.analyses.audit.finished_tasks",
     )
-    for name, n_calls in ((appended, 1), (f"{kept}.FinishedTasks.add", 2), (appended, 2)):
+    for name, n_calls in ((appended, 1), (f"{kept}.FinishedTasks.note", 2), (appended, 2)):
         with stopping.stopped(name, n_calls, marker, "reaudit", config):
             pass  # it is killed where it stopped
     assert len(rows(tmp_path)) == 3
-    with stopping.stopped(f"{kept}.FinishedTasks.add", 1, marker, "reaudit", config) as first:
+    with stopping.stopped(f"{kept}.FinishedTasks.note", 1, marker, "reaudit", config) as first:
         code, out, err = run(config)
         assert code == 0, err
         assert "is at work on" in out

@@ -1,0 +1,288 @@
+"""A large cluster, simulated: the driver, the records and the results are real, the workers are not.
+
+    python tests/nightly/benchmarks/simulated.py FOLDER --workers 10 100 1000 10000 --targets 1000000
+
+Each row is an audit of so many targets by the executor of Dask clusters. In place of a Dask client
+is one whose workers only exist on a virtual clock: a task takes the seconds of its row, give or
+take a third, and then what it would have found is written and read by the code that real workers
+run. The driver's own processor time moves the clock as well, so a driver that cannot keep up shows.
+
+- busy: time of workers in tasks, of all time from the first task to the last
+- messages: batches that the driver handled, in a second
+- driver: its processor seconds of that time, and for a thousand results
+- files: in the folder of the run at the end, and the most there were
+- results, resumed: seconds to write the dataset, and to find out what is left at 90 %
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import resource
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import numpy as np
+from cloudpickle import loads
+from show import sum_up
+
+import clusterscale as cs
+from clusterscale import study
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
+from clusterscale.analyses.audit import analysis as audit
+from clusterscale.analyses.dp_audit import MechanismEvaluation, MechanismEvaluationTask
+from clusterscale.game import Outcome
+from clusterscale.metrics import N_PVALUE_BINS
+from clusterscale.runtime import scheduling
+from clusterscale.runtime.dask import DaskExecutor
+from clusterscale.study.execution import Finished
+
+SPREAD = 0.3  # of the durations of tasks, as a share of their mean
+HEARTBEAT = 0.005  # seconds from the end of a task to the driver, and from the driver to a worker
+
+
+@dataclass
+class Clock:
+    """Virtual seconds: they pass while tasks run, and while the driver computes."""
+
+    now: float = 0.0
+    driver: float = 0.0
+    _since: float = field(default_factory=time.process_time)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def count_driver(self) -> None:
+        """Add the processor time that the driver took since the simulation was last left."""
+        spent = time.process_time() - self._since
+        self.now += spent
+        self.driver += spent
+
+    def leave(self) -> None:
+        """The driver goes on."""
+        self._since = time.process_time()
+
+
+@dataclass(order=True)
+class Event:
+    """The end of a task at a virtual time."""
+
+    at: float
+    number: int
+    future: Any = field(compare=False)
+
+
+class Future:
+    """The result of a task, which is made when the driver asks for it."""
+
+    status = "finished"
+
+    def __init__(self, number: int, make: Callable[[], Any]) -> None:
+        self.key, self._make = str(number), make
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Call back when the clock reaches the end of the task."""
+        self.tell = callback
+
+    def result(self, timeout: float) -> Any:
+        """Do what the worker did, for real, without counting it as work of the driver."""
+        CLUSTER.clock.count_driver()
+        value = self._make()
+        CLUSTER.clock.leave()
+        return value
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    def cancel(self, force: bool = False) -> None:
+        """Nothing is cancelled."""
+
+
+class Queue:
+    """Tasks that have ended, for one who waits for them."""
+
+    def __init__(self) -> None:
+        self._ended: list[Any] = []
+
+    def put(self, future: Any) -> None:
+        """Add a task that has ended."""
+        self._ended.append(future)
+
+    def get(self, timeout: float) -> Any:
+        """Return the task that ended first; the clock moves on until one has."""
+        clock, ends = CLUSTER.clock, CLUSTER.ends
+        clock.count_driver()
+        while not self._ended:
+            if not ends:
+                raise Empty
+            event = heapq.heappop(ends)
+            clock.now = max(clock.now, event.at)
+            event.future.tell(event.future)
+            CLUSTER.n_messages += 1
+        clock.leave()
+        return self._ended.pop(0)
+
+
+class Cluster:
+    """Workers on a virtual clock, as the executor sees them through a client."""
+
+    dashboard_link = ""
+
+    def __init__(self, n_workers: int, seconds: float, write_seconds: float) -> None:
+        self.clock = Clock()
+        self.ends: list[Event] = []
+        self.n_workers, self._seconds, self._write_seconds = n_workers, seconds, write_seconds
+        self._free = [(0.0, i) for i in range(n_workers)]
+        self._rng = np.random.default_rng(0)
+        self.busy, self.n_messages, self.n_tasks, self._n = 0.0, 0, 0, 0
+        self.first, self.last = float("inf"), 0.0
+        self.games_end = 0.0
+
+    def nthreads(self) -> dict[str, int]:
+        """Return one thread for each worker."""
+        return {"all": self.n_workers}
+
+    def submit(self, function: Any, packed: bytes, limit: float, *, pure: bool, priority: int) -> Any:
+        """Take a batch; it starts when a worker is free."""
+        self.clock.count_driver()
+        task, items, write = loads(packed)
+        begin, worker = heapq.heappop(self._free)
+        begin = max(begin, self.clock.now + HEARTBEAT)
+        is_game = task is audit._run
+        if is_game:
+            durations = self._durations(len(items))
+            n_run = min(len(items), int(np.searchsorted(np.cumsum(durations), limit, "right")) + 1)
+            taken = float(durations[:n_run].sum())
+            self.busy += taken
+            self.n_tasks += n_run
+            taken += self._write_seconds
+            make = lambda: (_finish(items[:n_run], write), taken)  # noqa: E731
+        else:  # merging and writing results: done now, for real, and timed
+            since = time.perf_counter()
+            results = scheduling.run_batch(packed, limit)
+            taken = time.perf_counter() - since + self._write_seconds
+            make = lambda: results  # noqa: E731
+        if priority:  # it overtakes what waits
+            heapq.heappush(self._free, (begin + taken, worker))
+            begin = self.clock.now + HEARTBEAT
+        else:
+            heapq.heappush(self._free, (begin + taken, worker))
+        if is_game:
+            self.first, self.last = min(self.first, begin), max(self.last, begin + taken)
+        self._n += 1
+        future = Future(self._n, make)
+        heapq.heappush(self.ends, Event(begin + taken + HEARTBEAT, self._n, future))
+        self.clock.leave()
+        return future
+
+    def _durations(self, n: int) -> Any:
+        return self._seconds * self._rng.uniform(1 - SPREAD, 1 + SPREAD, n)
+
+
+LEVELS = tuple(range(N_PVALUE_BINS))
+SAMPLE = {
+    name: {"str": "", "int": 100, "float": 0.7}.get(str(kind), LEVELS)
+    for name, kind in ((f.name, f.type) for f in Outcome.__dataclass_fields__.values())
+}
+
+
+def _finish(items: Any, write: Any) -> Any:
+    """Write what the items would have found, and return their receipts."""
+    receipt = write([Finished(item, _result(item)) for item in items])
+    return [(receipt, None, "") for _ in items]
+
+
+def _result(item: Any) -> Any:
+    if isinstance(item, MechanismEvaluationTask):
+        return MechanismEvaluation(item.key)
+    (mechanism,), (attack,) = item.mechanisms, item.attacks
+    return [Outcome(**{**SAMPLE, "mechanism": mechanism.id, "attack": attack.id})]
+
+
+CLUSTER: Cluster
+
+
+class Simulated(DaskExecutor):
+    """The executor, on a simulated cluster."""
+
+    def preflight(self, probe: Callable[[], object]) -> None:
+        """The workers are as they should be."""
+
+
+def measure(cube: cs.TraceCube, folder: Path, n_targets: int, n_workers: int, seconds: float, write_seconds: float) -> list[str]:
+    """Run an audit, and return the cells of its row."""
+    global CLUSTER
+    plan = AuditPlan(
+        seed=1,
+        null_roi=False,
+        targets={"random": n_targets},
+        group_sizes=[100],
+        periods=[{"name": "week", "first": 0, "epochs": 168}],
+        priors=[{"name": "known_subset", "alpha": 0.1, "training": 200, "challenges": 100}],
+        mechanisms=[{"name": "exact"}],
+        attacks=[{"name": "projection"}],
+    )
+    CLUSTER = Cluster(n_workers, seconds, write_seconds)
+    marks: dict[str, tuple[float, float]] = {}
+    most_files = 0
+
+    def tell(progress: Any) -> None:
+        nonlocal most_files
+        marks.setdefault(progress.stage, (CLUSTER.clock.now, CLUSTER.clock.driver))
+        marks[f"{progress.stage} end"] = (CLUSTER.clock.now, CLUSTER.clock.driver)
+
+    shutil.rmtree(folder, ignore_errors=True)
+    executor = Simulated(CLUSTER, clock=CLUSTER.clock)  # type: ignore[arg-type]
+    results = study.run(AuditAnalysis(plan), cube, str(folder), executor, on_progress=tell)
+    CLUSTER.clock.count_driver()
+    assert (results.status == "done").all()
+    begun, ended = marks["audit"], marks["audit end"]
+    wall = ended[0] - begun[0]
+    n_files = sum(path.is_file() for path in folder.rglob("*"))
+    tasks_wall = CLUSTER.last - CLUSTER.first
+    return [
+        f"{n_workers:,}",
+        f"{seconds:g}",
+        f"{wall:,.0f}",
+        f"{CLUSTER.busy / n_workers / wall:.0%}",
+        f"{n_targets / wall:,.0f}",
+        f"{CLUSTER.n_messages / wall:,.0f}",
+        f"{ended[1] - begun[1]:,.1f}",
+        f"{(ended[1] - begun[1]) / n_targets * 1e3:.2f}",
+        f"{n_files:,}",
+        f"{CLUSTER.clock.now - ended[0]:,.0f}",
+        f"{CLUSTER.clock.driver - ended[1]:,.0f}",
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f}",
+    ]
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--workers", type=int, nargs="*", default=[10, 100, 1000, 10_000])
+    parser.add_argument("--seconds", type=float, nargs="*", default=[0.2, 5.0, 60.0])
+    parser.add_argument("--targets", type=int, default=100_000)
+    parser.add_argument("--write-seconds", type=float, default=0.06)
+    given = parser.parse_args()
+    scheduling.SimpleQueue = Queue  # type: ignore[misc,assignment]
+    uri = given.folder / f"cube{given.targets}.zarr"
+    if not uri.exists():
+        cs.synthesise("tfl", str(uri), users=given.targets, seed=1)
+    cube = cs.TraceCube(str(uri))
+    head = "workers,task s,wall s,busy,results/s,messages/s,driver s,ms each,files,after s,driver s,GB"
+    print("  ".join(f"{name:>10}" for name in head.split(",")))
+    for n_workers in given.workers:
+        for seconds in given.seconds:
+            cells = measure(cube, given.folder / "run", given.targets, n_workers, seconds, given.write_seconds)
+            print("  ".join(f"{cell:>10}" for cell in cells), flush=True)
+    sum_up("simulated", " ")
+
+
+if __name__ == "__main__":
+    main()
