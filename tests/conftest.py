@@ -17,6 +17,7 @@ from clusterscale.testing.population import draw_dense
 # other wherever there are as many processes as processors.
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+os.environ.setdefault("CLUSTERSCALE_RETRY_SECONDS", "5")  # stores that fail do so soon
 
 # Deadlines would measure the machine. The quick profile tries the same few examples in every run;
 # the thorough one (pytest --hypothesis-profile thorough) draws new ones each night.

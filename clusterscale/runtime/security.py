@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
+from subprocess import PIPE, Popen
 from tempfile import mkdtemp
+from time import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _NAMES = ("ca.pem", "cert.pem", "key.pem")
+_PREFIX = "tls-"  # of folders of generated certificates
+_LIFETIME = timedelta(days=30)  # of generated certificates
 _HOST = "clusterscale"  # workers have no fixed host names, so names are not checked
 _EARLY = timedelta(minutes=10)  # tolerated clock skew between nodes
 
@@ -70,16 +74,28 @@ Encryption = Tls | Literal[False] | None
 
 @contextmanager
 def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
-    """Yield the certificates of a run; generated ones are in ``shared`` and deleted at the end."""
+    """Yield the certificates of a run; generated ones are in ``shared`` and deleted at the end.
+
+    They are also deleted if this process is killed; if its machine fails, by the next run after
+    they have expired.
+    """
     if tls is not None:
         yield tls or None
         return
     Path(shared).mkdir(parents=True, exist_ok=True)
-    folder = mkdtemp(prefix="tls-", dir=shared)  # readable only by its owner
-    try:
-        yield make_certificates(folder, days=30)
-    finally:
-        rmtree(folder, ignore_errors=True)
+    for old in Path(shared).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if time() - old.stat().st_mtime > _LIFETIME.total_seconds():
+                rmtree(old, ignore_errors=True)
+    folder = mkdtemp(prefix=_PREFIX, dir=shared)  # readable only by its owner
+    # The pipe closes when this process ends, however it ends.
+    with Popen(
+        ["/bin/sh", "-c", 'cat; exec rm -rf -- "$1"', "sh", folder],
+        stdin=PIPE,
+        cwd="/",
+        start_new_session=True,
+    ):
+        yield make_certificates(folder, days=_LIFETIME.days)
 
 
 def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:

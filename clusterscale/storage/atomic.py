@@ -36,8 +36,11 @@ _EMPTY_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
 @contextmanager
-def staged(uri: str, *, force: bool) -> Iterator[str]:
+def staged(uri: str, *, force: bool, sealed: bool = False) -> Iterator[str]:
     """Yield an address to build a store at; publish it at ``uri`` unless the block raises.
+
+    A store that is ``sealed``, which nobody reads without its manifest, is built in its place where
+    no other is and a rename would copy it.
 
     Raises
     ------
@@ -51,9 +54,12 @@ def staged(uri: str, *, force: bool) -> Iterator[str]:
         uri = str(local_path(uri).resolve())
         Path(uri).parent.mkdir(parents=True, exist_ok=True)
     _check_free(uri, force=force)
-    staging = f"{uri}.partial-{uuid.uuid4().hex[:8]}"
+    in_place = sealed and is_remote(uri) and not exists(uri)
+    staging = uri if in_place else f"{uri}.partial-{uuid.uuid4().hex[:8]}"
     try:
         yield staging
+        if in_place:
+            return
         _check_free(uri, force=force)  # another process may have published first
     except BaseException:
         abandon(staging)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +19,7 @@ from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write
 
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
-_AT_ONCE = 16  # files removed at the same time
+_AT_ONCE = 16  # files written or removed at the same time
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 
 
@@ -317,6 +317,33 @@ def remove(uri: str) -> None:
     if filesystem.exists(path):
         with suppress(FileNotFoundError):  # an attempt that failed may have removed the rest
             filesystem.rm(path, recursive=True)
+
+
+def put_all(uri: str, content: Mapping[str, bytes]) -> None:
+    """Store files of a folder, some at the same time; they do not survive a crash of the machine.
+
+    Parameters
+    ----------
+    uri
+        Folder, a local path or fsspec URL.
+    content
+        Bytes of each file, by its path in the folder.
+
+    Raises
+    ------
+    StoreError
+        If one cannot be written; the message says if the store is full.
+    """
+    filesystem, root = connect(uri)
+
+    def put_one(path: str) -> None:
+        filesystem.pipe_file(f"{root}/{path}", content[path])
+
+    with to_write(uri), ThreadPoolExecutor(_AT_ONCE) as pool:
+        if protocol_of(uri) not in _OBJECT_STORES:
+            for folder in {f"{root}/{path}".rpartition("/")[0] for path in content}:
+                filesystem.makedirs(folder, exist_ok=True)
+        list(pool.map(put_one, content))
 
 
 def remove_files(uris: Iterable[str]) -> None:

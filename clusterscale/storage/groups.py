@@ -96,8 +96,13 @@ def open_dataset(uri: str) -> xr.Dataset:
     import xarray as xr  # imported here because workers do not need it
 
     try:
+        store = open_store(uri)
+        root = zarr.open_group(store, mode="r", zarr_format=3).metadata
         dataset: xr.Dataset = xr.open_zarr(
-            open_store(uri), zarr_format=3, consolidated=False, chunks=None
+            store,
+            zarr_format=3,
+            consolidated=root.consolidated_metadata is not None,
+            chunks=None,
         )
     except (MemoryError, InputError, StoreError):
         raise

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from clusterscale.errors import DamagedError, FormatError
+from clusterscale.storage.address import LARGEST, check_size
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import put, read
 
@@ -81,7 +82,12 @@ def _load(content: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def seal(uri: str, expected: Mapping[str, str] | None = None) -> None:
+def seal(
+    uri: str,
+    expected: Mapping[str, str] | None = None,
+    *,
+    known: Mapping[str, str] | None = None,
+) -> None:
     """Write the manifest of a folder: the digests of all files in it.
 
     Parameters
@@ -89,14 +95,20 @@ def seal(uri: str, expected: Mapping[str, str] | None = None) -> None:
     uri
         Folder, a local path or fsspec URL.
     expected
-        Digests of files that were recorded when they were written, by their path in the folder.
+        Digests of files that were recorded when they were written, by their path in the folder;
+        the files are read and compared.
+    known
+        The same of files that this process or its workers have just written: they are not read.
 
     Raises
     ------
     DamagedError
-        If a file does not have the expected digest.
+        If a file does not have the expected digest, or is missing.
     """
-    found = digests(uri, list_files(uri))
+    known, present = known or {}, list_files(uri)
+    for path in known.keys() - present.keys():
+        raise DamagedError(f"{uri}/{path} is missing; {REMEDY}")
+    found = {**digests(uri, present.keys() - known.keys(), present), **known}
     for path, wanted in (expected or {}).items():
         if found.get(path) != wanted:
             raise DamagedError(f"{uri}/{path} {_damage(path, found)}; {REMEDY}")
@@ -129,12 +141,12 @@ def _compare(uri: str, *, growing: bool = False) -> tuple[set[str], dict[str, st
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{uri}/{MANIFEST} is damaged ({error}); {REMEDY}") from None
     present = list_files(uri)
-    found = digests(uri, listed.keys())
+    found = digests(uri, listed.keys(), present)
     damage = {
         path: _damage(path, found) for path in sorted(listed) if found.get(path) != listed[path]
     }
     if not growing:
-        damage |= {path: "does not belong there" for path in sorted(present - listed.keys())}
+        damage |= {path: "does not belong there" for path in sorted(present.keys() - listed.keys())}
     return set(listed), damage
 
 
@@ -168,21 +180,36 @@ def _damage(path: str, found: Mapping[str, str]) -> str:
     return "is not the file that was written" if path in found else "is missing"
 
 
-def list_files(uri: str) -> set[str]:
-    """Return the paths of the files in a folder, without its manifest and unfinished writes."""
+def list_files(uri: str) -> dict[str, int]:
+    """Return the files in a folder, without its manifest and unfinished writes: bytes by path."""
     filesystem, root = connect(uri)
     filesystem.invalidate_cache()
     prefix = str(root).rstrip("/") + "/"
-    paths = {str(path)[len(prefix) :] for path in filesystem.find(root)}
-    return {path for path in paths if path != MANIFEST and not path.endswith(".partial")}
+    found = filesystem.find(root, detail=True)
+    sizes = {str(path)[len(prefix) :]: about["size"] or 0 for path, about in found.items()}
+    return {
+        path: size
+        for path, size in sizes.items()
+        if path != MANIFEST and not path.endswith(".partial")
+    }
 
 
-def digests(uri: str, paths: Iterable[str]) -> dict[str, str]:
-    """Return the digests of files of a folder, by their path in it, without missing files."""
+def digests(
+    uri: str, paths: Iterable[str], sizes: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """Return the digests of files of a folder, by their path in it, without missing files.
+
+    ``sizes``: bytes of files, which a remote store is then not asked for.
+    """
+    filesystem, root = connect(uri)
+    sizes = sizes if sizes is not None and is_remote(uri) else {}
 
     def read_one(path: str) -> str | None:
         try:
-            return digest(read(f"{uri}/{path}"))
+            if path not in sizes:
+                return digest(read(f"{uri}/{path}"))
+            check_size(sizes[path], f"{uri}/{path}", LARGEST)
+            return digest(filesystem.cat_file(f"{root}/{path}"))
         except FileNotFoundError:
             return None
         except FormatError:  # a folder, or too large: not what was written

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -11,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
+from zarr.storage import MemoryStore
 
 from clusterscale.errors import DamagedError, FormatError, MissingError
 from clusterscale.schema import TEXT, Variable, validate
 from clusterscale.storage import files, manifest
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.connection import open_store
-from clusterscale.storage.groups import create_group, open_dataset, open_group
+from clusterscale.storage.groups import open_dataset, open_group
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,19 +46,18 @@ class TableStore:
     form
         Value of the attribute ``format``.
     create
-        Creates the empty table at an address.
+        Creates the empty table at an address, and returns the digests of its files.
     """
 
-    def __init__(self, uri: str, form: str, create: Callable[[str], None]) -> None:
+    def __init__(self, uri: str, form: str, create: Callable[[str], dict[str, str]]) -> None:
         self.uri = uri.rstrip("/")
         self._table, self._create = f"{self.uri}/results.zarr", create
         self._done, self.complete = set[str](), False  # complete, and intact when it was opened
         self._digests: dict[str, str] = {}  # of the chunks that completed parts wrote
         if not is_table(self._table, form) or not self._repair():
             files.remove(f"{self.uri}/done")
-            with staged(self._table, force=True) as staging:
-                create(staging)
-                manifest.seal(staging)
+            with staged(self._table, force=True, sealed=True) as staging:
+                manifest.seal(staging, known=create(staging))
         # A part is marked as done only when its numbers are durable.
         self._store = open_store(self._table, "r+", durable=True)
         self._group = zarr.open_group(self._store, mode="r+")
@@ -141,8 +143,10 @@ def create_table(
     chunks: Mapping[str, int],
     attributes: Mapping[str, Any],
     dtypes: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
+) -> dict[str, str]:
     """Create the arrays of ``variables`` at ``uri``; floats are NaN until they are written.
+
+    It is made in memory, so that a remote store takes one request a file.
 
     Parameters
     ----------
@@ -159,8 +163,14 @@ def create_table(
         Attributes of the dataset.
     dtypes
         Dtypes of variables; by default float32, int64 and text.
+
+    Returns
+    -------
+    dict[str, str]
+        The digest of each file that was written, by its path in the store.
     """
-    group = create_group(uri)
+    content: dict[str, Any] = {}
+    group = zarr.create_group(MemoryStore(content))
     for name, variable in variables.items():
         shape = tuple(len(columns[dim]) for dim in variable.dims)
         whole = name in columns and not set(variable.dims) & set(chunks)
@@ -170,6 +180,7 @@ def create_table(
             shape=shape,
             chunks=tuple(max(1, size) for size in shape) if whole else pieces,
             dtype=dtypes.get(name, _DTYPES[variable.kinds]),
+            config={"write_empty_chunks": True},  # so that a missing chunk is one that was lost
             fill_value=np.nan if variable.kinds == "f" else None,
             dimension_names=variable.dims,
             attributes={
@@ -181,6 +192,34 @@ def create_table(
         if name in columns and len(columns[name]):
             array[:] = np.asarray(columns[name], dtype=array.dtype)
     group.attrs.put(dict(attributes))
+    raw = {path: value.to_bytes() for path, value in content.items()}
+    raw["zarr.json"] = _with_metadata(raw)
+    files.put_all(uri, raw)
+    return {path: manifest.digest(value) for path, value in raw.items()}
+
+
+def _with_metadata(raw: Mapping[str, bytes]) -> bytes:
+    """Return the metadata of a root with that of its arrays, which are then read at once."""
+    root = json.loads(raw["zarr.json"])
+    arrays = {
+        path.removesuffix("/zarr.json"): json.loads(value)
+        for path, value in raw.items()
+        if path.endswith("/zarr.json")
+    }
+    root["consolidated_metadata"] = {
+        "kind": "inline",
+        "must_understand": False,
+        "metadata": arrays,
+    }
+    return json.dumps(root, indent=1).encode()
+
+
+@contextmanager
+def open_for_writing(uri: str) -> Iterator[tuple[zarr.Group, dict[str, str]]]:
+    """Yield a table to write chunks of, also empty ones, and the digest of each by its path."""
+    store = open_store(uri, "r+", record=True)
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        yield zarr.open_group(store, mode="r+"), store.digests
 
 
 def seal_table(uri: str, expected: Mapping[str, str] | None = None) -> None:
@@ -200,7 +239,7 @@ def seal_table(uri: str, expected: Mapping[str, str] | None = None) -> None:
     DamagedError
         If a file does not have the expected digest.
     """
-    kept = manifest.list_files(uri) | (expected or {}).keys()
+    kept = manifest.list_files(uri).keys() | (expected or {}).keys()
     with zarr.config.set({"array.write_empty_chunks": True}):
         group = zarr.open_group(open_store(uri, "r+"), mode="r+")
         for array, chunks in _arrays(group):

@@ -2,26 +2,35 @@
 
 Transient errors are broken connections, timeouts, and responses that a server is busy or failed.
 Errors that a retry cannot fix are permanent: nothing stored, access denied, no such bucket, and a
-full store.
+full store. The environment variable ``CLUSTERSCALE_RETRY_SECONDS`` of the driver and its workers
+says for how long to retry.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
+import math
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from random import SystemRandom
 from typing import Any, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
-from clusterscale.errors import ClusterscaleError, StoreError
+from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.redaction import clean
 
 R = TypeVar("R")
 
-ATTEMPTS = 5
+VARIABLE = "CLUSTERSCALE_RETRY_SECONDS"
+_SECONDS = 90.0  # of all waits, by default
 _FIRST, _LONGEST = 0.5, 10.0  # seconds to wait
+_MEAN = 0.75  # of a wait, relative to the longest that it may be
+_SILENT = 3  # failures before a warning
+_LOG = logging.getLogger(__name__)
 _RNG = SystemRandom()  # operating system's, so that no random stream of an audit changes
 
 _UNCHANGED = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
@@ -80,7 +89,7 @@ _TRANSIENT_NAMES = {
 
 
 def retry(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
-    """Return ``call(*args, **options)``, tried up to five times on transient errors.
+    """Return ``call(*args, **options)``, tried again on transient errors; see :func:`attempts`.
 
     Parameters
     ----------
@@ -91,13 +100,15 @@ def retry(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
 
     Raises
     ------
+    InputError
+        If the environment variable has no number of seconds.
     StoreError
         If it failed each time, or with a permanent error.
     FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError
         As ``call`` raised them.
     """
     with _naming(where):
-        return Retrying(**_policy())(call, *args, **options)
+        return Retrying(**_policy(where))(call, *args, **options)
 
 
 async def attempt_async(
@@ -105,7 +116,7 @@ async def attempt_async(
 ) -> R:
     """Await ``call(*args, **options)`` as :func:`retry` does."""
     with _naming(where):
-        return await AsyncRetrying(**_policy())(call, *args, **options)
+        return await AsyncRetrying(**_policy(where))(call, *args, **options)
 
 
 @contextmanager
@@ -147,19 +158,42 @@ def is_transient(error: BaseException) -> bool:
     )
 
 
-def _policy() -> dict[str, Any]:
+def attempts() -> int:
+    """Return how often a call is tried: until the waits take the seconds of the setting."""
+    text = os.environ.get(VARIABLE) or str(_SECONDS)
+    try:
+        seconds = float(text)
+        if not 0 <= seconds < math.inf:
+            raise ValueError
+    except ValueError:
+        raise InputError(f"{VARIABLE}={text}: give a number of seconds, such as 90") from None
+    wait, n = 0.5, 1
+    while seconds > 0:
+        seconds, wait, n = seconds - _MEAN * wait, min(2 * wait, _LONGEST), n + 1
+    return n
+
+
+def _policy(where: str) -> dict[str, Any]:
     return {
-        "stop": stop_after_attempt(ATTEMPTS),
+        "stop": stop_after_attempt(attempts()),
         "wait": _wait,
         "retry": retry_if_exception(is_transient),
+        "before_sleep": partial(_warn, where),
         "reraise": True,
     }
+
+
+def _warn(where: str, state: RetryCallState) -> None:
+    if state.attempt_number == _SILENT and state.outcome is not None:
+        error = state.outcome.exception()
+        text = clean(f"{where}: {type(error).__name__}: {error}")
+        _LOG.warning("%s; it is tried %d times in all", text, attempts())
 
 
 def _wait(state: RetryCallState) -> float:
     """Return seconds to wait: doubled each time, shortened at random so that workers spread out."""
     longest = min(_FIRST * 2.0 ** (state.attempt_number - 1), _LONGEST)
-    return longest * _RNG.uniform(0.5, 1.0)
+    return longest * _RNG.uniform(2 * _MEAN - 1, 1.0)
 
 
 def _replace_error(error: Exception, where: str) -> Exception:
@@ -177,7 +211,7 @@ def _replace_error(error: Exception, where: str) -> Exception:
         )
     reason = f"{type(error).__name__}: {error}"
     if is_transient(error):
-        return StoreError(clean(f"{where}: tried {ATTEMPTS} times; last error: {reason}"))
+        return StoreError(clean(f"{where}: tried {attempts()} times; last error: {reason}"))
     if isinstance(error, PermissionError):
         return StoreError(clean(f"{where}: access denied ({reason})"))
     return StoreError(clean(f"{where} cannot be used ({reason})"))

@@ -241,8 +241,8 @@ class Analysis(ABC):
             **describe_origin(job.cube, null_roi=self.null_roi),
         }
 
-        def create(uri: str) -> None:
-            create_table(uri, self.schema, columns, chunks, attributes)
+        def create(uri: str) -> dict[str, str]:
+            return create_table(uri, self.schema, columns, chunks, attributes)
 
         return TableStore(job.uri, self.format(), create)
 

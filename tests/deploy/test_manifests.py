@@ -180,8 +180,9 @@ def test_objects_follow_their_schemas_or_are_found(name, invalid):
 
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
-def test_the_kubernetes_cluster_makes_the_same_pods(overlay):
+def test_the_kubernetes_cluster_makes_the_same_pods(overlay, monkeypatch):
     """What a scheduled run has made for it is what the DaskJob has written out."""
+    monkeypatch.delenv("CLUSTERSCALE_RETRY_SECONDS")
     made, others = made_by(overlay), [o for o in rendered(overlay) if o["kind"] != "DaskJob"]
     written = copy.deepcopy(pick(rendered(overlay), "DaskJob")["spec"]["cluster"]["spec"])
     # A driver knows its namespace; manifests are applied to any.
@@ -232,6 +233,12 @@ def test_the_schedule_runs_the_one_command_and_tries_again_what_may_go_on(overla
         EXIT_CODES["warn"],
         EXIT_CODES["fail"],
     ]
+
+
+def test_workers_retry_for_as_long_as_the_driver(monkeypatch):
+    monkeypatch.setenv("CLUSTERSCALE_RETRY_SECONDS", "300")
+    worker = json.dumps(made_by("s3")["worker"])
+    assert '{"name": "CLUSTERSCALE_RETRY_SECONDS", "value": "300"}' in worker
 
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])

@@ -116,6 +116,16 @@ def test_an_audit_that_was_killed_goes_on(
     same(open_results(output), here)
 
 
+def test_an_audit_of_twenty_targets_takes_few_requests(server, output, remote_cube, fields):
+    plan = AuditPlan(**(fields | {"targets": {"random": 20}}))
+    server.requests.clear()
+    run_audit(plan, remote_cube, output, SerialExecutor())
+    assert len(server.requests) <= 600
+    server.requests.clear()
+    open_results(output)
+    assert len(server.requests) <= 200
+
+
 def test_a_screen_on_s3_is_that_on_a_disk(command, output, remote_cube, dense, fields, tmp_path):
     for _ in range(2):  # the second has nothing to do
         done = subprocess.run(

@@ -1,7 +1,12 @@
 """Certificates: private, valid for what they are for, and gone when the run is over."""
 
+import os
+import signal
 import ssl
 import stat
+import subprocess
+import sys
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -132,6 +137,35 @@ def test_those_of_a_run_go_with_it(tmp_path):
         assert mode(Path(tls.key).parent) == 0o700
         assert Path(tls.key).is_file()
     assert list((tmp_path / "shared").iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from clusterscale.runtime.security import encrypt
+with encrypt(None, sys.argv[1]) as tls:
+    assert os.path.isfile(tls.key)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_those_of_a_killed_run_are_deleted(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    for _ in range(600):
+        if not any(tmp_path.iterdir()):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{list(tmp_path.iterdir())} is left")
+
+
+def test_expired_ones_are_deleted(tmp_path):
+    old, new = tmp_path / "tls-old", tmp_path / "tls-new"
+    for folder, days in ((old, 31), (new, 29)):
+        folder.mkdir()
+        os.utime(folder, (time.time() - days * 86_400,) * 2)
+    with encrypt(None, tmp_path):
+        assert not old.exists()
+    assert list(tmp_path.iterdir()) == [new]
 
 
 def test_given_ones_are_taken_and_none_if_none_are_wanted(tmp_path):

@@ -17,9 +17,11 @@ from object_store import ObjectStore, serve
 
 from clusterscale import storage
 from clusterscale.cube import TraceCube
-from clusterscale.errors import DamagedError, FormatError, MissingError, StoreError
+from clusterscale.errors import DamagedError, FormatError, InputError, MissingError, StoreError
 from clusterscale.storage.chunk_store import ChunkStore
-from clusterscale.storage.retries import ATTEMPTS, is_transient, retry
+from clusterscale.storage.retries import VARIABLE, attempts, is_transient, retry
+
+ATTEMPTS = 5  # with the seconds of these tests
 
 DENSE = crowd.draw(8, 3, 6)
 
@@ -182,6 +184,31 @@ def test_what_callers_ask_for_and_faults_of_code_stay_as_they_are(error):
     with pytest.raises(type(error)) as caught:
         retry("place", Flaky(error, 1), 3)
     assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("seconds", "times"), [("0", 1), ("0.1", 2), ("5", 5), ("60", 13), ("", 17), ("90", 17)]
+)
+def test_retries_take_the_seconds_of_the_setting(monkeypatch, seconds, times):
+    monkeypatch.setenv(VARIABLE, seconds)
+    assert attempts() == times
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
+def test_a_setting_that_is_no_number_of_seconds_is_named(monkeypatch, text):
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(InputError, match=f"CLUSTERSCALE_RETRY_SECONDS={text}: give a number"):
+        retry("place", Flaky(OSError("down"), 0), 3)
+
+
+def test_a_store_that_stays_silent_is_named_in_the_log(quick, caplog):
+    assert retry("s3://there/cube", Flaky(OSError("down"), 3), 3) == 3
+    (record,) = caplog.records
+    said = "s3://there/cube: OSError: down; it is tried 5 times in all"
+    assert record.getMessage() == said
+    caplog.clear()
+    assert retry("s3://there/cube", Flaky(OSError("down"), 2), 3) == 3
+    assert not caplog.records
 
 
 def test_waits_grow_and_are_of_different_lengths(monkeypatch):

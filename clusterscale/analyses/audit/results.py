@@ -32,9 +32,14 @@ from clusterscale.metrics import (
     privacy_loss,
 )
 from clusterscale.schema import RAW_COUNTS, RESULTS, RESULTS_FORMAT, Coordinates, empty_variable
-from clusterscale.storage import exists, open_dataset, open_store, put, remove
+from clusterscale.storage import exists, manifest, put, remove
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.result_table import create_table, is_table, open_sealed, seal_table
+from clusterscale.storage.result_table import (
+    create_table,
+    is_table,
+    open_for_writing,
+    open_sealed,
+)
 from clusterscale.study import Stage, each
 
 if TYPE_CHECKING:
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
 
 _TARGETS = 4096  # written at once, or more so that there are at most
 _BLOCKS = 64  # of them, as far as at most
+_IN_MEMORY = 1 << 28  # bytes of an array that is read as a whole
 _OUTCOMES = 1 << 18  # are in memory, of about a kilobyte each
 _TRACEBACKS = 100  # tasks whose tracebacks are written
 
@@ -93,22 +99,20 @@ def lay_out_cases(
     return {**variables, "privacy_gain": gain, "status": status, "error": error}
 
 
-def lay_out_pooled(cases: xr.Dataset, false_positive_rate: float) -> Arrays:
+def pool_cases(cases: zarr.Group, false_positive_rate: float) -> Arrays:
     """Return the statistics pooled over targets, one setting at a time; see :func:`pool`.
 
-    ``cases`` has the variables of :func:`lay_out_cases`, and is read lazily.
+    ``cases`` has the variables of :func:`lay_out_cases`.
     """
-    dims = RESULTS["pooled_tpr"].dims
-    shape = tuple(cases.sizes[dim] for dim in dims)
+    parts = []
+    for name in ("level_inside", "level_outside", "epsilon_lower"):
+        array: Any = cases[name]
+        parts.append(array[...] if array.nbytes <= _IN_MEMORY else array)
+    shape = parts[-1].shape[1:]
     variables = {name: np.full(shape, np.nan) for name in _POOLED}
     for at in np.ndindex(shape[:-1]):
-        setting = cases.isel(dict(zip(dims, at, strict=False)))
-        pooled = pool(
-            setting.level_inside.values,
-            setting.level_outside.values,
-            setting.epsilon_lower.values,
-            false_positive_rate,
-        )
+        inside, outside, epsilon_lower = (part[(slice(None), *at)] for part in parts)
+        pooled = pool(inside, outside, epsilon_lower, false_positive_rate)
         for name, values in pooled.items():
             variables[name][at] = values
     return variables
@@ -195,12 +199,12 @@ class ResultsTask:
 
 def write_block(task: ResultsTask) -> dict[str, str]:
     """Write the results of some targets, and return the digest of each chunk by its path."""
-    store = open_store(task.uri, "r+", record=True)
-    group = zarr.open_group(store, mode="r+")
     rows = slice(task.first, task.first + len(task.block.users))
-    for name, values in lay_out_cases(task.coords, task.block.entries(), task.attacked).items():
-        group[name][rows] = values
-    return store.digests
+    with open_for_writing(task.uri) as (group, digests):
+        laid_out = lay_out_cases(task.coords, task.block.entries(), task.attacked)
+        for name, values in laid_out.items():
+            group[name][rows] = values
+    return digests
 
 
 def write_results(
@@ -226,10 +230,9 @@ def write_results(
     }
     n_targets = len(chosen.users)
     n_rows = _n_rows(n_targets, prod(len(coords[dim][1]) for dim in RESULTS["pooled_tpr"].dims))
-    digests: dict[str, str] = {}
-    with staged(uri, force=True) as staging:
+    with staged(uri, force=True, sealed=True) as staging:
         chunks = {dim: len(coords[dim][1]) for dim in _DIMS} | {"target": n_rows}
-        create_table(staging, RESULTS, columns, chunks, about, _DTYPES)
+        digests = create_table(staging, RESULTS, columns, chunks, about, _DTYPES)
         tasks = []
         for first in range(0, n_targets, n_rows):
             last = min(first + n_rows, n_targets)
@@ -242,11 +245,10 @@ def write_results(
             digests.update(written)
 
         yield Stage("results", write_block, tasks, each(keep), len(tasks))
-        group = zarr.open_group(open_store(staging, "r+"), mode="r+")
-        pooled = lay_out_pooled(open_dataset(staging), plan.false_positive_rate)
-        for name, values in pooled.items():
-            group[name][...] = values
-        seal_table(staging, digests)
+        with open_for_writing(staging) as (group, written):
+            for name, values in pool_cases(group, plan.false_positive_rate).items():
+                group[name][...] = values
+        manifest.seal(staging, known=digests | written)
 
 
 def _n_rows(n_targets: int, n_cases: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -36,6 +37,14 @@ ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
 }
 """Environment of every worker."""
+
+_FORWARDED = ("CLUSTERSCALE_PROTOCOLS", "CLUSTERSCALE_RETRY_SECONDS")
+
+
+def worker_environment() -> dict[str, str]:
+    """Return the environment of workers elsewhere, with what this process has set for stores."""
+    return ENVIRONMENT | {name: os.environ[name] for name in _FORWARDED if name in os.environ}
+
 
 SETTINGS: dict[str, Any] = {
     "distributed.nanny.pre-spawn-environ": ENVIRONMENT,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -15,7 +16,13 @@ from pydantic import AfterValidator, Field
 
 from clusterscale.contracts import Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import ENVIRONMENT, SETTINGS, Distributed, needs, to_bytes
+from clusterscale.runtime.clusters.base import (
+    SETTINGS,
+    Distributed,
+    needs,
+    to_bytes,
+    worker_environment,
+)
 from clusterscale.runtime.security import Encryption, Tls, encrypt
 
 if TYPE_CHECKING:
@@ -134,7 +141,7 @@ class JobQueue(Distributed):
             "job_name": "clusterscale",
             "job_extra_directives": list(self.directives),
             "job_script_prologue": [
-                *(f"export {key}={value}" for key, value in ENVIRONMENT.items()),
+                *(f"export {key}={quote(value)}" for key, value in worker_environment().items()),
                 *self.prologue,
             ],
             "python": self.python,

@@ -254,7 +254,7 @@ def _worker(settings: Kubernetes, namespace: str) -> Manifest:
         "name": "worker",
         "command": ["dask", "worker"],
         "args": [*args, *_tls(settings)],
-        "env": _variables(_COMMON | base.ENVIRONMENT),
+        "env": _variables(_COMMON | base.worker_environment()),
         "resources": {
             "requests": {"cpu": "1", "memory": memory},
             "limits": {"cpu": "2", "memory": memory},

@@ -1,6 +1,6 @@
-"""A large cluster, simulated: the driver, the records and the results are real, the workers are not.
+"""A large cluster, simulated: driver, records and results are real, the workers are not.
 
-    python tests/nightly/benchmarks/simulated.py FOLDER --workers 10 100 1000 10000 --targets 1000000
+    python tests/nightly/benchmarks/simulated.py FOLDER --workers 100 10000 --targets 1000000
 
 Each row is an audit of so many targets by the executor of Dask clusters. In place of a Dask client
 is one whose workers only exist on a virtual clock: a task takes the seconds of its row, give or
@@ -10,14 +10,15 @@ run. The driver's own processor time moves the clock as well, so a driver that c
 - busy: time of workers in tasks, of all time from the first task to the last
 - messages: batches that the driver handled, in a second
 - driver: its processor seconds of that time, and for a thousand results
-- files: in the folder of the run at the end, and the most there were
-- results, resumed: seconds to write the dataset, and to find out what is left at 90 %
+- files: the most that were in the folder of the run, and those at the end
+- written, resumed: seconds to write the dataset, and to find out that nothing is left
 """
 
 from __future__ import annotations
 
 import argparse
 import heapq
+import os
 import resource
 import shutil
 import time
@@ -35,6 +36,7 @@ import clusterscale as cs
 from clusterscale import study
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
 from clusterscale.analyses.audit import analysis as audit
+from clusterscale.analyses.audit.finished_tasks import FinishedTasks
 from clusterscale.analyses.dp_audit import MechanismEvaluation, MechanismEvaluationTask
 from clusterscale.game import Outcome
 from clusterscale.metrics import N_PVALUE_BINS
@@ -136,18 +138,18 @@ class Cluster:
     def __init__(self, n_workers: int, seconds: float, write_seconds: float) -> None:
         self.clock = Clock()
         self.ends: list[Event] = []
-        self.n_workers, self._seconds, self._write_seconds = n_workers, seconds, write_seconds
+        self.n_workers, self.seconds, self._write_seconds = n_workers, seconds, write_seconds
         self._free = [(0.0, i) for i in range(n_workers)]
         self._rng = np.random.default_rng(0)
         self.busy, self.n_messages, self.n_tasks, self._n = 0.0, 0, 0, 0
-        self.first, self.last = float("inf"), 0.0
-        self.games_end = 0.0
 
     def nthreads(self) -> dict[str, int]:
         """Return one thread for each worker."""
         return {"all": self.n_workers}
 
-    def submit(self, function: Any, packed: bytes, limit: float, *, pure: bool, priority: int) -> Any:
+    def submit(
+        self, function: Any, packed: bytes, limit: float, *, pure: bool, priority: int
+    ) -> Any:
         """Take a batch; it starts when a worker is free."""
         self.clock.count_driver()
         task, items, write = loads(packed)
@@ -172,8 +174,6 @@ class Cluster:
             begin = self.clock.now + HEARTBEAT
         else:
             heapq.heappush(self._free, (begin + taken, worker))
-        if is_game:
-            self.first, self.last = min(self.first, begin), max(self.last, begin + taken)
         self._n += 1
         future = Future(self._n, make)
         heapq.heappush(self.ends, Event(begin + taken + HEARTBEAT, self._n, future))
@@ -181,7 +181,7 @@ class Cluster:
         return future
 
     def _durations(self, n: int) -> Any:
-        return self._seconds * self._rng.uniform(1 - SPREAD, 1 + SPREAD, n)
+        return self.seconds * self._rng.uniform(1 - SPREAD, 1 + SPREAD, n)
 
 
 LEVELS = tuple(range(N_PVALUE_BINS))
@@ -214,51 +214,68 @@ class Simulated(DaskExecutor):
         """The workers are as they should be."""
 
 
-def measure(cube: cs.TraceCube, folder: Path, n_targets: int, n_workers: int, seconds: float, write_seconds: float) -> list[str]:
-    """Run an audit, and return the cells of its row."""
+def measure(cube: cs.TraceCube, folder: Path, cluster: Cluster) -> list[str]:
+    """Run an audit of all users, and return the cells of its row."""
     global CLUSTER
+    CLUSTER, clock = cluster, cluster.clock
     plan = AuditPlan(
         seed=1,
         null_roi=False,
-        targets={"random": n_targets},
+        targets={"all": True},
         group_sizes=[100],
         periods=[{"name": "week", "first": 0, "epochs": 168}],
         priors=[{"name": "known_subset", "alpha": 0.1, "training": 200, "challenges": 100}],
         mechanisms=[{"name": "exact"}],
         attacks=[{"name": "projection"}],
     )
-    CLUSTER = Cluster(n_workers, seconds, write_seconds)
     marks: dict[str, tuple[float, float]] = {}
     most_files = 0
 
     def tell(progress: Any) -> None:
         nonlocal most_files
-        marks.setdefault(progress.stage, (CLUSTER.clock.now, CLUSTER.clock.driver))
-        marks[f"{progress.stage} end"] = (CLUSTER.clock.now, CLUSTER.clock.driver)
+        clock.count_driver()
+        marks.setdefault(progress.stage, (clock.now, clock.driver))
+        marks[f"{progress.stage} end"] = (clock.now, clock.driver)
+        if cluster.n_messages % 512 == 0:
+            most_files = max(most_files, _count_files(folder))
+        clock.leave()
 
     shutil.rmtree(folder, ignore_errors=True)
-    executor = Simulated(CLUSTER, clock=CLUSTER.clock)  # type: ignore[arg-type]
-    results = study.run(AuditAnalysis(plan), cube, str(folder), executor, on_progress=tell)
-    CLUSTER.clock.count_driver()
-    assert (results.status == "done").all()
-    begun, ended = marks["audit"], marks["audit end"]
-    wall = ended[0] - begun[0]
-    n_files = sum(path.is_file() for path in folder.rglob("*"))
-    tasks_wall = CLUSTER.last - CLUSTER.first
+    executor = Simulated(cluster, clock=clock)  # type: ignore[arg-type]
+    audit_of = AuditAnalysis(plan)
+    results = study.run(audit_of, cube, str(folder), executor, on_progress=tell)
+    clock.count_driver()
+    assert bool((results.status == "done").all())
+    (begun, before), (ended, after) = marks["audit"], marks["audit end"]
+    wall, driver, n = ended - begun, after - before, cube.n_users
+    began = time.perf_counter()
+    n_done = FinishedTasks(plan, plan.choose(cube), f"{folder}/journal").n_done
+    assert n_done == n
     return [
-        f"{n_workers:,}",
-        f"{seconds:g}",
+        f"{cluster.n_workers:,}",
+        f"{cluster.seconds:g}",
         f"{wall:,.0f}",
-        f"{CLUSTER.busy / n_workers / wall:.0%}",
-        f"{n_targets / wall:,.0f}",
-        f"{CLUSTER.n_messages / wall:,.0f}",
-        f"{ended[1] - begun[1]:,.1f}",
-        f"{(ended[1] - begun[1]) / n_targets * 1e3:.2f}",
-        f"{n_files:,}",
-        f"{CLUSTER.clock.now - ended[0]:,.0f}",
-        f"{CLUSTER.clock.driver - ended[1]:,.0f}",
+        f"{cluster.busy / cluster.n_workers / wall:.0%}",
+        f"{n / wall:,.0f}",
+        f"{cluster.n_messages / wall:,.0f}",
+        f"{driver:,.1f}",
+        f"{driver / n * 1e3:.2f}",
+        f"{max(most_files, _count_files(folder)):,}",
+        f"{_count_files(folder):,}",
+        f"{clock.now - ended:,.0f}",
+        f"{time.perf_counter() - began:,.0f}",
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f}",
     ]
+
+
+def _count_files(folder: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))
+
+
+HEAD = (
+    "workers,task s,wall s,busy,results/s,messages/s,driver s,ms each,most files,files,"
+    "written s,resumed s,GB"
+)
 
 
 def main() -> None:
@@ -268,20 +285,22 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="*", default=[10, 100, 1000, 10_000])
     parser.add_argument("--seconds", type=float, nargs="*", default=[0.2, 5.0, 60.0])
     parser.add_argument("--targets", type=int, default=100_000)
-    parser.add_argument("--write-seconds", type=float, default=0.06)
+    parser.add_argument("--write-seconds", type=float, default=0.06, help="to write a file")
     given = parser.parse_args()
     scheduling.SimpleQueue = Queue  # type: ignore[misc,assignment]
     uri = given.folder / f"cube{given.targets}.zarr"
     if not uri.exists():
         cs.synthesise("tfl", str(uri), users=given.targets, seed=1)
     cube = cs.TraceCube(str(uri))
-    head = "workers,task s,wall s,busy,results/s,messages/s,driver s,ms each,files,after s,driver s,GB"
-    print("  ".join(f"{name:>10}" for name in head.split(",")))
+    print(" ".join(f"{name:>10}" for name in HEAD.split(",")))
     for n_workers in given.workers:
         for seconds in given.seconds:
-            cells = measure(cube, given.folder / "run", given.targets, n_workers, seconds, given.write_seconds)
-            print("  ".join(f"{cell:>10}" for cell in cells), flush=True)
-    sum_up("simulated", " ")
+            cluster = Cluster(n_workers, seconds, given.write_seconds)
+            cells = measure(cube, given.folder / "run", cluster)
+            print(" ".join(f"{cell:>10}" for cell in cells), flush=True)
+    sum_up(
+        "simulated", *(f"{name} {cell}" for name, cell in zip(HEAD.split(","), cells, strict=True))
+    )
 
 
 if __name__ == "__main__":
