@@ -237,7 +237,7 @@ def test_the_schedule_runs_the_one_command_and_tries_again_what_may_go_on(overla
 
 def test_workers_retry_for_as_long_as_the_driver(monkeypatch):
     monkeypatch.setenv("CLUSTERSCALE_RETRY_SECONDS", "300")
-    worker = json.dumps(made_by("s3")["worker"])
+    worker = json.dumps(made_by("s3"))
     assert '{"name": "CLUSTERSCALE_RETRY_SECONDS", "value": "300"}' in worker
 
 
