@@ -26,53 +26,80 @@ export CLUSTERSCALE=${CLUSTERSCALE:-clusterscale} # path of the command, if not 
 RUNS=${RUNS:-100}                                 # maximum number of runs
 LOSSES=${LOSSES:-3}                               # maximum number of losses other than by walltime
 GRACE=${GRACE:-60}                                # seconds that tasks may take to end
+EARLY=${EARLY:-300}                               # seconds of --signal
 export DASK_LOGGING__DISTRIBUTED=${DASK_LOGGING__DISTRIBUTED:-warning}
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-export VERDICT=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.exit # exit code of the driver, wherever it runs
-lost=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.lost # a line for each lost run
-rm -f "$VERDICT"
+# What a run leaves for the next one, and the driver for this script, is in the comment of the job:
+# no folder has to be writable for it. "lost 1 exit 0" is one lost run, and a driver that ended.
+ask() { squeue --noheader --job "$SLURM_JOB_ID" --states all --format "$1"; }
+lost=$(ask %k | sed -n 's/.*lost \([0-9]*\).*/\1/p')
+lost=${lost:-0}
+note() { scontrol update "JobId=$SLURM_JOB_ID" "Comment=lost $lost $*"; }
+give_up() {
+  [ $# = 1 ] || echo "run $run ended with $1 before the audit was done, and $2"
+  exit "$1"
+}
+
+# As [days-][hours:]minutes:seconds
+left=$(ask %L | awk -F'[-:]' '/^[0-9:-]+$/ {
+  days = /-/ ? $1 : 0; n = NF
+  print ((days * 24 + (n - (days > 0) > 2 ? $(n - 2) : 0)) * 60 + $(n - 1)) * 60 + $n }')
+least=$((2 * EARLY + GRACE))
+if [ "${left:-$least}" -lt "$least" ]; then
+  echo "$left seconds are left, and the job is stopped $EARLY seconds before its walltime:" >&2
+  echo "give it at least --time=$(((least + 59) / 60))" >&2
+  exit 2
+fi
+
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
+note # of this run, no driver has ended yet
 
+export LOST=$lost
 # shellcheck disable=SC2016  # the tasks expand it
 srun --kill-on-bad-exit=0 bash -c '
-  trap : TERM # to outlive the driver and record its exit code
+  trap : TERM # to outlive the driver and tell its exit code
   "$CLUSTERSCALE" "$@" --cluster slurm-allocation
   code=$?
-  if [ "$SLURM_PROCID" = 1 ]; then echo "$code" > "$VERDICT.new"; mv "$VERDICT.new" "$VERDICT"; fi
+  if [ "$SLURM_PROCID" = 1 ]; then
+    for pause in 1 5 15 30; do
+      scontrol update "JobId=$SLURM_JOB_ID" "Comment=lost $LOST exit $code" && break
+      sleep $pause
+    done
+  fi
   exit "$code"' task "$@" &
 step=$!
 
 running() { kill -0 "$step" 2>/dev/null; }
-pause() { sleep 1 & wait $!; } # a signal interrupts it
-ended() { ! running || [ -e "$VERDICT" ]; }
-until ended || [ $late = yes ]; do pause; done
-for _ in $(seq "$GRACE"); do ended && break; pause; done
+pause() { sleep "$1" & wait $!; } # a signal interrupts it
+code() { ask %k | sed -n 's/.*exit \([0-9]*\).*/\1/p'; }
+wait_for_driver() { # for $2 seconds at most, while $late is $1
+  for ((seconds = 1; seconds <= $2; seconds++)); do
+    [ $late = "$1" ] && running || return 0
+    [ $((seconds % 10)) != 0 ] || [ -z "$(code)" ] || return 0
+    pause 1
+  done
+}
+wait_for_driver no 100000000
+wait_for_driver yes "$GRACE"
 for signal in INT KILL; do # for tasks that do not end with the driver
-  for _ in $(seq 5); do running && pause; done
+  for _ in $(seq 5); do running && pause 1; done
   running && scancel --signal=$signal "$SLURM_JOB_ID.0" 2>/dev/null
 done
 wait "$step"
 
-code=$(cat "$VERDICT" 2>/dev/null || echo 137)
-rm -f "$VERDICT"
+code=$(code)
+code=${code:-137}
 run=$((${SLURM_RESTART_COUNT:-0} + 1))
-give_up() {
-  [ $# = 1 ] || echo "run $run ended with $1 before the audit was done, and $2"
-  rm -f "$lost"
-  exit "$1"
-}
-
 case $code in
-  0 | 1 | 2 | 3 | 4) give_up "$code" ;;
+  0 | 1 | 2 | 3 | 4 | 70) give_up "$code" ;; # 70: a bug, which the next run would meet again
   143) [ $late = yes ] || give_up 143 ;; # it was stopped by a user
-  *) echo "$run" >> "$lost" ;;
+  *) lost=$((lost + 1)) ;;
 esac
-n_lost=0
-[ ! -e "$lost" ] || n_lost=$(wc -l < "$lost")
-[ "$n_lost" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"
+[ "$lost" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"
 [ "$run" -lt "$RUNS" ] || give_up "$code" "it was the last run"
+note
 echo "run $run ended with $code before the audit was done: the job queues again"
 scontrol requeue "$SLURM_JOB_ID" && sleep "$GRACE"
 exit "$code"

@@ -62,7 +62,7 @@ def dask_setup(worker):
     run = scheduling.run_batch
 
     def run_gated(packed, seconds):
-        _, items = loads(packed)
+        _, items, _ = loads(packed)
         while (folder / "shut").exists():
             seconds = 0.0  # a batch ends after its first task, so that one ticket is one task
             if not isinstance(items[0], AuditTask) or _take_ticket(folder):

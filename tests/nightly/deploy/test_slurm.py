@@ -184,7 +184,23 @@ def test_audit_and_screen_in_one_allocation(start, serial):
     same(serial.results(), run.results())
     same(serial.results("screen/results.zarr"), run.results("screen/results.zarr"))
     assert list(run.shared.iterdir()) == [], "certificates were left"
-    assert not list(run.folder.glob(".*.exit"))
+    assert not list(run.folder.glob(".*"))
+
+
+def test_an_allocation_writes_nothing_where_it_was_submitted(start, serial):
+    run = start(name="slurm-allocation")
+    job = run.submit("audit", "--chdir", "/proc")
+    assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
+    assert "queues again" not in run.log(job)
+    same(serial.results(), run.results())
+
+
+def test_a_walltime_that_is_too_near_to_the_signal_is_refused(start):
+    run = start(name="slurm-allocation")
+    job = run.submit("audit", "--time", "10")
+    assert run.wait(job) == ("FAILED", "2:0"), run.said()
+    assert "stopped 300 seconds before its walltime" in run.log(job)
+    assert "give it at least --time=11" in run.log(job)
 
 
 def test_an_allocation_that_cannot_run_ends_at_once(start):
