@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.analyses.audit import AuditPlan, plan_resources, predict
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, plan_resources, predict
 from clusterscale.analyses.audit.resources import _PROCESS, UNSURE
 from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.screening import predict as predict_screen
@@ -155,6 +155,8 @@ def test_a_screen_that_finds_the_targets_is_part_of_the_cost(cube, plan_fields):
     fields = plan_fields | {"screen": {"groups": 60}}
     some = predict(plan(fields, targets={"random": 5}), cube)
     exposed = plan(fields, targets={"most_exposed": 5})
+    (required,) = AuditAnalysis(exposed).requires()
+    assert required.plan == exposed.whole_screen
     screen = predict_screen(exposed.whole_screen, cube)
     with_screen = predict(exposed, cube)
     assert with_screen.n_targets == some.n_targets

@@ -117,6 +117,13 @@ def test_simulated_people_are_as_often_in_a_cell_as_asked():
     assert nobody[0].tolist() == [0, 0, 0]
 
 
+def test_simulated_people_who_differ_are_as_active_on_average():
+    """The mean of a log-normal activity is 1, so sparse cells are visited as often as asked."""
+    n, occupancy = 20_000, np.full((4, 25), 0.005)
+    sizes, _ = simulate_people(n, occupancy, 0.8, rng=np.random.default_rng(4))
+    assert abs(sizes.mean() - occupancy.sum()) < 4 * sizes.std() / np.sqrt(n) + 0.005
+
+
 def test_known_people_are_the_first_of_a_population(panel, release, tmp_path):
     template = AuditTemplate.model_validate(PLAN)
     found, content = resolved(release, panel)
