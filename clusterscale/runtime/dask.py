@@ -18,7 +18,17 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime import scheduling
 from clusterscale.runtime.scheduling import Batch
-from clusterscale.study.execution import Finished, P, R, Reduction, S, T, WorkerCount, Write
+from clusterscale.study.execution import (
+    Finished,
+    P,
+    R,
+    Reduction,
+    S,
+    T,
+    WorkerCount,
+    Write,
+    batch_seconds,
+)
 
 Versions = dict[str, str]
 
@@ -287,7 +297,7 @@ class DaskExecutor:
 
         def submit(batch: Batch[T]) -> Future:
             packed = dumps((function, batch.items, write))
-            limit = 2 * scheduling.batch_seconds(self._n_threads)
+            limit = 2 * batch_seconds(self._n_threads)
             priority = _URGENT if urgent else 0
             return self._client.submit(
                 scheduling.run_batch, packed, limit, pure=False, priority=priority

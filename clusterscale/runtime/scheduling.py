@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Generic
 from cloudpickle import dumps, loads
 
 from clusterscale.errors import StalledError
-from clusterscale.runtime.serial import BATCH_SECONDS, run_items
-from clusterscale.study.execution import R, T
+from clusterscale.runtime.serial import run_items
+from clusterscale.study.execution import BATCH_SECONDS, R, T, batch_seconds
 
 if TYPE_CHECKING:
     from distributed import Future
 
 
-_BATCHES_A_SECOND = 50  # that finish, however many threads there are
 _ROUNDS = 3  # batches of each thread that the items left are divided into
 _SMALLEST = 8  # divisor of a full batch, for batches towards the end
 _GROWTH = 4  # maximal factor by which a batch is larger than the one before
@@ -45,14 +44,6 @@ class Batch(Generic[T]):
         return [Batch((item,), alone=True) for item in self.items]
 
 
-def batch_seconds(n_threads: int) -> float:
-    """Return how long a batch should take: longer on many threads, since one process handles all.
-
-    It starts no further item after twice as long.
-    """
-    return max(BATCH_SECONDS, n_threads / _BATCHES_A_SECOND)
-
-
 class BatchSize:
     """Number of items in the next batch, from the durations of earlier ones and what is left.
 
@@ -70,7 +61,7 @@ class BatchSize:
         if not self._is_known:
             return max(1, self._size)
         share = -(-self._n_left // (_ROUNDS * n_threads))
-        if self._size == 0 and n_threads > _BATCHES_A_SECOND:
+        if self._size == 0 and batch_seconds(n_threads) > BATCH_SECONDS:
             size = share  # at once, since a batch that takes long returns the rest
         else:
             size = min(self._size, max(share, self._size // _SMALLEST))

@@ -11,10 +11,18 @@ from traceback import format_exc
 from typing import Any
 
 from clusterscale.errors import SignalExit
-from clusterscale.study.execution import Finished, P, R, Reduction, S, T, WorkerCount, Write, settle
-
-BATCH_SECONDS = 1.0
-"""Shortest target duration of a batch: a thousand times the cost of scheduling or writing one."""
+from clusterscale.study.execution import (
+    BATCH_SECONDS,
+    Finished,
+    P,
+    R,
+    Reduction,
+    S,
+    T,
+    WorkerCount,
+    Write,
+    settle,
+)
 
 _BATCH_BYTES = 1 << 25  # of results
 

@@ -7,6 +7,7 @@ from clusterscale.study.resources import (
     PROCESS_BYTES,
     StudyCost,
     describe_bytes,
+    describe_cluster,
     describe_cost,
     require_memory,
 )
@@ -21,6 +22,7 @@ __all__ += [
     "StudyCost",
     "Tell",
     "describe_bytes",
+    "describe_cluster",
     "describe_cost",
     "each",
     "prefixed",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clusterscale.errors import ConfigError
 from clusterscale.phrases import option
+from clusterscale.study.execution import batch_seconds
 
 PROCESS_BYTES = 350 * 10**6
 """Memory of the interpreter and its libraries, without the classifiers of learned attacks."""
@@ -58,6 +59,51 @@ def describe_cost(
         "used by each worker": f"up to {worker}",
         "work": f"about {core_seconds:,.0f} s of one processor",
         "time": f"{wall.format(*seconds)} of the cluster, if it does nothing else",
+    }
+
+
+_TASK, _BATCH = 7e-5, 9e-4  # seconds of the driver's processor
+_MERGED, _SMALL = 1024, 1000  # tasks in a file of records, and small files before they are merged
+_ROUNDS = 3  # batches of each worker that a short study has
+
+
+def describe_cluster(
+    *, n_tasks: int, core_seconds: float, start_seconds: float, start_bytes: float, n_workers: int
+) -> dict[str, str]:
+    """Return the rows about what a large cluster meets: reads, files, the driver and useful size.
+
+    Parameters
+    ----------
+    n_tasks, core_seconds
+        Tasks, and the seconds of one processor that they take together.
+    start_seconds, start_bytes
+        What a worker takes before its first task: seconds, and bytes that it reads.
+    n_workers
+        Number of workers.
+
+    Returns
+    -------
+    dict[str, str]
+        Text by the name of the row.
+    """
+    core_seconds = max(core_seconds, _TASK * n_tasks)
+    n_batches = max(core_seconds / batch_seconds(n_workers), min(n_tasks, _ROUNDS * n_workers))
+    n_batches = min(n_tasks, n_batches)
+    driver = n_tasks * _TASK + n_batches * _BATCH
+    n_files = n_batches if n_batches <= _SMALL else _SMALL + n_tasks / _MERGED
+    mean = core_seconds / n_tasks
+    limits = {
+        "there are no more tasks": n_tasks,
+        "more would take longer to start than to work": math.ceil(core_seconds / start_seconds),
+        "the driver can follow no more": math.ceil(mean / (_TASK + _BATCH / _ROUNDS)),
+    }
+    why, useful = min(limits.items(), key=lambda pair: pair[1])
+    idle = f", {n_workers - n_tasks:,} of {n_workers:,} have no task" * (n_workers > n_tasks)
+    return {
+        "read at the start": describe_bytes(start_bytes * n_workers),
+        "driver": f"about {driver:,.0f} s of one processor",
+        "files": f"about {n_files:,.0f} of finished tasks at once",
+        "useful workers": f"up to {max(1, useful):,}: {why}{idle}",
     }
 
 

@@ -124,7 +124,9 @@ def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.dask
 def test_what_is_left_of_batches_that_are_cut_short_is_done_once(local_cluster, monkeypatch):
-    monkeypatch.setattr(scheduling, "batch_seconds", lambda n: 0)  # each ends after one item
+    monkeypatch.setattr(
+        "clusterscale.runtime.dask.batch_seconds", lambda n: 0
+    )  # each ends after one item
     batches = list(local_cluster.map_batches(abs, range(-200, 0)))
     assert [len(batch) for batch in batches] == [1] * 200
     assert sorted(batch[0].value for batch in batches) == list(range(1, 201))

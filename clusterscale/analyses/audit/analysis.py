@@ -41,7 +41,15 @@ from clusterscale.cube.blocks import Range
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
-from clusterscale.study import Analysis, Page, Stage, Study, describe_bytes, describe_cost
+from clusterscale.study import (
+    Analysis,
+    Page,
+    Stage,
+    Study,
+    describe_bytes,
+    describe_cluster,
+    describe_cost,
+)
 from clusterscale.study.execution import Executor, Finished, Reduction
 from clusterscale.validation_messages import check_kinds
 
@@ -121,6 +129,13 @@ class AuditAnalysis(Analysis):
                 worker=f"{worker}, {traces} of it traces",
                 core_seconds=way.core_seconds,
                 seconds=cost.seconds_range,
+            ),
+            **describe_cluster(
+                n_tasks=cost.n_tasks,
+                core_seconds=way.core_seconds - way.start_seconds * min(n_workers, cost.n_tasks),
+                start_seconds=way.start_seconds,
+                start_bytes=cost.store_bytes / max(1, len(way.users)),
+                n_workers=n_workers,
             ),
         }
 

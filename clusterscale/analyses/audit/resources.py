@@ -46,6 +46,8 @@ class ResourcePlan:
         Processor seconds of all tasks, if events are spread evenly over time.
     seconds
         Seconds on the cluster, from the start of its processes to the results.
+    start_seconds
+        Seconds that a worker takes to start and to read its traces.
     """
 
     users: tuple[Range, ...]
@@ -54,6 +56,7 @@ class ResourcePlan:
     task_bytes: int
     core_seconds: float
     seconds: float
+    start_seconds: float
 
     @property
     def worker_bytes(self) -> int:
@@ -218,7 +221,9 @@ def plan_resources(
             f"up to {width:,} users"
         )
         total, wall = needs.seconds_by_parts(n_targets, n_workers, len(users))
-    return ResourcePlan(users, why, traces, task, slowness * total, slowness * wall)
+    start = needs.start_seconds + needs.read_seconds / max(1, len(users))
+    times = (slowness * seconds for seconds in (total, wall, start))
+    return ResourcePlan(users, why, traces, task, *times)
 
 
 class _Needs(Workload):
