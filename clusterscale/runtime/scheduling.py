@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from distributed import Future
 
 
-_ROUNDS = 3  # batches of each thread that the items left are divided into
-_SMALLEST = 8  # divisor of a full batch, for batches towards the end
+_ROUNDS = 2  # batches of each thread that the items left are divided into
+_SMALLEST = 4  # divisor of a full batch, for batches towards the end
 _GROWTH = 4  # maximal factor by which a batch is larger than the one before
 _MAX_ITEMS = 1024  # in a batch
 _PAUSE = 0.1  # seconds before a value that could not be sent is asked for again

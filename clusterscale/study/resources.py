@@ -62,9 +62,9 @@ def describe_cost(
     }
 
 
-_TASK, _BATCH = 7e-5, 9e-4  # seconds of the driver's processor
+_TASK, _BATCH = 2e-5, 9e-4  # seconds of the driver's processor
 _MERGED, _SMALL = 1024, 1000  # tasks in a file of records, and small files before they are merged
-_ROUNDS = 3  # batches of each worker that a short study has
+_ROUNDS = 4  # batches of each worker that a short study has
 
 
 def describe_cluster(

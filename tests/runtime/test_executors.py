@@ -85,7 +85,7 @@ def test_batches_last_longer_on_many_threads_and_become_smaller_towards_the_end(
         size.update(n, 5.0 * n)
         left -= n
         sizes.append(n)
-    assert sizes[0] == 10, "a third of the items of a thread, before anything is known of them"
+    assert sizes[0] == 15, "half of the items of a thread, before anything is known of them"
     assert max(sizes[1:]) == 4, "twenty seconds: 50 batches finish in a second"
     assert sizes[-1] == 1
     size.drawn(-12_000)

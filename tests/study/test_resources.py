@@ -10,7 +10,7 @@ from clusterscale.study import describe_cluster
     [
         (20, 1000.0, 64, "up to 20: there are no more tasks, 44 of 64 have no task"),
         (1000, 100.0, 8, "up to 20: more would take longer to start than to work"),
-        (10**6, 1e5, 8, "up to 271: the driver can follow no more"),
+        (10**6, 1e5, 8, "up to 409: the driver can follow no more"),
         (10**6, 0.0, 8, "up to 1: the driver can follow no more"),
     ],
 )
@@ -37,5 +37,5 @@ def test_batches_are_merged_before_there_are_many_files():
         )
 
     assert rows(10)["files"] == "about 1,977 of finished tasks at once"
-    assert rows(10)["driver"] == "about 970 s of one processor", "a batch for each task"
-    assert rows(10_000)["driver"] == "about 97 s of one processor", "three batches a worker"
+    assert rows(10)["driver"] == "about 920 s of one processor", "a batch for each task"
+    assert rows(10_000)["driver"] == "about 56 s of one processor", "four batches a worker"
