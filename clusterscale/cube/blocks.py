@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from clusterscale.contracts import Bounds, CellCoordinates, Traces, TraceStep, Values
+from clusterscale.cube import node_copy
 from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, with_null_roi
@@ -325,7 +326,16 @@ def _read_cached(source: TraceSource, users: Range, windows: list[Window]) -> di
         for key in list(_CACHE):
             if key[:2] != (cube, users) or key[2][0] not in source.spans:
                 _CACHE.pop(key, None)
-        read = dict(zip(missing, read_users(cube, missing, users), strict=True))
-        _CACHE.update({(cube, users, window): block for window, block in read.items()})
-        blocks |= read
+        node_copy.keep([_name(*key) for key in _CACHE])
+        read = node_copy.share(
+            [_name(cube, users, window) for window in missing],
+            lambda some: read_users(cube, [missing[i] for i in some], users),
+        )
+        for window, block in zip(missing, read, strict=True):
+            _CACHE[cube, users, window] = blocks[window] = block
     return {window: block for window, block in blocks.items() if block is not None}
+
+
+def _name(cube: Source, users: Range, window: Window) -> str:
+    span, steps = window
+    return f"{cube} {users} {span} {[step.id for step in steps]}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import ByteSize, Field, TypeAdapter
 
 from clusterscale.contracts import ConfigModel
+from clusterscale.cube import node_copy
 from clusterscale.errors import InputError, PackageError
 from clusterscale.study.execution import Executor
 
@@ -44,6 +45,15 @@ _FORWARDED = ("CLUSTERSCALE_PROTOCOLS", "CLUSTERSCALE_RETRY_SECONDS")
 def worker_environment() -> dict[str, str]:
     """Return the environment of workers elsewhere, with what this process has set for stores."""
     return ENVIRONMENT | {name: os.environ[name] for name in _FORWARDED if name in os.environ}
+
+
+def shared_traces(run: str, scratch: str | None = None) -> dict[str, str]:
+    """Return the environment of workers that share the traces of a ``run`` on their node.
+
+    They do so in a folder of the node below ``scratch``, by default its temporary files.
+    """
+    name = f"clusterscale-{run}"
+    return {node_copy.VARIABLE: os.path.join(scratch, name) if scratch else name}
 
 
 SETTINGS: dict[str, Any] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from uuid import uuid4
 
 from pydantic import AfterValidator, Field
 
@@ -20,6 +21,7 @@ from clusterscale.runtime.clusters.base import (
     SETTINGS,
     Distributed,
     needs,
+    shared_traces,
     to_bytes,
     worker_environment,
 )
@@ -132,6 +134,7 @@ class JobQueue(Distributed):
     def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
         """Return the arguments of dask-jobqueue's cluster class."""
         own = {argument: getattr(self, key) for key, argument in self._own.items()}
+        variables = worker_environment() | shared_traces(uuid4().hex, self.scratch)
         return {
             **{key: value for key, value in own.items() if value is not None},
             "cores": self.workers_per_job,
@@ -141,7 +144,7 @@ class JobQueue(Distributed):
             "job_name": "clusterscale",
             "job_extra_directives": list(self.directives),
             "job_script_prologue": [
-                *(f"export {key}={quote(value)}" for key, value in worker_environment().items()),
+                *(f"export {key}={quote(value)}" for key, value in variables.items()),
                 *self.prologue,
             ],
             "python": self.python,

@@ -6,11 +6,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from clusterscale.contracts import Count
 from clusterscale.errors import InputError
-from clusterscale.runtime.clusters.base import SETTINGS, USABLE, Cluster, Distributed, needs
+from clusterscale.runtime.clusters.base import (
+    ENVIRONMENT,
+    SETTINGS,
+    USABLE,
+    Cluster,
+    Distributed,
+    needs,
+    shared_traces,
+)
 from clusterscale.runtime.security import make_certificates
 from clusterscale.runtime.serial import SerialExecutor
 
@@ -92,6 +100,13 @@ class Local(Distributed):
             return None
         return int(USABLE * MEMORY_LIMIT / self.n_workers)
 
+    def _of_run(self, private: str) -> dict[str, Any]:
+        environment = ENVIRONMENT | (shared_traces("run", private) if self.n_workers > 1 else {})
+        return {
+            "temporary-directory": private,
+            "distributed.nanny.pre-spawn-environ": environment,
+        }
+
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
         """Start the workers, and stop them at the end.
@@ -110,7 +125,7 @@ class Local(Distributed):
         with (
             # Readable by this user only, so that nobody else can place anything in it.
             TemporaryDirectory(prefix="clusterscale-") as private,
-            dask.config.set(SETTINGS | _NEVER | shown | {"temporary-directory": private}),
+            dask.config.set(SETTINGS | _NEVER | shown | self._of_run(private)),
             LocalCluster(
                 n_workers=self.n_workers,
                 threads_per_worker=1,

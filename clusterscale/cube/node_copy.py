@@ -1,0 +1,173 @@
+"""Traces that the worker processes of a node share: one reads them, and all map its file.
+
+The file has no name. Others open it through the process that holds it, so nothing of it is left
+when the last process has ended, however it ended. A cluster that starts several workers on a node
+names a folder of the run in the environment variable ``CLUSTERSCALE_NODE_COPY``; without it every
+process reads for itself. A process also reads for itself where the folder cannot be used or has too
+little space, which is logged.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import mmap
+import os
+import pickle
+import stat
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+T = TypeVar("T")
+
+VARIABLE = "CLUSTERSCALE_NODE_COPY"
+_LEAST = 1 << 24  # bytes that are worth a file
+_SPARE = 1.1  # free space that is needed, relative to the file
+_ALIGNED = 64  # bytes; arrays begin at multiples of these
+_DIGEST = 16  # bytes, at the start of a file
+_LOCK = "lock"
+_LOG = logging.getLogger(__name__)
+
+_held: dict[str, IO[bytes]] = {}  # files that this process has written, by their key
+
+
+def share(keys: Sequence[str], make: Callable[[list[int]], list[T]]) -> list[T]:
+    """Return a value for each key, made by one process of this node for all that share it.
+
+    ``make`` takes the positions of keys whose values no process has, and returns these values.
+    Values are alike in every process that has the same environment variable.
+    """
+    folder = _folder()
+    if folder is None:
+        return make(list(range(len(keys))))
+    with _turn(folder):
+        found = [_find(_path(folder, key), key) for key in keys]
+        missing = [i for i, value in enumerate(found) if value is None]
+        values: list[Any] = make(missing) if missing else []
+        for at, i in enumerate(missing):
+            found[i] = (_publish(_path(folder, keys[i]), keys[i], values[at]),)
+            values[at] = None  # in memory no longer than needed
+    return [value[0] for value in found if value is not None]
+
+
+def keep(keys: Collection[str]) -> None:
+    """Close the files that this process has written for other keys."""
+    for key in _held.keys() - set(keys):
+        _held.pop(key).close()
+
+
+@atexit.register
+def _clean() -> None:
+    """Remove the addresses of this process, and the folder if there are no others."""
+    folder = _place(os.environ.get(VARIABLE, ""))
+    with suppress(OSError):
+        for key in _held:
+            _path(folder, key).unlink()
+        if _held and {path.name for path in folder.iterdir()} == {_LOCK}:
+            (folder / _LOCK).unlink()
+            folder.rmdir()
+
+
+def _folder() -> Path | None:
+    """Return a folder of this node that only its owner can open; None if nothing is shared."""
+    name = os.environ.get(VARIABLE)
+    if not name or not os.path.isdir("/proc/self/fd"):
+        return None
+    folder = _place(name)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+        if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o077:
+            raise PermissionError(f"{folder} can be opened by others")
+    except OSError as error:
+        _LOG.warning("the workers of this node each read the traces: %s", error)
+        return None
+    return folder
+
+
+def _place(name: str) -> Path:
+    """Return the folder of a name; one that is absolute is taken as it is."""
+    return Path(tempfile.gettempdir()) / os.path.expandvars(name)
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Let one process of this node at a time look and write."""
+    import fcntl
+
+    with (folder / _LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _find(path: Path, key: str) -> tuple[Any] | None:
+    """Return the value that another process holds, in a tuple; None if there is none."""
+    try:
+        with open(path.read_text(), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != os.getuid():
+                return None
+            return (_load(file, key),)
+    except (OSError, ValueError):
+        return None  # its process has ended, and its number may be that of another one
+
+
+def _publish(path: Path, key: str, value: T) -> T:
+    """Write a value to a file for other processes, and return it as they will see it."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    raw = [buffer.raw() for buffer in buffers]
+    n_bytes = sum(part.nbytes for part in raw)
+    if n_bytes < _LEAST:
+        return value
+    try:
+        space = os.statvfs(path.parent)
+        if space.f_bavail * space.f_frsize < _SPARE * n_bytes:
+            raise OSError(f"{path.parent} has too little space for {n_bytes:,} bytes")
+        file = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115  # held open on purpose
+        _write(file, key, head, raw)
+        shared: T = _load(file, key)
+        path.write_text(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+    except OSError as error:
+        _LOG.warning("the workers of this node each read the traces: %s", error)
+        return value
+    _held[key] = file
+    return shared
+
+
+def _write(file: IO[bytes], key: str, head: bytes, raw: Sequence[memoryview]) -> None:
+    sizes = [part.nbytes for part in raw]
+    index = pickle.dumps((head, sizes))
+    file.write(_digest(key) + len(index).to_bytes(8, "little") + index)
+    for part in raw:
+        file.write(b"\0" * (-file.tell() % _ALIGNED))
+        file.write(part)
+    file.flush()
+
+
+def _load(file: IO[bytes], key: str) -> Any:
+    """Return the value in a file, whose arrays are mapped; ValueError if it is of another key."""
+    mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    if bytes(mapped[:_DIGEST]) != _digest(key):
+        raise ValueError("it is another file")
+    at = _DIGEST + 8
+    end = at + int.from_bytes(mapped[_DIGEST:at], "little")
+    head, sizes = pickle.loads(mapped[at:end])
+    buffers = []
+    for size in sizes:
+        begin = end + -end % _ALIGNED
+        end = begin + size
+        buffers.append(mapped[begin:end])
+    return pickle.loads(head, buffers=buffers)
+
+
+def _path(folder: Path, key: str) -> Path:
+    """Return the file with the address of a key's value."""
+    return folder / _digest(key).hex()
+
+
+def _digest(key: str) -> bytes:
+    return blake2b(f"{os.environ.get(VARIABLE)} {key}".encode(), digest_size=_DIGEST).digest()
