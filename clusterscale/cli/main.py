@@ -87,6 +87,10 @@ def audit(
     workers: shared.Workers = None,
     memory: shared.Memory = None,
     explain: shared.Explain = False,
+    users: shared.Users = None,
+    places: shared.Places = None,
+    epochs: shared.Epochs = None,
+    events_per_user: shared.EventsPerUser = None,
     full: shared.Full = False,
     force: shared.Force = False,
 ) -> None:
@@ -97,7 +101,8 @@ def audit(
     """
     from clusterscale import api
 
-    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    sizes = users, places, epochs, events_per_user
+    options = RunOptions(config, output, cluster, workers, memory, force, explain, sizes=sizes)
     plan = options.config.the_audit()
 
     def show(results: xr.Dataset) -> None:

@@ -64,6 +64,12 @@ Memory = Annotated[
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show all cases, not only the strongest.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Only show what would run.")]
+Users = Annotated[
+    float | None, typer.Option(help="With --explain, of a cube that is not there: users.")
+]
+Places = Annotated[float | None, typer.Option(help="The same: places.")]
+Epochs = Annotated[float | None, typer.Option(help="The same: epochs, of an hour.")]
+EventsPerUser = Annotated[float | None, typer.Option(help="The same: mean events of a user.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
 
 

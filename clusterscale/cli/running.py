@@ -20,7 +20,8 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import show_pairs
-from clusterscale.errors import SignalExit
+from clusterscale.errors import InputError, SignalExit
+from clusterscale.storage import exists
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,12 +34,16 @@ if TYPE_CHECKING:
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+_SIZES = ("--users", "--places", "--epochs", "--events-per-user")
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of every command that runs an analysis; ``on`` is a cube in place of the config's."""
+    """Options of every command that runs an analysis; ``on`` is a cube in place of the config's.
+
+    ``sizes`` are those of a cube that is not there: users, places, epochs and events per user.
+    """
 
     file: Path | None
     output: str | None
@@ -48,6 +53,7 @@ class RunOptions:
     force: bool
     explain: bool = False
     on: str | None = None
+    sizes: tuple[float | None, ...] = ()
 
     @cached_property
     def config(self) -> Config:
@@ -56,10 +62,32 @@ class RunOptions:
 
     @cached_property
     def cube(self) -> TraceCube:
-        """The cube of the config, or the one that is studied in its place."""
-        from clusterscale.cube import TraceCube
+        """The cube of the config, or the one that is studied in its place.
 
+        For ``explain`` it need not be there.
+        """
+        from clusterscale.cube import TraceCube
+        from clusterscale.cube.sized import SizedCube
+
+        if any(size is not None for size in self.sizes):
+            return SizedCube(**self._sizes())
+        source = self.config.cube
+        if self.explain and not self.on and source.preset and not exists(source.path):
+            return SizedCube.of_preset(source.preset, source.users)
         return TraceCube(self.on) if self.on else self.config.cube.open()
+
+    def _sizes(self) -> dict[str, Any]:
+        if not self.explain:
+            raise InputError(f"{_SIZES[0]} is for --explain, which is missing")
+        named = dict(zip(_SIZES, self.sizes, strict=True))
+        for name, size in named.items():
+            if size is None:
+                raise InputError(f"{name} is missing: a cube that is not there needs all of them")
+            if name != _SIZES[-1] and size != int(size):
+                raise InputError(f"{name} {size:g} is no whole number")
+        *whole, events = self.sizes
+        users, places, epochs = (int(size or 0) for size in whole)
+        return {"users": users, "places": places, "epochs": epochs, "events_per_user": events}
 
     @property
     def folder(self) -> str:
@@ -130,9 +158,14 @@ def running_verb(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Cal
         workers: shared.Workers = None,
         memory: shared.Memory = None,
         explain: shared.Explain = False,
+        users: shared.Users = None,
+        places: shared.Places = None,
+        epochs: shared.Epochs = None,
+        events_per_user: shared.EventsPerUser = None,
         force: shared.Force = False,
     ) -> None:
-        options = RunOptions(config, output, cluster, workers, memory, force, explain)
+        sizes = users, places, epochs, events_per_user
+        options = RunOptions(config, output, cluster, workers, memory, force, explain, sizes=sizes)
         made = make(options.config)
         for analysis in made if isinstance(made, Sequence) else (made,):
             run_verb(analysis, options)

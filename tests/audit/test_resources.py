@@ -12,6 +12,7 @@ from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.attacks import ATTACKS
 from clusterscale.cube import blocks
+from clusterscale.cube.sized import SizedCube
 from clusterscale.errors import ConfigError
 
 GB = 10**9
@@ -162,6 +163,20 @@ def test_a_screen_that_finds_the_targets_is_part_of_the_cost(cube, plan_fields):
     assert with_screen.n_targets == some.n_targets
     more = with_screen.resources.seconds - some.resources.seconds
     assert more == pytest.approx(screen.seconds)
+
+
+def test_sizes_are_enough_for_a_prediction(cube, plan_fields):
+    sizes = SizedCube(
+        users=cube.n_users,
+        places=cube.n_rois,
+        epochs=cube.n_epochs,
+        events_per_user=cube.n_events / cube.n_users,
+    )
+    for targets in ({"random": 5}, {"tertiles": 2}, {"all": True}, {"most_exposed": 0.1}):
+        fields = plan_fields | {"screen": {"groups": 60}, "targets": targets}
+        assert predict(plan(fields), sizes) == predict(plan(fields), cube)
+    with pytest.raises(ConfigError, match="targets: 63 requested, but there are 60 users"):
+        predict(plan(plan_fields, targets={"tertiles": 21}), sizes)
 
 
 def test_work_that_is_done_once_is_not_counted_per_target(wide, plan_fields):

@@ -135,6 +135,45 @@ def test_explain_runs_nothing(config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+SIZES = ["--users", "1e6", "--places", "500", "--epochs", "168", "--events-per-user", "17.5"]
+
+
+@pytest.mark.parametrize("verb", ["audit", "screen", "certify"])
+def test_explain_needs_no_cube(verb, config):
+    content = yaml.safe_load(config.read_text())
+    config.write_text(yaml.safe_dump(content | {"cube": "/nowhere/cube.zarr"}))
+    shown = call(verb, config, "--explain", "--memory", "8GB", *SIZES).output
+    assert "1,000,000" in shown
+    assert "78 MB" in shown, "4 bytes an event, and 8 a user"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (SIZES, "--users is for --explain, which is missing"),
+        (["--explain", *SIZES[:-2]], "--events-per-user is missing: a cube that is not there"),
+        (["--explain", "--users", "1.5", *SIZES[2:]], "--users 1.5 is no whole number"),
+        (["--explain", "--users", "0", *SIZES[2:]], "users: 0 must be at least 1"),
+        (["--explain", *SIZES[:-1], "84001"], "must be above 0, and at most 500 places × 168"),
+    ],
+)
+def test_sizes_that_are_no_cube_are_refused(words, told, config, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["clusterscale", "audit", str(config), *words])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+
+
+def test_explain_writes_no_cube_of_a_preset(config, tmp_path):
+    content = yaml.safe_load(config.read_text())
+    preset = {"preset": "milan", "path": str(tmp_path / "milan.zarr")}
+    config.write_text(yaml.safe_dump(content | {"cube": preset}))
+    result = call("audit", config, "--explain")
+    assert result.exit_code == 0, result.output
+    assert not (tmp_path / "milan.zarr").exists()
+
+
 def test_explain_says_which_noise_is_not_safe_as_floats(tmp_path, cube, plan_fields, config):
     content = yaml.safe_load(config.read_text())
     laplace = {"name": "laplace", "epsilon": 1.0, "unit": "event"}

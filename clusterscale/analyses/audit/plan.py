@@ -32,6 +32,7 @@ from clusterscale.contracts import (
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import TraceSource
+from clusterscale.cube.sized import SizedCube
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.groups import check_lists
@@ -144,6 +145,9 @@ class AuditPlan(AuditTemplate):
         """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""
         if faults := list(_find_faults(self, cube)):
             raise ConfigError("\n".join(faults))
+        if isinstance(cube, SizedCube):
+            self.targets.count(cube.n_users)
+            return
         find_members(cube, self.groups)
         everyone = np.arange(cube.n_users)  # stands in for the ranking, which is not known yet
         self.choose(cube, everyone)

@@ -11,6 +11,7 @@ from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.cube.describe import raw_bytes
+from clusterscale.cube.sized import SizedCube
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
 from clusterscale.phrases import option
@@ -131,10 +132,13 @@ def predict(
         If the plan does not fit the cube, or needs more memory.
     """
     plan.check(cube)
-    targets = plan.targets
-    n_exposed, n_periods = targets.n_most_exposed(cube, plan.periods), len(plan.periods)
-    n_targets, n_attacked = n_exposed, n_exposed * n_periods
-    if not n_exposed:
+    n_targets = n_exposed = _n_exposed(plan, cube)
+    n_periods = len(plan.periods)
+    n_attacked = n_exposed * n_periods
+    if not n_exposed and isinstance(cube, SizedCube):
+        n_targets = plan.targets.count(cube.n_users)
+        n_attacked = n_targets * n_periods
+    elif not n_exposed:
         chosen = plan.choose(cube)
         n_targets = len(chosen.users)
         n_attacked = sum(len(chosen.attacks(i)) for i in range(n_periods))
@@ -156,6 +160,13 @@ def predict(
         store_bytes=raw_bytes(cube),
         resources=resources,
     )
+
+
+def _n_exposed(plan: AuditPlan, cube: TraceCube) -> int:
+    """Return the number of targets that a screen finds."""
+    if not isinstance(cube, SizedCube):
+        return plan.targets.n_most_exposed(cube, plan.periods)
+    return plan.targets.count(cube.n_users) if plan.targets.most_exposed is not None else 0
 
 
 def plan_resources(

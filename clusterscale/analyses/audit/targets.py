@@ -125,6 +125,22 @@ class Targets(ConfigModel):
             raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
         return self
 
+    def count(self, n_users: int) -> int:
+        """Return the number of targets among so many users, all of whom are seen.
+
+        Raises
+        ------
+        ConfigError
+            If there are fewer users.
+        """
+        most = self.most_exposed
+        n_exposed = most if isinstance(most, int) else ceil((most or 0) * n_users)
+        n_listed = len(self.listed or ())
+        number = 3 * (self.tertiles or 0) + (self.random or 0) + n_exposed + n_listed
+        if number > n_users:
+            raise ConfigError(f"targets: {number:,} requested, but there are {n_users:,} users")
+        return number or n_users
+
     def n_most_exposed(self, cube: TraceCube, periods: Sequence[Period] = ()) -> int:
         """Return the number of most exposed users to attack, 0 if ``most_exposed`` is not set.
 
