@@ -145,7 +145,8 @@ def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
     known = _kinds()
     for kind, cls in known.items():
         for uri in (folder, f"{folder}/{kind}"):
-            if is_table(f"{uri}/results.zarr", cls.form):
+            store = f"{uri}/results.zarr"
+            if is_table(store, cls.form) or (_identity(uri, kind) and storage.exists(store)):
                 yield kind, partial(cls.read, uri)
                 break
     for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):

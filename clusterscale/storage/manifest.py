@@ -131,8 +131,13 @@ def find_damage(uri: str, *, growing: bool = False) -> dict[str, str] | None:
     return None if compared is None else compared[1]
 
 
-def _compare(uri: str, *, growing: bool = False) -> tuple[set[str], dict[str, str]] | None:
-    """Return the files that a manifest lists, and what is wrong with each that is damaged."""
+def _compare(
+    uri: str, only: set[str] | None = None, *, growing: bool = False
+) -> tuple[set[str], dict[str, str]] | None:
+    """Return the files that a manifest lists, and what is wrong with each that is damaged.
+
+    ``only``: files that are looked at.
+    """
     try:
         group = _load(read(f"{uri}/{MANIFEST}"))
         listed = digests_of(from_sealed(json.dumps(group["attributes"]).encode()), "files")
@@ -140,7 +145,9 @@ def _compare(uri: str, *, growing: bool = False) -> tuple[set[str], dict[str, st
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{uri}/{MANIFEST} is damaged ({error}); {REMEDY}") from None
-    present = list_files(uri)
+    if only is not None:
+        listed, growing = {path: listed[path] for path in only & listed.keys()}, True
+    present = {} if growing and only is not None else list_files(uri)
     found = digests(uri, listed.keys(), present)
     damage = {
         path: _damage(path, found) for path in sorted(listed) if found.get(path) != listed[path]
@@ -166,6 +173,19 @@ def check(uri: str) -> set[str]:
     for path, what in damage.items():
         raise DamagedError(f"{uri}/{path} {what}; {REMEDY}")
     return listed
+
+
+def check_root(uri: str) -> None:
+    """Check the root of a Zarr store, which says what is in it, if it has a manifest.
+
+    Raises
+    ------
+    DamagedError
+        If it is not what was written.
+    """
+    compared = _compare(uri, {"zarr.json"})
+    for path, what in (compared[1] if compared else {}).items():
+        raise DamagedError(f"{uri}/{path} {what}; {REMEDY}")
 
 
 def is_intact(uri: str) -> bool:

@@ -40,6 +40,9 @@ class Records(Generic[T]):
         The folder, a local path or fsspec URL.
     encode, decode
         From a value to plain values and arrays, and back.
+    run
+        Name of the run whose files these are, empty if its process alone writes them. Files of
+        another run, whose workers may outlive it, are passed over.
 
     """
 
@@ -48,8 +51,10 @@ class Records(Generic[T]):
         uri: str,
         encode: Callable[[T], Parts],
         decode: Callable[[Any, Mapping[str, NDArray[Any]]], T],
+        run: str = "",
     ) -> None:
         self._uri, self._encode, self._decode = uri.rstrip("/"), encode, decode
+        self._ending = f".{run}{_ENDING}" if run else _ENDING
 
     @cached_property
     def paths(self) -> list[str]:
@@ -66,7 +71,8 @@ class Records(Generic[T]):
                 f"{self._uri}/{old[0]} was written by an older version, which had not finished; "
                 f"start again, in another {option('output')} or with {option('force', 'True')}"
             )
-        return [f"{self._uri}/{name}" for name in names]
+        own = [name for name in names if name.partition(".")[2] == self._ending[1:]]
+        return [f"{self._uri}/{name}" for name in own]
 
     def add(self, value: T) -> str:
         """Write a value to stable storage, and return the URI of its file."""
@@ -81,7 +87,7 @@ class Records(Generic[T]):
         text = np.frombuffer(json.dumps(plain).encode(), np.uint8)
         np.savez(content, **{_PLAIN: text}, **arrays)  # type: ignore[arg-type]
         raw = content.getvalue()
-        uri = f"{self._uri}/{digest(raw)}{_ENDING}"
+        uri = f"{self._uri}/{digest(raw)}{self._ending}"
         files.put(uri, raw)
         return uri
 
@@ -114,7 +120,7 @@ def _read_all(
 def _read(path: str, decode: Callable[[Any, Mapping[str, NDArray[Any]]], T]) -> T:
     try:
         raw = files.read(path)
-        if path.rpartition("/")[2] != f"{digest(raw)}{_ENDING}":
+        if path.rpartition("/")[2].partition(".")[0] != digest(raw):
             raise ValueError("it is not what was written")
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             return decode(json.loads(arrays[_PLAIN].tobytes()), arrays)

@@ -289,6 +289,8 @@ def open_table(
     candidates = (f"{uri}/{what}/results.zarr", f"{uri}/results.zarr", uri)
     store = next((candidate for candidate in candidates if is_table(candidate, form)), None)
     if store is None:
+        for candidate in candidates:
+            manifest.check_root(candidate)
         raise MissingError(f"{uri}: there are no results of a {what}")
     if not attributes_of(store).get("complete"):
         raise MissingError(f"{store}: this {what} has not finished; run it again to resume it")

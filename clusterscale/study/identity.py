@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 from warnings import warn
 
 from clusterscale.errors import DamagedError, ExistsError, InputError, StoreError
@@ -110,7 +111,7 @@ class Identity:
                 warn(f"{uri} holds results of {changed}: they are computed again", stacklevel=2)
             for name in names if own is None else (*own, f"{self.kind}.json", _OLD):
                 remove(f"{uri}/{name}")
-        about = {"plan": plan, "version": version("clusterscale")}
+        about = {"plan": plan, "version": version("clusterscale"), "run": uuid4().hex[:8]}
         content = to_sealed({**asdict(self), **about})
         if not _put_new(f"{uri}/{self.kind}.json", content) and (
             other := self._difference(uri, {f"{self.kind}.json"})
@@ -151,6 +152,17 @@ def code_in(uri: str, kind: str) -> dict[str, dict[str, str]]:
     except ValueError as error:
         raise DamagedError(f"{where} is damaged: {error}") from None
     return code
+
+
+def run_in(uri: str, kind: str) -> str:
+    """Return the name of the run whose results are in a folder: a new one each time it is claimed.
+
+    It is empty if there is none, or one of a version without names.
+    """
+    try:
+        return str(from_sealed(read(f"{uri}/{kind}.json")).get("run", ""))
+    except (FileNotFoundError, ValueError):
+        return ""
 
 
 def has_code(uri: str, kind: str, *settings: Any) -> bool:

@@ -19,6 +19,7 @@ from clusterscale.metrics import (
 )
 from clusterscale.runtime import SerialExecutor
 from clusterscale.schema import RESULTS
+from clusterscale.study.identity import run_in
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,11 @@ def test_every_field_of_an_outcome_is_a_variable_of_the_schema():
 @pytest.mark.slow
 def test_the_dataset_holds_what_the_journal_does(finished):
     results, folder = finished
-    entries = [entry for batch in entries_in(f"{folder}/journal") for entry in batch]
+    entries = [
+        entry
+        for batch in entries_in(f"{folder}/journal", run_in(str(folder), "audit"))
+        for entry in batch
+    ]
     assert len(entries) == results.sizes["target"] * results.sizes["prior"]
     for entry in entries:
         target, _, prior, size = entry.key

@@ -33,6 +33,7 @@ from clusterscale.reauditing import exposures_of, measure
 from clusterscale.reporting import write_report
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.storage import manifest
+from clusterscale.study.identity import run_in
 
 
 def run(*args, **options):
@@ -345,10 +346,11 @@ def test_a_driver_that_dies_resumes_to_the_same_bits(
 
 def resume(plan, cube, folder, reference, n_least):
     """Go on with a run: what it has kept is not done again, and the results are the reference's."""
-    n_done = sum(map(len, entries_in(f"{folder}/journal")))
+    name = run_in(str(folder), "audit")
+    n_done = sum(map(len, entries_in(f"{folder}/journal", name)))
     n_tasks = len(plan.targets.choose(cube, plan.seed).users) * len(plan.group_sizes)
     assert n_least <= n_done < n_tasks
-    n_prices = len(list(evaluations_in(f"{folder}/evaluations")))
+    n_prices = len(list(evaluations_in(f"{folder}/evaluations", name)))
     seen = []
     results = run(plan, cube, folder, SerialExecutor(), on_progress=seen.append)
     assert seen[0].n_done == n_done + n_prices, "what was finished must not run again"

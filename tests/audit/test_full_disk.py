@@ -31,16 +31,25 @@ def disk(tmp_path):
 
 
 class Filling(SerialExecutor):
-    """Leaves no byte free on a disk after so many batches."""
+    """Leaves no byte free on a disk before the results of a batch are written, each of one item."""
 
     def __init__(self, disk, n_batches):
-        self.disk, self.n_batches = disk, n_batches
+        self.disk, self.n_left = disk, n_batches
 
-    def map_batches(self, function, items, **options):
-        for i, batch in enumerate(super().map_batches(function, items, **options)):
-            if i == self.n_batches:
+    def map_batches(self, function, items, *, write=None, **options):
+        for item in items:
+            yield from super().map_batches(function, [item], write=self._filled(write), **options)
+
+    def _filled(self, write):
+        def fill_first(batch):
+            if self.n_left == 0:
                 fill(self.disk)
-            yield batch
+            self.n_left -= 1
+            return write(batch)
+
+        if write is None and self.n_left == 0:
+            fill(self.disk)
+        return write and fill_first
 
 
 def fill(disk):

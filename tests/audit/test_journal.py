@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
+from clusterscale.analyses.audit.analysis import _Writer
 from clusterscale.analyses.audit.finished_tasks import Entry, entries_in
 from clusterscale.analyses.dp_audit import evaluations_in, read_evaluations
 from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
-from clusterscale.errors import DamagedError, ExistsError
+from clusterscale.errors import DamagedError, ExistsError, StoreError
+from clusterscale.study.identity import Identity, run_in
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)
 
@@ -69,6 +71,25 @@ def test_records_of_an_older_version_are_refused(tmp_path):
     (tmp_path / "0123.parquet").write_bytes(b"PAR1")
     with pytest.raises(ExistsError, match=r"older version.+start again"):
         list(entries_in(str(tmp_path)))
+
+
+def test_entries_of_another_run_are_passed_over(tmp_path):
+    """A worker may outlive its driver, and write into a folder that another run has claimed."""
+    entries_in(str(tmp_path), "old").add([Entry(KEY, (outcome(),))])
+    assert list(entries_in(str(tmp_path), "new")) == list(entries_in(str(tmp_path))) == []
+    assert len(list(entries_in(str(tmp_path), "old"))) == 1
+
+
+def test_a_worker_that_does_not_see_the_folder_of_the_driver_says_so(tmp_path):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    Identity("audit", "plan", "cube").claim(str(here), {}, force=False)
+    name = run_in(str(here), "audit")
+    assert _Writer(str(here), name)([]) == ""
+    with pytest.raises(StoreError, match="must be in a folder that all workers reach"):
+        _Writer(str(elsewhere), name)([])
+    assert not elsewhere.exists()
+    Identity("audit", "other plan", "cube").claim(str(here), {}, force=True)
+    assert run_in(str(here), "audit") != name
 
 
 def test_a_damaged_record_is_named(tmp_path):

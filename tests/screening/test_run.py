@@ -391,7 +391,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     found = run(chosen, cube, tmp_path / "run", SerialExecutor(), on_progress=seen.append)
     stages = [now.stage for now in seen]
     assert set(stages[: stages.index("audit")]) == {"count", "score"}
-    assert set(stages[stages.index("audit") :]) == {"audit"}
+    assert set(stages[stages.index("audit") :]) == {"audit", "results"}
     screened = open_screen(tmp_path / "run")
     assert set(found.target.values) == set(rank(screened)[:5])
     share = AuditPlan(**fields | {"targets": {"most_exposed": 0.1}}).targets

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,9 +39,11 @@ from clusterscale.analyses.dp_audit import (
 from clusterscale.analyses.screening import ScreenAnalysis, is_counted
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
+from clusterscale.errors import StoreError
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
+from clusterscale.storage.records import Records
 from clusterscale.study import (
     Analysis,
     Page,
@@ -51,6 +54,7 @@ from clusterscale.study import (
     describe_cost,
 )
 from clusterscale.study.execution import Executor, Finished, Reduction
+from clusterscale.study.identity import run_in
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -161,8 +165,9 @@ class AuditAnalysis(Analysis):
         screened = self.plan.targets.most_exposed is not None
         chosen = plan.choose(cube, rank(ScreenAnalysis.read(f"{uri}/screen")) if screened else None)
         way = plan_resources(plan, cube, job.memory, job.n_workers, n_targets=len(chosen.users))
-        done = FinishedTasks(plan, chosen, f"{uri}/journal")
-        kept = read_evaluations(evaluations_in(f"{uri}/evaluations"))
+        writer = _Writer(uri, run_in(uri, self.kind))
+        done = FinishedTasks(plan, chosen, writer.journal, writer.run)
+        kept = read_evaluations(writer.evaluations())
         tests = [
             task for task in plan.evaluations(cube) if task.key not in kept or kept[task.key].error
         ]
@@ -186,7 +191,7 @@ class AuditAnalysis(Analysis):
             keep=keep,
             n_tasks=done.n_tasks + n_tests,
             n_done=done.n_done + n_tests - len(tests),
-            write=_Writer(uri),
+            write=writer,
             by_parts=bool(way.users),
             keeps_errors=True,
         )
@@ -194,7 +199,7 @@ class AuditAnalysis(Analysis):
             return
         if (merging := done.merging(_FILES)) is not None:
             yield merging
-        evaluations = read_evaluations(evaluations_in(f"{uri}/evaluations"))
+        evaluations = read_evaluations(writer.evaluations())
         write_failures(plan, done, evaluations, f"{uri}/failures.txt")
         yield from write_results(plan, cube, chosen, done, evaluations, f"{uri}/results.zarr")
 
@@ -216,9 +221,20 @@ class _Writer:
     """Writes the results of a batch below the folder of a run, where they arose."""
 
     uri: str
+    run: str
+
+    @property
+    def journal(self) -> str:
+        """The folder of the entries."""
+        return f"{self.uri}/journal"
+
+    def evaluations(self) -> Records[MechanismEvaluation]:
+        """Return the evaluations of the run, read anew."""
+        return evaluations_in(f"{self.uri}/evaluations", self.run)
 
     def __call__(self, batch: Sequence[Finished[Task, Result]]) -> str:
         """Return the file of the entries, empty if there is none."""
+        _check_folder(self)
         entries = []
         for finished in batch:
             value, (error, traceback) = finished.value, _error_of(finished)
@@ -228,8 +244,18 @@ class _Writer:
                 continue
             if not isinstance(value, MechanismEvaluation):
                 value = MechanismEvaluation(finished.item.key, error=error, traceback=traceback)
-            evaluations_in(f"{self.uri}/evaluations").write(value)
-        return entries_in(f"{self.uri}/journal").write(entries) if entries else ""
+            self.evaluations().write(value)
+        return entries_in(self.journal, self.run).write(entries) if entries else ""
+
+
+@lru_cache(maxsize=1)
+def _check_folder(writer: _Writer) -> None:
+    """Check, once in a process, that it sees the folder that the driver sees."""
+    if run_in(writer.uri, AuditAnalysis.kind) != writer.run:
+        raise StoreError(
+            f"{writer.uri}: {gethostname()} does not find the run of the driver there: the output "
+            "must be in a folder that all workers reach"
+        )
 
 
 def _error_of(finished: Finished[Task, Result]) -> tuple[str, str]:

@@ -40,9 +40,9 @@ class Entry:
     traceback: str = ""
 
 
-def entries_in(uri: str) -> Records[Sequence[Entry]]:
-    """Return the entries that are kept in a folder, a file per batch of tasks."""
-    return Records(uri, _encode, _decode)
+def entries_in(uri: str, run: str = "") -> Records[Sequence[Entry]]:
+    """Return the entries of a run that are kept in a folder, a file per batch of tasks."""
+    return Records(uri, _encode, _decode, run)
 
 
 def _encode(entries: Sequence[Entry]) -> Parts:
@@ -77,7 +77,8 @@ def merge_files(paths: Sequence[str]) -> str:
 
     Of several entries of a task it has one that succeeded, else that of the last file.
     """
-    records = _records_of(paths)
+    folder, _, name = paths[0].rpartition("/")
+    records = entries_in(folder, ".".join(name.split(".")[1:-1]))
     entries: dict[Key, Entry] = {}
     for entry in chain.from_iterable(records.read_all(paths)):
         if not entry.error or entry.key not in entries or entries[entry.key].error:
@@ -112,7 +113,7 @@ class TargetBlock:
         """Return the entries of the tasks that have one."""
         found: dict[Key, Entry] = {}
         if self.paths:
-            records = _records_of(self.paths.values())
+            records = entries_in("")  # files are named by their addresses
             read = records.read_all(self.paths.values())
             for number, entries in zip(self.paths, read, strict=True):
                 index, inside = self.find([entry.key for entry in entries])
@@ -145,10 +146,6 @@ def _of_others() -> DamagedError:
     return DamagedError("the journal has entries of tasks that are not in this plan")
 
 
-def _records_of(paths: Iterable[str]) -> Records[Sequence[Entry]]:
-    return entries_in(next(iter(paths)).rpartition("/")[0])
-
-
 class FinishedTasks:
     """The tasks of a plan, each with the number of the file that has its entry.
 
@@ -160,7 +157,7 @@ class FinishedTasks:
         If a file of the journal cannot be read, or is of other tasks.
     """
 
-    def __init__(self, plan: AuditPlan, chosen: Chosen, uri: str) -> None:
+    def __init__(self, plan: AuditPlan, chosen: Chosen, uri: str, run: str = "") -> None:
         shape = len(plan.periods), len(chosen.users), len(plan.priors), len(plan.group_sizes)
         self._all = TargetBlock(
             np.asarray(chosen.users, np.int64),
@@ -176,7 +173,7 @@ class FinishedTasks:
         self._sizes: list[int] = []  # tasks in each file; 0 if it was merged
         self._numbers: dict[str, int] = {}
         self._n_small = 0
-        records = entries_in(uri)
+        records = entries_in(uri, run)
         for path, plain in zip(records.paths, records.plain(), strict=True):
             tasks = plain["tasks"]
             well = [tuple(key) for key, error, *_ in tasks if not error]

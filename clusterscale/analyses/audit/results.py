@@ -346,6 +346,7 @@ def open_results(uri: str | Path) -> xr.Dataset:
     if not exists(f"{store}/zarr.json"):
         raise MissingError(f"{uri}: there are no results; has the audit finished?")
     if not is_table(store, RESULTS_FORMAT):
+        manifest.check_root(store)
         raise FormatError(f"{store} does not contain the results of an audit")
     return open_sealed(store, RESULTS)
 

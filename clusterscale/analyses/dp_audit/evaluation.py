@@ -75,12 +75,13 @@ _GUARANTEES = {
 _TESTS = {"epsilon_seen": "epsilon_seen", "verdict_trials": "trials", "verdict": "verdict"}
 
 
-def evaluations_in(uri: str) -> Records[MechanismEvaluation]:
-    """Return the evaluations that are kept in a folder, a file per period and group size."""
+def evaluations_in(uri: str, run: str = "") -> Records[MechanismEvaluation]:
+    """Return the evaluations of a run in a folder, a file per period and group size."""
     return Records(
         uri,
         lambda evaluation: (asdict(evaluation), {}),
         lambda plain, _: _EVALUATION.validate_python(plain),
+        run,
     )
 
 

@@ -43,6 +43,7 @@ from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.runtime import scheduling
 from clusterscale.runtime.dask import DaskExecutor
 from clusterscale.study.execution import Finished
+from clusterscale.study.identity import run_in
 
 SPREAD = 0.3  # of the durations of tasks, as a share of their mean
 HEARTBEAT = 0.005  # seconds from the end of a task to the driver, and from the driver to a worker
@@ -249,7 +250,8 @@ def measure(cube: cs.TraceCube, folder: Path, cluster: Cluster) -> list[str]:
     (begun, before), (ended, after) = marks["audit"], marks["audit end"]
     wall, driver, n = ended - begun, after - before, cube.n_users
     began = time.perf_counter()
-    n_done = FinishedTasks(plan, plan.choose(cube), f"{folder}/journal").n_done
+    name = run_in(str(folder), "audit")
+    n_done = FinishedTasks(plan, plan.choose(cube), f"{folder}/journal", name).n_done
     assert n_done == n
     return [
         f"{cluster.n_workers:,}",
