@@ -72,7 +72,7 @@ class RunOptions:
         if any(size is not None for size in self.sizes):
             return SizedCube(**self._sizes())
         source = self.config.cube
-        if self.explain and not self.on and source.preset and not exists(source.path):
+        if self.explain and self.sizes and source.preset and not exists(source.path):
             return SizedCube.of_preset(source.preset, source.users)
         return TraceCube(self.on) if self.on else self.config.cube.open()
 

@@ -20,12 +20,12 @@ from clusterscale.cube import node_copy
 
 def make(some):
     print("made", some, flush=True)
-    return [{"first": np.arange(LARGE) + i, "second": np.full(3, i)} for i in some]
+    return [(np.arange(LARGE) + i, np.full(3, i)) for i in some]
 
 values = node_copy.share(["a", "b"], make)
-assert [int(one["first"][7]) for one in values] == [7, 8]
-assert [one["second"].tolist() for one in values] == [[0, 0, 0], [1, 1, 1]]
-values[0]["first"][7] = -1  # of this process only
+assert [int(one[0][7]) for one in values] == [7, 8]
+assert [one[1].tolist() for one in values] == [[0, 0, 0], [1, 1, 1]]
+values[0][0][7] = -1  # of this process only
 print("ready", flush=True)
 sys.stdin.readline()
 """.replace("LARGE", str(LARGE))

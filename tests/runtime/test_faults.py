@@ -244,7 +244,7 @@ def test_a_scheduler_that_is_gone_ends_the_run_and_keeps_what_was_finished(
         audit(poison.Losing(executor, lambda: end(first)))
     folders = [tmp_path / "run" / name for name in ("journal", "evaluations")]
     kept = {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
-    assert len(kept) == 2
+    assert len(kept) >= 2, "what the driver heard of, and what a worker had written besides"
     same(reference, audit(SerialExecutor()))
     assert all(path.read_bytes() == content for path, content in kept.items())
 

@@ -97,13 +97,21 @@ def overhead(cube: cs.TraceCube, folder: Path, what: AuditPlan) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self._executor, name)
 
-        def map_batches(self, function: Any, items: Any) -> Iterator[Any]:
+        def map_batches(
+            self, function: Any, items: Any, *, write: Any = None, **options: Any
+        ) -> Iterator[Any]:
             nonlocal busy
-            for batch in self._executor.map_batches(partial(timed, function), items):
-                seconds = sum(each.value[1] for each in batch)
+            if write is None:  # results are written, after the tasks
+                yield from self._executor.map_batches(function, items, **options)
+                return
+            batches = self._executor.map_batches(
+                partial(timed, function), items, write=partial(written, write), **options
+            )
+            for batch in batches:
+                receipt, seconds = batch[0].value
                 busy += seconds if len(marks) > 2 * n_workers else 0.0
                 marks.append((time.perf_counter(), len(batch), memory()))
-                yield [Finished(each.item, each.value[0]) for each in batch]
+                yield [Finished(each.item, receipt) for each in batch]
 
     with Local(workers=n_workers).open() as executor:
         before = time.process_time()
@@ -118,6 +126,12 @@ def overhead(cube: cs.TraceCube, folder: Path, what: AuditPlan) -> None:
     middle = marks[len(marks) // 4][2]
     print(f"driver memory {middle:.0f} MB after a quarter, {marks[-1][2]:.0f} MB in the end")
     sum_up("scale", f"idle {idle:.2f} %", f"driver {1e3 * driver / n_targets:.2f} ms a target")
+
+
+def written(write: Any, batch: Any) -> tuple[Any, float]:
+    """Write the values of :func:`timed` tasks; return the receipt and the seconds of the tasks."""
+    finished = [Finished(each.item, each.value[0]) for each in batch]
+    return write(finished), sum(each.value[1] for each in batch)
 
 
 def timed(function: Any, item: Any) -> tuple[Any, float]:

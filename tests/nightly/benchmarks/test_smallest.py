@@ -34,6 +34,7 @@ SMALLEST = {  # script: its arguments, of which FOLDER is a folder and CUBE a cu
     "recovery": "FOLDER --users 100",
     "scale": "FOLDER overhead --targets 20 --users 1000 --group-size 50 --training 40",
     "screen": "FOLDER --users 1500",
+    "sharing": "FOLDER --users 2000 --workers 2",
     "simulated": "FOLDER --workers 20 200 --seconds 0.2 --targets 2000",
     "stability": "--chains 20",
     "tables": "--rows 20000 --zones 50",
