@@ -95,7 +95,10 @@ def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
         cwd="/",
         start_new_session=True,
     ):
-        yield make_certificates(folder, days=_LIFETIME.days)
+        try:
+            yield make_certificates(folder, days=_LIFETIME.days)
+        finally:  # a batch system may have ended the other process first
+            rmtree(folder, ignore_errors=True)
 
 
 def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:

@@ -26,7 +26,7 @@ from pathlib import Path
 from clusterscale.errors import ExistsError, StoreError
 from clusterscale.phrases import option
 from clusterscale.storage.address import check_address, local_path
-from clusterscale.storage.chunk_store import abandon
+from clusterscale.storage.chunk_store import abandon, reclaim
 from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import exists, remove
 
@@ -56,6 +56,7 @@ def staged(uri: str, *, force: bool, sealed: bool = False) -> Iterator[str]:
     _check_free(uri, force=force)
     in_place = sealed and is_remote(uri) and not exists(uri)
     staging = uri if in_place else f"{uri}.partial-{uuid.uuid4().hex[:8]}"
+    reclaim(uri)
     try:
         yield staging
         if in_place:

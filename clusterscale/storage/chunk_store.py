@@ -40,6 +40,11 @@ def abandon(uri: str) -> None:
         time.sleep(_PAUSE)
 
 
+def reclaim(uri: str) -> None:
+    """Let stores of this process write at an address again that an earlier writer abandoned."""
+    _abandoned.discard(uri)
+
+
 class ChunkStore(WrapperStore):  # type: ignore[misc]
     """A Zarr store that retries transient errors; concurrency is that of the inner store.
 

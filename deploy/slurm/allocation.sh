@@ -35,7 +35,13 @@ export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THRE
 ask() { squeue --noheader --job "$SLURM_JOB_ID" --states all --format "$1"; }
 lost=$(ask %k | sed -n 's/.*lost \([0-9]*\).*/\1/p')
 lost=${lost:-0}
-note() { scontrol update "JobId=$SLURM_JOB_ID" "Comment=lost $lost $*"; }
+note() { # fails if the comment cannot be changed: lost runs would not be counted
+  for pause in 1 5 15 0; do
+    scontrol update "JobId=$SLURM_JOB_ID" "Comment=lost $lost" && return 0
+    sleep $pause
+  done
+  return 1
+}
 give_up() {
   [ $# = 1 ] || echo "run $run ended with $1 before the audit was done, and $2"
   exit "$1"
@@ -54,7 +60,10 @@ fi
 
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
-note # of this run, no driver has ended yet
+note || { # of this run, no driver has ended yet
+  echo "the job cannot keep its state in its comment (scontrol update)" >&2
+  exit 2
+}
 
 export LOST=$lost
 # shellcheck disable=SC2016  # the tasks expand it
@@ -99,7 +108,7 @@ case $code in
 esac
 [ "$lost" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"
 [ "$run" -lt "$RUNS" ] || give_up "$code" "it was the last run"
-note
+note || give_up "$code" "the job cannot note that"
 echo "run $run ended with $code before the audit was done: the job queues again"
 scontrol requeue "$SLURM_JOB_ID" && sleep "$GRACE"
 exit "$code"

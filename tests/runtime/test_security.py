@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -156,6 +156,14 @@ def test_those_of_a_killed_run_are_deleted(tmp_path):
             return
         time.sleep(0.1)
     raise AssertionError(f"{list(tmp_path.iterdir())} is left")
+
+
+def test_those_of_a_run_go_with_it_even_if_nobody_watches(tmp_path, monkeypatch):
+    """As where a batch system ends all processes of a job at the same time."""
+    monkeypatch.setattr("clusterscale.runtime.security.Popen", lambda *args, **rest: nullcontext())
+    with encrypt(None, tmp_path) as tls:
+        assert Path(tls.key).is_file()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_expired_ones_are_deleted(tmp_path):

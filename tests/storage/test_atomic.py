@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from cube import crowd
 
 from clusterscale import storage
@@ -49,6 +50,27 @@ with new_cube(uri, crowd.regions(2), crowd.calendar(5), provenance={}, force=Tru
     if point == "block":
         die()
 """
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_store_that_was_interrupted_in_its_place_can_be_written_again():
+    """In the same process: where a rename would copy, it has no other address."""
+    uri = "memory://again/store.zarr"
+
+    def write(end):
+        with staged(uri, force=True, sealed=True) as staging:
+            assert staging == uri
+            zarr.create_group(storage.open_store(staging, "r+"))
+            end()
+
+    with pytest.raises(KeyboardInterrupt):
+        write(interrupt)
+    assert not storage.exists(uri)
+    write(int)
+    assert storage.exists(f"{uri}/zarr.json")
 
 
 @pytest.mark.parametrize("remote", [False, True])
