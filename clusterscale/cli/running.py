@@ -77,9 +77,10 @@ class RunOptions:
         return TraceCube(self.on) if self.on else self.config.cube.open()
 
     def _sizes(self) -> dict[str, Any]:
-        if not self.explain:
-            raise InputError(f"{_SIZES[0]} is for --explain, which is missing")
         named = dict(zip(_SIZES, self.sizes, strict=True))
+        if not self.explain:
+            first = next(name for name, size in named.items() if size is not None)
+            raise InputError(f"{first} is for --explain, which is missing")
         for name, size in named.items():
             if size is None:
                 raise InputError(f"{name} is missing: a cube that is not there needs all of them")

@@ -186,7 +186,7 @@ def _split(value: Any, arrays: list[NDArray[Any]]) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in _TYPES:
-        parts = {name: _split(getattr(value, name), arrays) for name in _fields(type(value))}
+        parts = {each.name: _split(getattr(value, each.name), arrays) for each in fields(value)}
         return {"type": _TYPES.index(type(value)), "parts": parts}
     return value
 
@@ -201,10 +201,6 @@ def _join(plain: Any, arrays: list[NDArray[Any]]) -> Any:
         return tuple(_join(part, arrays) for part in plain["tuple"])
     parts = {name: _join(part, arrays) for name, part in plain["parts"].items()}
     return _TYPES[plain["type"]](**parts)
-
-
-def _fields(cls: type) -> list[str]:
-    return [field.name for field in fields(cls)]
 
 
 def _path(folder: Path, key: str) -> Path:

@@ -9,7 +9,6 @@ import numpy as np
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
-from clusterscale.cube.synthetic.presets import PRESETS
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError
 
@@ -59,6 +58,8 @@ class SizedCube(TraceCube):
     @classmethod
     def of_preset(cls, name: str, users: int | None = None) -> SizedCube:
         """Return the sizes of a preset, with its own number of users by default."""
+        from clusterscale.cube.synthetic import PRESETS  # here, because workers do not need them
+
         preset = PRESETS[name]
         return cls(
             users=users or preset.users,

@@ -145,9 +145,11 @@ def _compare(
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{uri}/{MANIFEST} is damaged ({error}); {REMEDY}") from None
-    if only is not None:
-        listed, growing = {path: listed[path] for path in only & listed.keys()}, True
-    present = {} if growing and only is not None else list_files(uri)
+    present: dict[str, int] = {}
+    if only is None:
+        present = list_files(uri)
+    else:
+        listed = {path: listed[path] for path in only & listed.keys()}
     found = digests(uri, listed.keys(), present)
     damage = {
         path: _damage(path, found) for path in sorted(listed) if found.get(path) != listed[path]

@@ -23,6 +23,12 @@ T = TypeVar("T")
 Parts = tuple[Any, Mapping[str, NDArray[Any]]]
 """Plain values, as JSON has them, and arrays by name."""
 
+MERGED = 1024
+"""Most values in a file that small files are merged into."""
+
+SMALL_FILES = 1000
+"""Number of small files from which they are merged."""
+
 _ENDING = ".record"
 _PLAIN = "plain"
 _READS = 16  # files at the same time

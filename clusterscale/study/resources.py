@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clusterscale.errors import ConfigError
 from clusterscale.phrases import option
+from clusterscale.storage.records import MERGED, SMALL_FILES
 from clusterscale.study.execution import batch_seconds
 
 PROCESS_BYTES = 350 * 10**6
@@ -63,7 +64,6 @@ def describe_cost(
 
 
 _TASK, _BATCH = 2e-5, 9e-4  # seconds of the driver's processor
-_MERGED, _SMALL = 1024, 1000  # tasks in a file of records, and small files before they are merged
 _ROUNDS = 4  # batches of each worker that a short study has
 
 
@@ -90,7 +90,7 @@ def describe_cluster(
     n_batches = max(core_seconds / batch_seconds(n_workers), min(n_tasks, _ROUNDS * n_workers))
     n_batches = min(n_tasks, n_batches)
     driver = n_tasks * _TASK + n_batches * _BATCH
-    n_files = n_batches if n_batches <= _SMALL else _SMALL + n_tasks / _MERGED
+    n_files = n_batches if n_batches <= SMALL_FILES else SMALL_FILES + n_tasks / MERGED
     mean = core_seconds / n_tasks
     limits = {
         "there are no more tasks": n_tasks,

@@ -151,6 +151,7 @@ def test_explain_needs_no_cube(verb, config):
     ("words", "told"),
     [
         (SIZES, "--users is for --explain, which is missing"),
+        (SIZES[2:], "--places is for --explain, which is missing"),
         (["--explain", *SIZES[:-2]], "--events-per-user is missing: a cube that is not there"),
         (["--explain", "--users", "1.5", *SIZES[2:]], "--users 1.5 is no whole number"),
         (["--explain", "--users", "0", *SIZES[2:]], "users: 0 must be at least 1"),

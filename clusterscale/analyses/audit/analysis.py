@@ -43,7 +43,7 @@ from clusterscale.errors import StoreError
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
-from clusterscale.storage.records import Records
+from clusterscale.storage.records import SMALL_FILES, Records
 from clusterscale.study import (
     Analysis,
     Page,
@@ -64,7 +64,6 @@ Task = AuditTask | MechanismEvaluationTask
 Result = list[Outcome] | MechanismEvaluation
 
 
-_FILES = 1000  # small files of finished tasks, from which they are merged
 _USERS = 1 << 18  # read at once
 
 
@@ -182,7 +181,7 @@ class AuditAnalysis(Analysis):
             }
             if games:
                 done.note(str(batch[0].value), games)
-            return done.merging(_FILES)
+            return done.merging(SMALL_FILES)
 
         yield Stage(
             name="audit",
@@ -197,7 +196,7 @@ class AuditAnalysis(Analysis):
         )
         if ended and is_finished(f"{uri}/results.zarr"):
             return
-        if (merging := done.merging(_FILES)) is not None:
+        if (merging := done.merging(SMALL_FILES)) is not None:
             yield merging
         evaluations = read_evaluations(writer.evaluations())
         write_failures(plan, done, evaluations, f"{uri}/failures.txt")

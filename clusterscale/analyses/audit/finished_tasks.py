@@ -16,7 +16,7 @@ from clusterscale.analyses.audit.task import AuditTask, Key
 from clusterscale.errors import DamagedError
 from clusterscale.game import Outcome
 from clusterscale.storage import files
-from clusterscale.storage.records import Parts, Records
+from clusterscale.storage.records import MERGED, Parts, Records
 from clusterscale.study import Stage
 from clusterscale.study.execution import Finished
 
@@ -24,7 +24,6 @@ Index = tuple[NDArray[np.int64], ...]
 """Position of tasks: period, target, prior and group size."""
 
 _NOWHERE = -1
-_MERGED = 1024  # most tasks in a file that others are merged into
 _TEXTS = [field.name for field in fields(Outcome) if field.type == "str"]
 _LISTS = [field.name for field in fields(Outcome) if field.type == "tuple[int, ...]"]
 _NUMBERS = [field.name for field in fields(Outcome) if field.name not in (*_TEXTS, *_LISTS)]
@@ -268,7 +267,7 @@ class FinishedTasks:
         small = [number for number, size in enumerate(self._sizes) if _is_small(size)]
         group, n_tasks = list[int](), 0
         for number in sorted(small, key=lambda number: (order.get(number, np.inf), number)):
-            if n_tasks + self._sizes[number] > _MERGED and group:
+            if n_tasks + self._sizes[number] > MERGED and group:
                 yield group
                 group, n_tasks = [], 0
             group.append(number)
@@ -283,4 +282,4 @@ class FinishedTasks:
 
 
 def _is_small(n_tasks: int) -> bool:
-    return 0 < n_tasks < _MERGED // 2
+    return 0 < n_tasks < MERGED // 2

@@ -132,20 +132,11 @@ def predict(
         If the plan does not fit the cube, or needs more memory.
     """
     plan.check(cube)
-    n_targets = n_exposed = _n_exposed(plan, cube)
-    n_periods = len(plan.periods)
-    n_attacked = n_exposed * n_periods
-    if not n_exposed and isinstance(cube, SizedCube):
-        n_targets = plan.targets.count(cube.n_users)
-        n_attacked = n_targets * n_periods
-    elif not n_exposed:
-        chosen = plan.choose(cube)
-        n_targets = len(chosen.users)
-        n_attacked = sum(len(chosen.attacks(i)) for i in range(n_periods))
+    n_targets, n_attacked = _count_targets(plan, cube)
     resources = plan_resources(
         plan, cube, memory, n_workers, n_targets=n_targets, slowness=slowness
     )
-    if n_exposed:
+    if plan.targets.most_exposed is not None:
         screen = predict_screen(plan.whole_screen, cube, memory, n_workers)
         resources = replace(
             resources,
@@ -155,18 +146,24 @@ def predict(
     n_games = n_attacked * len(plan.priors) * len(plan.group_sizes)
     return Cost(
         n_targets=n_targets,
-        n_tasks=n_games + n_periods * len(plan.group_sizes),
+        n_tasks=n_games + len(plan.periods) * len(plan.group_sizes),
         n_cases=n_games * plan.n_cases,
         store_bytes=raw_bytes(cube),
         resources=resources,
     )
 
 
-def _n_exposed(plan: AuditPlan, cube: TraceCube) -> int:
-    """Return the number of targets that a screen finds."""
-    if not isinstance(cube, SizedCube):
-        return plan.targets.n_most_exposed(cube, plan.periods)
-    return plan.targets.count(cube.n_users) if plan.targets.most_exposed is not None else 0
+def _count_targets(plan: AuditPlan, cube: TraceCube) -> tuple[int, int]:
+    """Return the number of targets, and of attacks on one of them in one period."""
+    n_periods = len(plan.periods)
+    if isinstance(cube, SizedCube):
+        n_targets = plan.targets.count(cube.n_users)
+    elif plan.targets.most_exposed is not None:
+        n_targets = plan.targets.n_most_exposed(cube, plan.periods)
+    else:
+        chosen = plan.choose(cube)
+        return len(chosen.users), sum(len(chosen.attacks(i)) for i in range(n_periods))
+    return n_targets, n_targets * n_periods
 
 
 def plan_resources(

@@ -133,8 +133,7 @@ class Targets(ConfigModel):
         ConfigError
             If there are fewer users.
         """
-        most = self.most_exposed
-        n_exposed = most if isinstance(most, int) else ceil((most or 0) * n_users)
+        n_exposed = self._n_exposed(n_users)
         n_listed = len(self.listed or ())
         number = 3 * (self.tertiles or 0) + (self.random or 0) + n_exposed + n_listed
         if number > n_users:
@@ -149,15 +148,18 @@ class Targets(ConfigModel):
         ConfigError
             If there are fewer users.
         """
-        most = self.most_exposed
-        if most is None:
+        if self.most_exposed is None:
             return 0
         presence = Presence.of(cube, periods)
         n_users = len(self._eligible(presence))
-        number = most if isinstance(most, int) else ceil(most * n_users)
+        number = self._n_exposed(n_users)
         if number > n_users:
             raise self._too_few("most_exposed", number, f"{n_users} users", n_users, presence)
         return number
+
+    def _n_exposed(self, n_users: int) -> int:
+        most = self.most_exposed or 0
+        return most if isinstance(most, int) else ceil(most * n_users)
 
     def choose(
         self,
