@@ -74,4 +74,8 @@ def main() -> None:
             traceback.print_exc()
         message, code = describe_failure(error)
         err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
+        if "zarr" in sys.modules:
+            from clusterscale.storage.groups import await_reads
+
+            await_reads()
         sys.exit(code)

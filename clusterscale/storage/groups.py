@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import zarr
+from zarr.core.sync import sync
 
 from clusterscale.errors import FormatError, InputError, MissingError, StoreError
 from clusterscale.storage.address import local_path
@@ -121,3 +123,22 @@ def _hint_replaced_store(uri: str) -> str:
         if old.name.startswith(prefix) and old.suffix == ".old":
             return f"; the store that was being replaced is complete in {old}: rename it back"
     return ""
+
+
+def await_reads(seconds: float = 10) -> None:
+    """Wait for the chunks that Zarr still reads.
+
+    Zarr does not stop the other reads of an array when one has failed. At the exit of the process
+    it prints a traceback for each.
+
+    Parameters
+    ----------
+    seconds
+        The longest wait.
+    """
+
+    async def wait() -> None:
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others, timeout=seconds)
+
+    sync(wait())

@@ -1,5 +1,6 @@
 """The command line as a person uses it: what it prints, and how it ends."""
 
+import asyncio
 import os
 import shlex
 import shutil
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from loops import mostly_slow
 from typer.testing import CliRunner
+from zarr.core.sync import sync
 
 import clusterscale
 from clusterscale import cli, errors
@@ -126,6 +128,25 @@ def test_explain_with_too_little_memory_names_the_flag(config, monkeypatch, caps
     said = capsys.readouterr().err
     assert "600,000 bytes per worker are too few" in said
     assert said.strip().endswith("give that or more with `--memory`")
+
+
+def test_a_command_that_fails_waits_for_the_reads_it_began(config, monkeypatch, capsys):
+    done = []
+
+    async def read():
+        await asyncio.sleep(0.1)
+        done.append(True)
+
+    async def begin():
+        done.append(asyncio.ensure_future(read()))
+
+    sync(begin())
+    monkeypatch.setattr(sys, "argv", ["clusterscale", "inspect", str(config / "no cube")])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    assert "error:" in capsys.readouterr().err
+    assert done[1:] == [True]
 
 
 def test_explain_runs_nothing(config, tmp_path):

@@ -248,6 +248,7 @@ def test_a_driver_that_is_ended_leaves_no_jobs(start, serial):
     run.gate.shut(2)
     with killed_in_the_end(run.start()) as driver:
         run.until(lambda: len(run.kept()) == 2)
+        kept = run.kept()
         driver.send_signal(signal.SIGTERM)
         ended(driver, 143)
     run.until(lambda: run.jobs() == [])
@@ -257,7 +258,7 @@ def test_a_driver_that_is_ended_leaves_no_jobs(start, serial):
         driver.kill()
         driver.communicate()
     run.until(lambda: run.jobs() == [])
-    assert len(run.kept()) == 2
+    assert kept <= run.kept()  # a worker that closes ends its task, and writes the result itself
     run.gate.open()
     run.finish()  # with what was kept
     same(serial.results(), run.results())
