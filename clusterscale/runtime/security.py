@@ -48,10 +48,11 @@ class Tls(ConfigModel):
     certificate: File
     key: File
 
-    def security(self) -> Security:
+    def security(self, *, in_memory: bool = False) -> Security:
         """Return Dask's security settings, which require encryption.
 
-        Raises MissingError, naming the key of the config, if a file cannot be read.
+        With ``in_memory`` they have the content of the files, which may then be deleted. Raises
+        MissingError, naming the key of the config, if a file cannot be read.
         """
         from distributed import Security
 
@@ -62,10 +63,13 @@ class Tls(ConfigModel):
                     f"tls.{field}: {path} is not a readable file; "
                     "`clusterscale certificates FOLDER` creates all three"
                 )
+        ca, certificate, key = self.ca, self.certificate, self.key
+        if in_memory:
+            ca, certificate, key = (Path(path).read_text() for path in (ca, certificate, key))
         roles = ("client", "scheduler", "worker")
-        shown = {f"tls_{role}_cert": self.certificate for role in roles}
-        shown |= {f"tls_{role}_key": self.key for role in roles}
-        return Security(require_encryption=True, tls_ca_file=self.ca, **shown)
+        shown = {f"tls_{role}_cert": certificate for role in roles}
+        shown |= {f"tls_{role}_key": key for role in roles}
+        return Security(require_encryption=True, tls_ca_file=ca, **shown)
 
 
 Encryption = Tls | Literal[False] | None

@@ -70,5 +70,6 @@ class EncryptedSlurmRunner(SLURMRunner):  # type: ignore[misc]
 
     def _secure(self) -> Security | None:
         if self._tls is not None:
-            self.security = self._tls.security()
+            # Task 0 deletes the files when it ends, and others may still try to reconnect.
+            self.security = self._tls.security(in_memory=True)
         return self.security

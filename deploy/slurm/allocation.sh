@@ -4,9 +4,10 @@
 #   sbatch [options] allocation.sh audit CONFIG [further options of clusterscale]
 #
 # An audit longer than the walltime is stopped before it and keeps finished work, and the job is
-# requeued. It is also requeued if it was lost. It exits when the audit does: with 0 if all is done,
-# 1 if tasks failed, 2 if it cannot run, 3 or 4 with a verdict; with others (75: the cluster or a
-# store failed; 137: killed) if it was lost too often.
+# requeued, unless this run has finished nothing: the next one would not either. It is also requeued if
+# it was lost. It exits when the audit does: with 0 if all is done, 1 if tasks failed, 2 if it cannot
+# run, 3 or 4 with a verdict; with others (75: the cluster or a store failed; 137: killed; 143: at its
+# walltime) if it gives up.
 #
 # Adapt these to the site, or give them to sbatch; they are kept from one run to the next.
 #SBATCH --job-name=clusterscale
@@ -58,6 +59,14 @@ if [ "${left:-$least}" -lt "$least" ]; then
   exit 2
 fi
 
+began=$(date +%s)
+has_kept() { # whether this run has finished anything, as far as files on a disk show
+  [[ " $* " != *" --output"* ]] || return 0
+  output=$("$CLUSTERSCALE" config show "$2" | sed -n 's/^output: //p')
+  [ -d "$output" ] || return 0
+  [ -n "$(find "$output" -type f -newermt "@$began" ! -path '*/status/*' ! -name '*.json' -print -quit)" ]
+}
+
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
 note || { # of this run, no driver has ended yet
@@ -103,7 +112,10 @@ code=${code:-137}
 run=$((${SLURM_RESTART_COUNT:-0} + 1))
 case $code in
   0 | 1 | 2 | 3 | 4 | 70) give_up "$code" ;; # 70: a bug, which the next run would meet again
-  143) [ $late = yes ] || give_up 143 ;; # it was stopped by a user
+  143)
+    [ $late = yes ] || give_up 143 # it was stopped by a user
+    has_kept "$@" || give_up 143 "it finished nothing: a task needs more time than --time gives it"
+    ;;
   *) lost=$((lost + 1)) ;;
 esac
 [ "$lost" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"

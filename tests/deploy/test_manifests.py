@@ -4,15 +4,26 @@ import copy
 import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
 from doubles.kube import render
-from oracles.manifests import check_schedule, containers, find_faults, is_final, pick, pods
+from oracles.manifests import (
+    check_schedule,
+    containers,
+    find_faults,
+    is_final,
+    pick,
+    pods,
+    size,
+)
 
 from clusterscale import __version__
 from clusterscale.cli.releases import EXIT_CODES
@@ -23,12 +34,32 @@ from clusterscale.runtime.clusters.kubernetes import dask_cluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OVERLAYS = ("base", "s3", "pvc")
+COMPONENTS = {  # those that take the place of another, and what is then left to the reader
+    "identity-aws": "static-keys",
+    "identity-gcp": "static-keys",
+    "identity-azure": "static-keys",
+    "cert-manager": None,
+    "cilium": None,
+}
 MADE = ("made-s3", "made-pvc", "no-such-key", "no-number", "no-such-core-key", "no-text")
 
 
 @cache
 def rendered(overlay):
     return render(DEPLOY / "kubernetes" / overlay)
+
+
+@cache
+def with_component(name):
+    """Return the objects of a copy of the overlay for stores that is edited as the README says."""
+    with TemporaryDirectory() as folder:
+        copied = Path(shutil.copytree(DEPLOY / "kubernetes", f"{folder}/kubernetes")) / "s3"
+        file, line = copied / "kustomization.yaml", "  - ../components/static-keys\n"
+        text = file.read_text()
+        assert line in text
+        kept = "" if COMPONENTS[name] else line
+        file.write_text(text.replace(line, f"{kept}  - ../components/{name}\n"))
+        return render(copied)
 
 
 @pytest.fixture(params=OVERLAYS)
@@ -46,6 +77,94 @@ def test_everything_is_shut_in_and_there(objects):
 def test_an_overlay_lacks_nothing(overlay):
     assert find_faults(rendered(overlay)) == []
     assert {each["metadata"].get("namespace") for each in rendered(overlay)} == {"clusterscale"}
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_a_component_lacks_nothing(name):
+    objects = with_component(name)
+    assert find_faults(objects) == []
+    assert {each["metadata"].get("namespace") for each in objects} == {"clusterscale"}
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
+def test_with_an_identity_pods_have_no_keys(cloud):
+    objects = with_component(f"identity-{cloud}")
+    annotated = [each for each in objects if each["metadata"].get("annotations")]
+    assert {each["kind"] for each in annotated} == {"ServiceAccount"}
+    names = {each["metadata"]["name"] for each in annotated}
+    for name, pod, labels in pods(objects):
+        assert not any("envFrom" in each for each in containers(pod)), name
+        assert name == "scheduler" or pod["serviceAccountName"] in names
+        assert ("azure.workload.identity/use" in labels) == (cloud == "azure")
+
+
+def test_with_cilium_no_policy_lets_pods_reach_any_address():
+    assert "0.0.0.0/0" in json.dumps(rendered("s3"))
+    objects = with_component("cilium")
+    assert "0.0.0.0/0" not in json.dumps(objects)
+    (store,) = [each for each in objects if "toFQDNs" in json.dumps(each)]
+    names = [each["toFQDNs"] for each in store["spec"]["egress"] if "toFQDNs" in each]
+    assert {tuple(each) for each in names[0]} == {("matchName",), ("matchPattern",)}
+
+
+def test_cert_manager_makes_the_secret_that_pods_mount():
+    made = [each for each in with_component("cert-manager") if each["kind"] == "Certificate"]
+    authority, leaf = made
+    assert authority["spec"]["isCA"]
+    assert leaf["spec"]["secretName"] == "clusterscale-tls"
+    assert {"server auth", "client auth"} <= set(leaf["spec"]["usages"])
+
+
+def test_an_image_is_set_by_its_digest_in_all_pods(tmp_path):
+    """By the lines that the overlays have as comments."""
+    text = (DEPLOY / "kubernetes/s3/kustomization.yaml").read_text()
+    digest = "sha256:" + 64 * "a"
+    lines = re.findall(r"^# (images:|  - name: .*|    newName: .*|    digest: ).*$", text, re.M)
+    assert len(lines) == 4
+    block = "\n".join(line.split("  # ")[0] for line in lines) + digest
+    shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
+    with open(tmp_path / "kubernetes/s3/kustomization.yaml", "a") as file:
+        file.write(f"{block}\n")
+    objects = render(tmp_path / "kubernetes/s3")
+    assert find_faults(objects) == []
+    images = {containers(pod)[0]["image"] for _, pod, _ in pods(objects)}
+    assert images == {f"registry.example.org/clusterscale@{digest}"}
+
+
+def test_the_quota_is_enough_for_both_audits_at_a_time():
+    quota = pick(rendered("admin"), "ResourceQuota")["spec"]["hard"]
+    every = list(pods([*rendered("pvc"), made_by("pvc")]))
+    workers = pick(rendered("pvc"), "DaskJob")["spec"]["cluster"]["spec"]["worker"]["replicas"]
+    for bound in ("requests", "limits"):
+        for unit in ("cpu", "memory"):
+            needed = 0.0
+            for name, pod, _ in every:
+                amount = containers(pod)[0]["resources"][bound][unit]
+                needed += quantity(amount) * (workers if name == "worker" else 1)
+            assert needed <= quantity(quota[f"{bound}.{unit}"]), (bound, unit)
+
+
+def quantity(text):
+    """Return a quantity of Kubernetes in units, or in bytes."""
+    if text.endswith("m"):
+        return float(text[:-1]) / 1000
+    return float(text) if text.isdigit() else size(text)
+
+
+def test_the_namespace_admits_restricted_pods_only():
+    labels = pick(rendered("admin"), "Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_the_single_runner_outlives_a_drained_node():
+    budgets = [each for each in rendered("base") if each["kind"] == "PodDisruptionBudget"]
+    kept = {
+        each["spec"]["selector"]["matchLabels"]["dask.org/component"]: each["spec"].get(
+            "minAvailable"
+        )
+        for each in budgets
+    }
+    assert kept == {"job-runner": 1, "worker": None}
 
 
 def test_the_base_says_where_it_is_to_go_nowhere():
@@ -104,6 +223,7 @@ FAULTS = [
     (edit((*RUNNER, "volumes", 0)), "mounts scratch"),
     (edit((*DRIVER, "spec", "serviceAccountName"), "root"), "driver: ServiceAccount root"),
     (edit((*DRIVER, "metadata", "labels", "app.kubernetes.io/name"), "other"), "Ingress is open"),
+    (edit((*RUNNER, "priorityClassName"), "urgent"), "runner: PriorityClass urgent"),
     (edit((*MAIN, "envFrom"), [{"secretRef": {"name": "lost"}}]), "runner: Secret lost"),
 ]
 
@@ -162,19 +282,30 @@ def made_by(overlay):
 
 @cache
 def examples():
-    return {name: rendered(name) for name in OVERLAYS} | {
-        "made-s3": [made_by("s3")],
-        "made-pvc": [made_by("pvc")],
-        "no-such-key": broken("DaskJob", edit((*WORKER, "comand"), ["dask"])),
-        "no-number": broken("DaskJob", edit((*CLUSTER, "worker", "replicas"), "many")),
-        "no-such-core-key": broken("CronJob", edit(("CronJob", "spec", "scheduel"), "1 2 3 4 5")),
-        "no-text": broken("CronJob", edit((*DRIVER, "spec", "containers", 0, "image"), 5)),
-    }
+    known = {name: rendered(name) for name in (*OVERLAYS, "admin")}
+    # Kinds of cert-manager and Cilium have no schema here.
+    others = {name: with_component(name) for name in COMPONENTS if name.startswith("identity")}
+    return (
+        known
+        | others
+        | {
+            "made-s3": [made_by("s3")],
+            "made-pvc": [made_by("pvc")],
+            "no-such-key": broken("DaskJob", edit((*WORKER, "comand"), ["dask"])),
+            "no-number": broken("DaskJob", edit((*CLUSTER, "worker", "replicas"), "many")),
+            "no-such-core-key": broken(
+                "CronJob", edit(("CronJob", "spec", "scheduel"), "1 2 3 4 5")
+            ),
+            "no-text": broken("CronJob", edit((*DRIVER, "spec", "containers", 0, "image"), 5)),
+        }
+    )
 
 
 @pytest.mark.nightly(group="kubernetes")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [*OVERLAYS, *MADE])
+@pytest.mark.parametrize(
+    "name", [*OVERLAYS, "admin", "identity-aws", "identity-gcp", "identity-azure", *MADE]
+)
 def test_objects_follow_their_schemas_or_are_found(name, invalid):
     assert len(invalid[name]) == (1 if name.startswith("no-") else 0), invalid[name]
 

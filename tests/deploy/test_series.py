@@ -152,7 +152,7 @@ def test_a_warning_before_the_walltime_ends_the_command_in_order(paper):
     assert paper.calls("scontrol") == ["requeue 7"]
 
 
-@pytest.mark.parametrize("script", ["allocation.sh", "reaudit.sh"])
+@pytest.mark.parametrize("script", ["allocation.sh", "array.sh", "reaudit.sh"])
 def test_shellcheck_has_nothing_to_say(script):
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed")

@@ -1,5 +1,6 @@
 """The scheduled check for known vulnerabilities names files and commands that exist."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,9 +45,32 @@ def test_the_site_is_built_as_ci_builds_it():
 def test_releases_are_attested_and_published_without_a_token():
     flow = read_flow("release.yml")
     assert flow["permissions"] == {"contents": "read"}
-    assert commands_of(flow).count("actions/attest-build-provenance@") == 2
+    assert commands_of(flow).count("actions/attest-build-provenance@") == 3
     assert flow["jobs"]["pypi"]["permissions"] == {"id-token": "write"}
     assert "secrets." not in (WORKFLOW.parent / "release.yml").read_text()
+
+
+def test_an_image_gets_its_tag_after_it_was_scanned_and_signed():
+    steps = read_flow("release.yml")["jobs"]["image"]["steps"]
+    texts = [step.get("run", step.get("uses", "")) for step in steps]
+    (push,) = [step["with"] for step in steps if step.get("id") == "push"]
+    assert "tags" not in push
+    assert "push-by-digest=true" in push["outputs"]
+    assert push["sbom"] == "true"
+    marks = [
+        "docker/build-push-action@",
+        "anchore/scan-action@",
+        "cosign sign",
+        "imagetools create",
+    ]
+    (order,) = [[i for i, text in enumerate(texts) for mark in marks if mark in text]]
+    assert len(order) == len(marks)
+    assert [next(mark for mark in marks if mark in texts[i]) for i in order] == marks
+    scan = steps[order[1]]
+    assert scan["with"]["image"].endswith("@${{ steps.push.outputs.digest }}")
+    assert scan["with"]["fail-build"] == "true"
+    for text in (texts[order[1]], *[each for each in texts if "cosign-installer" in each]):
+        assert re.search(r"@[0-9a-f]{40}$", text), f"{text}: a tag can be moved"
 
 
 def test_every_lower_bound_is_listed():

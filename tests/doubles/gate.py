@@ -24,10 +24,15 @@ class Gate:
             "DASK_DISTRIBUTED__WORKER__PRELOAD": str(Path(__file__)),
         }
 
-    def shut(self, n_tickets):
-        """Let ``n_tickets`` tasks begin, and hold all others until the gate is opened."""
+    def shut(self, n_tickets, *, firmly=False):
+        """Let ``n_tickets`` tasks begin, and hold all others until the gate is opened.
+
+        A worker that closes ends its task, unless the gate is shut firmly.
+        """
         for number in range(n_tickets):
             (self.folder / f"ticket-{number}").touch()
+        if firmly:
+            (self.folder / "firm").touch()
         (self.folder / "shut").touch()
 
     def open(self):
@@ -67,7 +72,8 @@ def dask_setup(worker):
             seconds = 0.0  # a batch ends after its first task, so that one ticket is one task
             if not isinstance(items[0], AuditTask) or _take_ticket(folder):
                 break
-            if worker.status.name != "running":  # it waits for its task before it closes
+            closes = worker.status.name != "running"
+            if closes and not (folder / "firm").exists():  # it waits for its task before it closes
                 break
             time.sleep(TICK)
         return run(packed, seconds)

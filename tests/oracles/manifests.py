@@ -6,6 +6,8 @@ from itertools import pairwise
 from pydantic import ByteSize, TypeAdapter
 
 PROVIDED = {"clusterscale-tls", "clusterscale-s3"}  # secrets that the README says how to make
+DIGEST = r"@sha256:[0-9a-f]{64}"
+IMAGE = rf"[\w./-]+(:(?!latest$)[\w.-]+({DIGEST})?|{DIGEST})"
 
 
 def pick(objects, kind):
@@ -105,7 +107,7 @@ def _find_container_faults(container):
     for bound in ("requests", "limits"):
         if set(container.get("resources", {}).get(bound, {})) != {"cpu", "memory"}:
             yield f"no {bound}"
-    if not re.fullmatch(r"[\w./-]+:(?!latest$)[\w.-]+(@sha256:[0-9a-f]{64})?", container["image"]):
+    if not re.fullmatch(IMAGE, container["image"]):
         yield f"image {container['image']} is not pinned"
     for variable in container.get("env", []):
         secret = re.search(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY", variable["name"])
@@ -119,7 +121,7 @@ def _find_dask_faults(container):
     if command[:1] != ["dask"]:
         return
     flags = dict(pairwise(args))
-    for flag, file in {"ca-file": "ca.pem", "cert": "cert.pem", "key": "key.pem"}.items():
+    for flag, file in {"ca-file": "ca.crt", "cert": "tls.crt", "key": "tls.key"}.items():
         if flags.get(f"--tls-{flag}") != f"/run/clusterscale/tls/{file}":
             yield f"no --tls-{flag}"
     if not flags.get("--dashboard-address", "").startswith("127.0.0.1:"):
@@ -141,9 +143,12 @@ def _find_dask_faults(container):
 def _find_missing(objects):
     """Find what pods mount and read and nobody makes."""
     made = {(each["kind"], each["metadata"]["name"]) for each in objects}
-    made |= {("Secret", name) for name in PROVIDED}
+    made |= {("Secret", name) for name in PROVIDED} | {("PriorityClass", "clusterscale")}
     for name, pod, _ in pods(objects):
-        wanted = [("ServiceAccount", pod.get("serviceAccountName", "default"))]
+        wanted = [
+            ("ServiceAccount", pod.get("serviceAccountName", "default")),
+            ("PriorityClass", pod.get("priorityClassName")),
+        ]
         for volume in pod.get("volumes", []):
             if "secret" in volume:
                 wanted.append(("Secret", volume["secret"]["secretName"]))

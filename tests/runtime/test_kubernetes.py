@@ -22,6 +22,9 @@ pytestmark = pytest.mark.dask
         ({"instance": "a" * 41}, "instance"),
         ({"volumes": [{"claim": "data", "path": "mnt"}]}, "path"),
         ({"workers": 0}, "workers"),
+        ({"pod": {"hostNetwork": True}}, "hostNetwork"),
+        ({"pod": {"securityContext": {}}}, "securityContext"),
+        ({"labels": {"team": 1}}, "team"),
     ],
 )
 def test_fields_that_cannot_be(fields, fault):
@@ -40,9 +43,19 @@ def test_no_encryption_must_be_said_and_leaves_no_trace():
         Kubernetes(tls=True)
 
 
+def test_pods_get_what_the_site_wants_and_stay_shut_in():
+    fields = {"serviceAccountName": "store", "tolerations": [{"operator": "Exists"}]}
+    name = "app.kubernetes.io/name"
+    made = dask_cluster(Kubernetes(pod=fields, labels={"team": "x", name: "y"}), "here", "image:1")
+    assert made["metadata"]["labels"].items() >= {"team": "x", name: "clusterscale"}.items()
+    for part in ("scheduler", "worker"):
+        assert made["spec"][part]["spec"].items() >= fields.items()
+        assert made["spec"][part]["spec"]["automountServiceAccountToken"] is False
+
+
 def test_certificates_that_are_not_there_are_named():
     pytest.importorskip("kubernetes")
-    with pytest.raises(MissingError, match=r"tls.ca: /run/clusterscale/tls/ca.pem"):
+    with pytest.raises(MissingError, match=r"tls.ca: /run/clusterscale/tls/ca.crt"):
         Kubernetes(image="image:1").open().__enter__()
 
 

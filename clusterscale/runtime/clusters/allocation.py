@@ -92,7 +92,10 @@ class Allocation(base.Distributed):
         runner = self._run(signal.getsignal(signal.SIGINT))
         try:
             with Client(runner.scheduler_address, security=runner.security) as client:
-                yield DaskExecutor(client, patience=self.patience)
+                try:
+                    yield DaskExecutor(client, patience=self.patience)
+                finally:
+                    base.end_workers(client)
         finally:
             with suppress(OSError):  # the scheduler has already ended
                 runner.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import ByteSize, Field, TypeAdapter
@@ -14,6 +14,9 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.cube import node_copy
 from clusterscale.errors import InputError, PackageError
 from clusterscale.study.execution import Executor
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 # Work is planned to fit into memory. Work that does not fit must fail visibly: it must neither be
 # spilled to disk nor pause a worker, whose memory would not fall by waiting. Beyond 95 % the nanny
@@ -39,6 +42,7 @@ ENVIRONMENT = {
 }
 """Environment of every worker."""
 
+_ENDING = 10.0  # seconds that workers may take to end
 _FORWARDED = ("CLUSTERSCALE_PROTOCOLS", "CLUSTERSCALE_RETRY_SECONDS")
 
 
@@ -142,3 +146,16 @@ def needs(cluster: str, extra: str | None = None) -> Iterator[None]:
         raise PackageError(
             f"cluster {cluster!r} needs {what} ({error}); install it, or use cluster 'serial'"
         ) from None
+
+
+def end_workers(client: Client) -> None:
+    """End the workers before the scheduler, without which each would report an error."""
+    message = {"op": "terminate", "reason": "the driver has ended"}
+    with suppress(OSError, TimeoutError):  # the end of the scheduler ends them, too
+        client.sync(
+            client.scheduler.broadcast,
+            msg=message,
+            nanny=True,
+            on_error="ignore",
+            callback_timeout=_ENDING,
+        )

@@ -20,6 +20,7 @@ from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.base import (
     SETTINGS,
     Distributed,
+    end_workers,
     needs,
     shared_traces,
     to_bytes,
@@ -123,6 +124,7 @@ class JobQueue(Distributed):
             jobs = Jobs(cluster, self.jobs, self._listing, shared / "logs")
             jobs.submit()
             client = stack.enter_context(Client(cluster))
+            stack.callback(end_workers, client)
             yield DaskExecutor(client, patience=self.patience, replace_lost=jobs.replace_lost)
 
     def _start(self, module: ModuleType, tls: Tls | None, logs: Path) -> JobQueueCluster:

@@ -31,7 +31,7 @@ PORT = 8786
 """Port of the scheduler."""
 
 CERTIFICATES = "/run/clusterscale/tls"
-"""Folder of ca.pem, cert.pem and key.pem in the pods."""
+"""Folder of ca.crt, tls.crt and tls.key in the pods, the keys that cert-manager gives a secret."""
 
 _SCRATCH = "/run/clusterscale/scratch"
 _USER = 10001  # user of the image; numeric, because Kubernetes cannot check that a name is not root
@@ -40,6 +40,7 @@ _SIZE = {  # resources of the scheduler, enough for thousands of workers
     "requests": {"cpu": "500m", "memory": "1Gi"},
     "limits": {"cpu": "2", "memory": "4Gi"},
 }
+_PROBE = 'from urllib.request import urlopen; urlopen("http://127.0.0.1:8787/health", timeout=10)'
 _COMMON = {"HOME": _SCRATCH, "NUMBA_CACHE_DIR": f"{_SCRATCH}/numba"}
 
 
@@ -68,6 +69,17 @@ class Volume(ConfigModel):
 
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
 Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
+PodField = Literal[
+    "affinity",
+    "imagePullSecrets",
+    "nodeSelector",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "serviceAccountName",
+    "tolerations",
+]
+"""Fields of a pod that a config may set: where it runs and as whom, never what it may do."""
 
 
 class Kubernetes(base.Distributed):
@@ -82,7 +94,8 @@ class Kubernetes(base.Distributed):
     driver. A worker may use ``memory``, its pod has a quarter more. ``tls`` are the paths of the
     certificates on the driver; ``secret`` holds the same certificates for the pods. The keys of the
     secrets in ``environment`` become environment variables of the workers, such as credentials of
-    an object store; ``volumes`` are mounted on the workers.
+    an object store; ``volumes`` are mounted on the workers. ``pod`` are fields of all pods in the
+    words of Kubernetes; ``labels`` are of the resource and of all pods.
 
     Attributes
     ----------
@@ -106,6 +119,10 @@ class Kubernetes(base.Distributed):
         ``[store-access]``.
     volumes
         Persistent volumes that workers mount, e.g. ``[{claim: cubes, path: /mnt/cubes}]``.
+    pod
+        Further fields of the pods, e.g. ``{priorityClassName: audits}``.
+    labels
+        Further labels, e.g. ``{team: privacy}``.
     """
 
     name: Literal["kubernetes"] = "kubernetes"
@@ -115,13 +132,15 @@ class Kubernetes(base.Distributed):
     workers: Count = 8
     memory: str = "4GiB"
     tls: Tls | Literal[False] = Tls(
-        ca=f"{CERTIFICATES}/ca.pem",
-        certificate=f"{CERTIFICATES}/cert.pem",
-        key=f"{CERTIFICATES}/key.pem",
+        ca=f"{CERTIFICATES}/ca.crt",
+        certificate=f"{CERTIFICATES}/tls.crt",
+        key=f"{CERTIFICATES}/tls.key",
     )
     secret: Name = "clusterscale-tls"
     environment: Names = ()
     volumes: Volumes = ()
+    pod: dict[PodField, Any] = Field({})
+    labels: dict[str, str] = Field({})
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -184,7 +203,8 @@ def dask_cluster(settings: Kubernetes, namespace: str, image: str) -> Manifest:
         "kind": "DaskCluster",
         "metadata": {
             "name": settings.instance,
-            "labels": {
+            "labels": settings.labels
+            | {
                 "app.kubernetes.io/name": "clusterscale",
                 "app.kubernetes.io/managed-by": "clusterscale",
             },
@@ -192,7 +212,8 @@ def dask_cluster(settings: Kubernetes, namespace: str, image: str) -> Manifest:
         "spec": {
             "worker": {
                 "replicas": settings.workers,
-                "spec": _pod(_worker(settings, namespace), image, settings),
+                "spec": _pod(_worker(settings, namespace), image, settings)
+                | {"topologySpreadConstraints": [_spread(settings.instance)]},
             },
             "scheduler": {
                 "spec": _pod(_scheduler(settings), image, settings),
@@ -229,6 +250,12 @@ def _scheduler(settings: Kubernetes) -> Manifest:
             "tcpSocket": {"port": "tcp-comm"},
             "periodSeconds": 2,
             "failureThreshold": 60,
+        },
+        "livenessProbe": {
+            "exec": {"command": ["python", "-c", _PROBE]},
+            "periodSeconds": 60,
+            "timeoutSeconds": 20,
+            "failureThreshold": 5,
         },
         "resources": _SIZE,
     }
@@ -294,7 +321,7 @@ def _pod(container: Manifest, image: str, settings: Kubernetes) -> Manifest:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    return {
+    return settings.pod | {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
@@ -312,10 +339,21 @@ def _pod(container: Manifest, image: str, settings: Kubernetes) -> Manifest:
     }
 
 
+def _spread(instance: str) -> Manifest:
+    """Return the wish that workers are on many nodes rather than on one."""
+    labels = {"dask.org/cluster-name": instance, "dask.org/component": "worker"}
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+    }
+
+
 def _tls(settings: Kubernetes) -> list[str]:
     if not settings.tls:
         return []
-    files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
+    files = {"--tls-ca-file": "ca.crt", "--tls-cert": "tls.crt", "--tls-key": "tls.key"}
     args = ["--protocol", "tls"]
     for flag, file in files.items():
         args += [flag, f"{CERTIFICATES}/{file}"]

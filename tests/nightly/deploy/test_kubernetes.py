@@ -53,6 +53,7 @@ def objects():
     return render(DEPLOY / "pvc")
 
 
+FILES = {"ca.pem": "ca.crt", "cert.pem": "tls.crt", "key.pem": "tls.key"}
 N_TICKETS = 2  # tasks that may end before a pod is killed
 
 
@@ -77,6 +78,8 @@ def kube(objects, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("kube")
     make_certificates(folder / "tls")
+    for ours, name in FILES.items():  # as the README has it
+        (folder / "tls" / ours).rename(folder / "tls" / name)
     (folder / "config").mkdir()
     (folder / "data").mkdir()
     write_cube(
@@ -170,7 +173,7 @@ def replace_pod(kube, component, folder, driver=None):
         return len(names) == len(before) and lost not in names
 
     wait_for(replaced, lambda: f"a new {component} pod: {said(kube)}")
-    assert n_kept(folder) == N_TICKETS
+    assert n_kept(folder) >= N_TICKETS  # a worker that closes ends its task, and writes its result
     kube.gate.open()
 
 
@@ -205,7 +208,7 @@ def test_a_dask_job_replaces_a_worker_pod(kube, objects, reference):
 def test_a_driver_makes_its_cluster_and_outlives_a_scheduler_pod(kube, reference):
     config = yaml.safe_load((kube.folder / "config" / "audit.yaml").read_text())
     config["cube"] = str(kube.folder / "data" / "cube.zarr")
-    files = {"ca": "ca.pem", "certificate": "cert.pem", "key": "key.pem"}
+    files = dict(zip(("ca", "certificate", "key"), FILES.values(), strict=True))
     config["cluster"]["tls"] = {key: str(kube.folder / "tls" / file) for key, file in files.items()}
     (kube.folder / "elsewhere.yaml").write_text(yaml.safe_dump(config))
     folder = kube.folder / "elsewhere"

@@ -1,10 +1,11 @@
 """Audits on a real Slurm of two nodes, undisturbed and disturbed, give the bits of a serial run."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ pytestmark = [
 ]
 
 COMMAND = Path(sys.executable).with_name("clusterscale")
-SCRIPT = Path(__file__).parents[3] / "deploy" / "slurm" / "allocation.sh"
+SCRIPTS = Path(__file__).parents[3] / "deploy" / "slurm"
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +86,12 @@ class Run(Queue):
         """Run to the end and return what was said."""
         return ended(self.start(verb, *options))
 
-    def submit(self, verb, *options, n_tasks=4):
-        """Submit the allocation script; return the number of the job."""
+    def submit(self, verb, *options, n_tasks=4, script="allocation.sh"):
+        """Submit a script; return the number of the job."""
         size = ("--ntasks", str(n_tasks), "--mem-per-cpu", "900M", "--time", "60")
         log = ("--output", f"{self.folder}/job-%j.log", "--chdir", self.folder)
         name = ("--parsable", "--job-name", self.folder.name)
-        command = ["sbatch", *name, *size, *log, *options, SCRIPT, verb, self.config]
+        command = ["sbatch", *name, *size, *log, *options, SCRIPTS / script, verb, self.config]
         return self.ask(*command).strip()
 
     def kept(self):
@@ -110,7 +111,8 @@ class Run(Queue):
 
     def log(self, job):
         """Return what all runs of an allocation wrote."""
-        return (self.folder / f"job-{job}.log").read_text()
+        file = self.folder / f"job-{job}.log"
+        return file.read_text() if file.exists() else ""
 
     def results(self, where="results.zarr"):
         return xr.open_zarr(self.output / where, consolidated=False).load()
@@ -175,12 +177,15 @@ def test_audit_and_screen_by_jobs(start, serial):
     logs = [log.read_text() for log in run.shared.glob("logs/*.err")]
     assert all("Registered to:" in log for log in logs)
     assert all("tls://" in log and "tcp://" not in log for log in logs)
+    assert not any("Traceback" in log for log in logs)
 
 
 def test_audit_and_screen_in_one_allocation(start, serial):
     run = start(name="slurm-allocation")
     for verb in ("audit", "screen"):
-        assert run.wait(run.submit(verb)) == ("COMPLETED", "0:0"), run.said()
+        job = run.submit(verb)
+        assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
+        assert "Traceback" not in run.log(job)
     same(serial.results(), run.results())
     same(serial.results("screen/results.zarr"), run.results("screen/results.zarr"))
     assert list(run.shared.iterdir()) == [], "certificates were left"
@@ -305,7 +310,53 @@ def test_an_allocation_queues_again_when_its_walltime_is_near(start, serial):
     run.run_again(job)
     run.update(job, "TimeLimit=60")
     assert "run 1 ended with 143 before the audit was done" in run.log(job)
+    assert "Traceback" not in run.log(job)
     assert run.kept() >= kept
     run.gate.open()
     assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
+    same(serial.results(), run.results())
+
+
+def test_an_allocation_that_finishes_nothing_before_its_walltime_gives_up(start, serial):
+    run = start(name="slurm-allocation")
+    shutil.copytree(serial.output, run.output)  # all that an audit does before its tasks
+    for name in ("journal", "results.zarr"):
+        shutil.rmtree(run.output / name)
+    run.gate.shut(0, firmly=True)
+    job = run.submit("audit", n_tasks=3)
+    run.until(lambda: "dashboard" in run.log(job))
+    run.update(job, "TimeLimit=5")
+    assert run.wait(job) == ("FAILED", "143:0"), run.said()
+    assert "it finished nothing: a task needs more time than --time" in run.log(job)
+    assert run.kept() == set()
+
+
+def test_an_audit_as_a_job_array(start, serial):
+    run = start(name="slurm-allocation")
+    job = run.submit("audit", "--array=0-3", n_tasks=1, script="array.sh")
+    run.until(lambda: not run.jobs())
+    for element in range(4):
+        number = run.fact(f"{job}_{element}", "JobId")
+        assert run.wait(number) == ("COMPLETED", "0:0"), run.said()
+    same(serial.results(), run.results())
+    assert list(run.shared.iterdir()) == [], "certificates were left"
+
+
+def test_a_job_array_stops_before_its_walltime_and_takes_no_gaps(start, serial):
+    run = start(name="slurm-allocation")
+    job = run.submit("audit", "--array=1-3", n_tasks=1, script="array.sh")
+    run.until(lambda: not run.jobs())
+    assert run.fact(run.fact(f"{job}_1", "JobId"), "ExitCode") == "2:0"
+    run.gate.shut(2)
+    # Two nodes of two processors: the last two elements wait.
+    job = run.submit("audit", "--array=0-5", n_tasks=1, script="array.sh")
+    run.until(lambda: len(run.kept()) == 2)
+    driver = run.fact(f"{job}_1", "JobId")
+    with suppress(AssertionError):  # the command sends it twice, and finds that the job has ended
+        run.ask("scancel", "--batch", "--signal=TERM", driver)
+    assert run.wait(driver) == ("FAILED", "143:0"), run.said()
+    run.until(lambda: not run.jobs())
+    run.gate.open()
+    job = run.submit("audit", "--array=0-3", n_tasks=1, script="array.sh")
+    assert run.wait(run.fact(f"{job}_1", "JobId")) == ("COMPLETED", "0:0"), run.said()
     same(serial.results(), run.results())
