@@ -152,6 +152,9 @@ class Kubernetes(base.Distributed):
             raise ValueError(f"memory {self.memory!r} is less than a worker needs, 256MiB")
         return self
 
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
     @property
     def memory_bytes(self) -> int:
         """Bytes that a worker may use."""
