@@ -62,9 +62,10 @@ fi
 began=$(date +%s)
 has_kept() { # whether this run has finished anything, as far as files on a disk show
   [[ " $* " != *" --output"* ]] || return 0
-  output=$("$CLUSTERSCALE" config show "$2" | sed -n 's/^output: //p')
+  output=$("$CLUSTERSCALE" config show "${@:2:1}" | sed -n 's/^output: //p')
   [ -d "$output" ] || return 0
-  [ -n "$(find "$output" -type f -newermt "@$began" ! -path '*/status/*' ! -name '*.json' -print -quit)" ]
+  [ -n "$(find "$output" -path "$output/status" -prune -o -type f -newermt "@$began" \
+    ! -name '*.json' -print -quit)" ]
 }
 
 late=no

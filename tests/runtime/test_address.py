@@ -13,6 +13,7 @@ from oracles import poison, processes
 
 from clusterscale.errors import ClusterError, ConfigError
 from clusterscale.runtime import CLUSTERS, Address
+from clusterscale.runtime.clusters.base import end_workers
 
 pytestmark = pytest.mark.dask
 
@@ -82,6 +83,17 @@ def test_a_scheduler_that_comes_back_is_joined_again(tls, ending, tmp_path, monk
                 finished += chain(*batches)
     gc.collect()  # here, and not in a test that did nothing to it
     assert sorted((each.item, each.value) for each in finished) == [(i, i * i) for i in range(40)]
+
+
+def test_workers_of_a_lost_scheduler_are_not_ended():
+    """Another error would take the place of that of the run, whose exit code a job goes by."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.close()  # as a client that cannot reconnect does
+        end_workers(client)
 
 
 def test_a_scheduler_that_never_answers():

@@ -150,6 +150,8 @@ def needs(cluster: str, extra: str | None = None) -> Iterator[None]:
 
 def end_workers(client: Client) -> None:
     """End the workers before the scheduler, without which each would report an error."""
+    if client.status != "running":  # the scheduler is lost already
+        return
     message = {"op": "terminate", "reason": "the driver has ended"}
     with suppress(OSError, TimeoutError):  # the end of the scheduler ends them, too
         client.sync(

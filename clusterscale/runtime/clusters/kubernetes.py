@@ -153,7 +153,7 @@ class Kubernetes(base.Distributed):
         return self
 
     def __hash__(self) -> int:
-        return hash(self.model_dump_json())
+        return hash(self.digest)
 
     @property
     def memory_bytes(self) -> int:
