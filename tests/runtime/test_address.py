@@ -90,7 +90,7 @@ def test_workers_of_a_lost_scheduler_are_not_ended():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
         client.close()  # as a client that cannot reconnect does
         end_workers(client)
