@@ -50,6 +50,18 @@ def test_nobody_is_known_to_be_exposed_before_an_audit(config):
     assert "run `clusterscale audit` or `clusterscale screen` with this config first" in told
 
 
+def test_the_cost_is_told_before_an_audit(config, fields):
+    fields["audit"] |= {
+        "group_sizes": [4, 8],
+        "attacks": [{"name": "projection"}, {"name": "cells"}],
+    }
+    config.write_text(yaml.safe_dump(fields))
+    shown = " ".join(call("traits", config, "--explain").output.split())
+    assert "comparisons 4 " in shown
+    assert "components 2 × 8 targets" in shown
+    assert "s of one processor" in shown
+
+
 @pytest.mark.slow
 def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

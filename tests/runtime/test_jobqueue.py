@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import time
 from functools import partial
 
 import pytest
@@ -107,6 +108,18 @@ def test_keys_are_checked(fields, fault, tmp_path):
 def test_workers_are_as_many_jobs_as_they_need(tmp_path):
     place = create("slurm", tmp_path, workers_per_job=4)
     assert [place.resize(n).jobs for n in (1, 4, 5)] == [1, 1, 2]
+
+
+def test_logs_are_kept_for_some_days(tmp_path):
+    old, new = (tmp_path / "logs" / name for name in ("job-1.err", "job-2.err"))
+    old.parent.mkdir()
+    for file, age in ((old, 31), (new, 29)):
+        file.touch()
+        os.utime(file, times=(time.time() - age * 86_400,) * 2)
+    place = CLUSTERS.create("slurm", interface="eth99", shared=str(tmp_path), tls=False)
+    with pytest.raises(ClusterError):
+        place.open().__enter__()
+    assert [new.exists(), old.exists()] == [True, False]
 
 
 def test_an_interface_that_is_not_there(tmp_path):

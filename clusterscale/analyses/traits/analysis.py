@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.analyses.audit import AuditPlan, plan_resources
+from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, predict
 from clusterscale.analyses.audit.blockwise import CountsBySteps, TaskPart, add_parts, count_part
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, set_up
+from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.traits.comparison import WHO, CompareTask, ComparisonResult, compare
 from clusterscale.analyses.traits.exposure import (
     Exposed,
@@ -23,7 +24,7 @@ from clusterscale.analyses.traits.exposure import (
     find_exposures,
     hash_exposures,
 )
-from clusterscale.analyses.traits.importance import loading
+from clusterscale.analyses.traits.importance import MOST, loading
 from clusterscale.analyses.traits.mobility import (
     MeasureTask,
     MobilityMeasures,
@@ -35,18 +36,30 @@ from clusterscale.analyses.traits.mobility import (
 )
 from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
 from clusterscale.analyses.traits.results import TRAITS, TraitsStore, lay_out
+from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, map_cells, ranges
-from clusterscale.cube.describe import describe_shapes
+from clusterscale.cube.describe import describe_shapes, raw_bytes
 from clusterscale.errors import InputError
 from clusterscale.game import study
 from clusterscale.schema import TRAITS_FORMAT, Variable
 from clusterscale.seeds import stream
-from clusterscale.study import Analysis, Page, Stage, Study, each
+from clusterscale.study import (
+    Analysis,
+    Page,
+    Stage,
+    Study,
+    describe_bytes,
+    describe_cost,
+    each,
+)
 from clusterscale.study.execution import Reduction
 
 Single = NDArray[np.float32]
+
+# Seconds to measure an event, and to count it among others; of a tree, and of a user in it.
+_MEASURE, _COUNT_UNIQUE, _TREE, _ROW = 1e-7, 1.5e-7, 1.4e-3, 4.1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +268,39 @@ class TraitsAnalysis(Analysis):
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Do nothing: the audit or the screen has checked the plan."""
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return what it takes to compare all targets of the audit, if none of them fails."""
+        plan, how, slowness = self.plan, self.how, measure_slowness()
+        n_targets = predict(plan, cube, memory, n_workers).n_targets
+        n_views = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
+        n_exposures = n_views * plan.n_cases
+        some = {
+            "mechanisms": (_mechanism(plan),),
+            "attacks": (ATTACKS.create("spectral"),),
+            "targets": Targets(random=min(n_targets, how.targets)),
+            "control": False,
+            "precision": None,
+        }
+        loads = predict(
+            plan.model_copy(update=some), cube, memory, n_workers, slowness=slowness
+        ).resources
+        events = sum(period.epochs for period in plan.periods) / cube.n_epochs * cube.n_events
+        moving = slowness * events * (_MEASURE + _COUNT_UNIQUE)
+        side = min(MOST, how.share * n_targets)
+        comparing = slowness * n_exposures * how.trees * (_TREE + _ROW * side)
+        return {
+            "comparisons": f"{n_exposures:,}",
+            "components": f"{n_views:,} × {min(n_targets, how.targets):,} targets",
+            **describe_cost(
+                read=f"{describe_bytes(raw_bytes(cube))}, three times or more",
+                worker=describe_bytes(loads.worker_bytes),
+                core_seconds=moving + comparing + loads.core_seconds,
+                seconds=(
+                    moving / n_workers + comparing / min(n_workers, n_exposures) + loads.seconds,
+                ),
+            ),
+        }
 
     def find_input(self, cube: TraceCube, run_uri: str) -> object:
         """Return the exposures in the audit or the screen; errors as of :meth:`input_digest`."""

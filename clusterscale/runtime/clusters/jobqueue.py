@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
+from time import time
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from uuid import uuid4
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, Strict
 
 from clusterscale.contracts import Count
 from clusterscale.errors import ClusterError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
 
 
+_DAY = 86_400.0
 _DEATH = 60.0  # seconds after which a worker without a scheduler gives up
 
 
@@ -72,6 +74,8 @@ class JobQueue(Distributed):
         Folder for temporary files of a worker, e.g. ``/tmp``.
     shared
         Folder for logs and certificates that all nodes share.
+    keep_logs
+        Days after which a later run deletes logs of jobs.
     tls
         Certificates, e.g. ``{ca: ca.pem, certificate: cert.pem, key: key.pem}``; None: new ones for
         each run.
@@ -87,6 +91,7 @@ class JobQueue(Distributed):
     python: str | None = None
     scratch: str | None = None
     shared: str = "~/.clusterscale"
+    keep_logs: Annotated[float, Strict(), Field(gt=0)] = 30.0
     tls: Encryption = None
 
     _class: ClassVar[str]
@@ -119,6 +124,7 @@ class JobQueue(Distributed):
         shared = Path(self.shared).expanduser().absolute()
         with ExitStack() as stack:
             stack.enter_context(dask.config.set(SETTINGS))
+            _discard_logs(shared / "logs", self.keep_logs)
             tls = stack.enter_context(encrypt(self.tls, shared))
             cluster = stack.enter_context(self._start(module, tls, shared / "logs"))
             jobs = Jobs(cluster, self.jobs, self._listing, shared / "logs")
@@ -162,6 +168,14 @@ class JobQueue(Distributed):
     def _worker_flags(self) -> list[str]:
         # A worker serves health and metrics over HTTP even without a dashboard.
         return ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+
+
+def _discard_logs(folder: Path, days: float) -> None:
+    """Delete logs that are older; those of running jobs are not."""
+    for file in folder.glob("*.*"):
+        with suppress(OSError):  # another run deletes it, too
+            if time() - file.stat().st_mtime > _DAY * days:
+                file.unlink()
 
 
 def load_dask_jobqueue() -> ModuleType:

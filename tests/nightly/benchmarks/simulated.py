@@ -6,11 +6,15 @@ Each row is an audit of so many targets by the executor of Dask clusters. In pla
 is one whose workers only exist on a virtual clock: a task takes the seconds of its row, give or
 take a third, and then what it would have found is written and read by the code that real workers
 run. The driver's own processor time moves the clock as well, so a driver that cannot keep up shows.
+With ``--latency`` the folder of the run is an object store in memory, each of whose requests takes
+so long on the clock of who waits for it; sixteen of them run at a time where the package reads and
+writes in threads.
 
 - busy: time of workers in tasks, of all time from the first task to the last
 - messages: batches that the driver handled, in a second
 - driver: its processor seconds of that time, and for a thousand results
 - files: the most that were in the folder of the run, and those at the end
+- requests: to the store, in thousands, by driver and workers, and those of the driver alone
 - written, resumed: seconds to write the dataset, and to find out that nothing is left
 """
 
@@ -26,10 +30,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty
+from threading import Lock, current_thread, local, main_thread
 from typing import Any
 
+import fsspec
 import numpy as np
 from cloudpickle import loads
+from fsspec.implementations.memory import MemoryFileSystem
 from show import sum_up
 
 import clusterscale as cs
@@ -55,20 +62,25 @@ class Clock:
 
     now: float = 0.0
     driver: float = 0.0
+    n_requests: int = 0
     _since: float = field(default_factory=time.process_time)
+    _waited: float = 0.0
+    _requested: int = 0
 
     def __call__(self) -> float:
         return self.now
 
     def count_driver(self) -> None:
-        """Add the processor time that the driver took since the simulation was last left."""
+        """Add the time that the driver took since the simulation was last left."""
         spent = time.process_time() - self._since
-        self.now += spent
+        self.now += spent + Store.seconds - self._waited
         self.driver += spent
+        self.n_requests += Store.n_requests - self._requested
 
     def leave(self) -> None:
         """The driver goes on."""
         self._since = time.process_time()
+        self._waited, self._requested = Store.seconds, Store.n_requests
 
 
 @dataclass(order=True)
@@ -163,12 +175,13 @@ class Cluster:
             taken = float(durations[:n_run].sum())
             self.busy += taken
             self.n_tasks += n_run
-            taken += self._write_seconds
+            taken += Store.latency or self._write_seconds
             make = lambda: (_finish(items[:n_run], write), taken)  # noqa: E731
         else:  # merging and writing results: done now, for real, and timed
-            since = time.perf_counter()
+            since, waited = time.perf_counter(), Store.seconds
             results = scheduling.run_batch(packed, limit)
-            taken = time.perf_counter() - since + self._write_seconds
+            taken = time.perf_counter() - since + Store.seconds - waited
+            taken += 0 if Store.latency else self._write_seconds
             make = lambda: results  # noqa: E731
         if priority:  # it overtakes what waits
             heapq.heappush(self._free, (begin + taken, worker))
@@ -183,6 +196,41 @@ class Cluster:
 
     def _durations(self, n: int) -> Any:
         return self.seconds * self._rng.uniform(1 - SPREAD, 1 + SPREAD, n)
+
+
+class Store(MemoryFileSystem):  # type: ignore[misc]
+    """An object store in memory that counts requests, and takes virtual seconds for each."""
+
+    latency, seconds, n_requests = 0.0, 0.0, 0
+    at_once = 16  # threads that read or write
+    lock = Lock()
+    own = local()  # whether this thread is in a request: those that it makes then do not count
+
+
+def _request(name: str) -> Callable[..., Any]:
+    """Return a method of the store that counts itself; to list objects is a request a thousand."""
+    method = getattr(MemoryFileSystem, name)
+
+    def call(self: Store, *args: Any, **options: Any) -> Any:
+        if getattr(Store.own, "busy", False):
+            return method(self, *args, **options)
+        Store.own.busy, found = True, None
+        try:
+            found = method(self, *args, **options)
+        finally:
+            Store.own.busy = False
+            n = 1 + len(found) // 1000 if name == "ls" and found else 1
+            share = 1 if current_thread() is main_thread() else Store.at_once
+            with Store.lock:
+                Store.n_requests += n
+                Store.seconds += n * Store.latency / share
+        return found
+
+    return call
+
+
+for name in ("cat_file", "exists", "find", "info", "ls", "pipe_file", "rm_file"):
+    setattr(Store, name, _request(name))
 
 
 LEVELS = tuple(range(N_PVALUE_BINS))
@@ -215,10 +263,12 @@ class Simulated(DaskExecutor):
         """The workers are as they should be."""
 
 
-def measure(cube: cs.TraceCube, folder: Path, cluster: Cluster) -> list[str]:
+def measure(cube: cs.TraceCube, folder: str, cluster: Cluster) -> list[str]:
     """Run an audit of all users, and return the cells of its row."""
     global CLUSTER
     CLUSTER, clock = cluster, cluster.clock
+    Store.store.clear()
+    Store.n_requests = 0
     plan = AuditPlan(
         seed=1,
         null_roi=False,
@@ -244,13 +294,16 @@ def measure(cube: cs.TraceCube, folder: Path, cluster: Cluster) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     executor = Simulated(cluster, clock=clock)  # type: ignore[arg-type]
     audit_of = AuditAnalysis(plan)
-    results = study.run(audit_of, cube, str(folder), executor, on_progress=tell)
+    clock.leave()
+    results = study.run(audit_of, cube, folder, executor, on_progress=tell)
     clock.count_driver()
+    n_requests, n_driver = Store.n_requests, clock.n_requests
     assert bool((results.status == "done").all())
     (begun, before), (ended, after) = marks["audit"], marks["audit end"]
     wall, driver, n = ended - begun, after - before, cube.n_users
     began = time.perf_counter()
-    name = run_in(str(folder), "audit")
+    waited = Store.seconds
+    name = run_in(folder, "audit")
     n_done = FinishedTasks(plan, plan.choose(cube), f"{folder}/journal", name).n_done
     assert n_done == n
     return [
@@ -265,18 +318,20 @@ def measure(cube: cs.TraceCube, folder: Path, cluster: Cluster) -> list[str]:
         f"{max(most_files, _count_files(folder)):,}",
         f"{_count_files(folder):,}",
         f"{clock.now - ended:,.0f}",
-        f"{time.perf_counter() - began:,.0f}",
+        f"{time.perf_counter() - began + Store.seconds - waited:,.0f}",
+        f"{n_requests / 1e3:,.0f}",
+        f"{n_driver / 1e3:,.1f}",
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f}",
     ]
 
 
-def _count_files(folder: Path) -> int:
-    return sum(len(names) for _, _, names in os.walk(folder))
+def _count_files(folder: str) -> int:
+    return len(Store.store) or sum(len(names) for _, _, names in os.walk(folder))
 
 
 HEAD = (
     "workers,task s,wall s,busy,results/s,messages/s,driver s,ms each,most files,files,"
-    "written s,resumed s,GB"
+    "written s,resumed s,k requests,of driver,GB"
 )
 
 
@@ -288,17 +343,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, nargs="*", default=[0.2, 5.0, 60.0])
     parser.add_argument("--targets", type=int, default=100_000)
     parser.add_argument("--write-seconds", type=float, default=0.06, help="to write a file")
+    parser.add_argument("--latency", type=float, default=0.0, help="of a store, in seconds")
     given = parser.parse_args()
+    Store.latency = given.latency
+    fsspec.register_implementation("memory", Store, clobber=True)
     scheduling.SimpleQueue = Queue  # type: ignore[misc,assignment]
     uri = given.folder / f"cube{given.targets}.zarr"
     if not uri.exists():
         cs.synthesise("tfl", str(uri), users=given.targets, seed=1)
     cube = cs.TraceCube(str(uri))
+    run = "memory://run" if given.latency else str(given.folder / "run")
     print(" ".join(f"{name:>10}" for name in HEAD.split(",")))
     for n_workers in given.workers:
         for seconds in given.seconds:
             cluster = Cluster(n_workers, seconds, given.write_seconds)
-            cells = measure(cube, given.folder / "run", cluster)
+            cells = measure(cube, run, cluster)
             print(" ".join(f"{cell:>10}" for cell in cells), flush=True)
     sum_up(
         "simulated", *(f"{name} {cell}" for name, cell in zip(HEAD.split(","), cells, strict=True))
