@@ -1,9 +1,9 @@
-"""Whether ``--explain`` tells how long an audit takes: five configs, predicted and measured.
+"""Whether ``--explain`` tells how long a command takes: ten configs, predicted and measured.
 
     python tests/nightly/benchmarks/explain.py FOLDER [--cluster serial] [--only NAME ...]
 
-Each line is one config on synthetic users: seconds that ``clusterscale audit CONFIG --explain``
-predicts, and those that the run takes in processes of its own, from the interpreter to the report.
+Each line is one config on synthetic users: seconds that ``clusterscale COMMAND CONFIG --explain``
+prints, and those that the run takes in processes of its own, from the interpreter to the report.
 Processor seconds are compared as well: on a busy machine only these mean anything. The last line
 has the largest factor, and the one that ``--explain`` states. Cubes are made in FOLDER where they
 are not there yet, outside all times.
@@ -12,6 +12,7 @@ are not there yet, outside all times.
 from __future__ import annotations
 
 import argparse
+import re
 import resource
 import shutil
 import subprocess
@@ -20,14 +21,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from show import sum_up
 
 import clusterscale as cs
-from clusterscale.analyses.audit import predict
 from clusterscale.analyses.audit.resources import UNSURE
 from clusterscale.analyses.audit.workload import measure_slowness
-from clusterscale.config import load
 
 WEEK = {"name": "week", "first": 0, "epochs": 168}
 SUBSET = {"name": "known_subset", "alpha": 0.5, "training": 200, "challenges": 100}
@@ -121,10 +121,48 @@ def audits() -> dict[str, tuple[str, int, dict[str, Any]]]:
     }
 
 
+def others() -> dict[str, tuple[str, str, int, dict[str, Any]]]:
+    """Return, by name, the command, the preset, the number of users and the config."""
+    week = {"seed": 1, "null_roi": True, "periods": [WEEK], "group_sizes": [100]}
+    noise = [{"name": "exact"}, {"name": "laplace", "epsilon": 0.1, "unit": "event"}]
+    small = {"targets": {"random": 12}, "priors": [SUBSET], "attacks": [{"name": "projection"}]}
+    audit = week | small | {"mechanisms": noise, "control": False}
+    screen = {"groups": 200, "attacks": [{"name": "projection"}, {"name": "cells"}]}
+    learnt = [{"name": name} for name in ("roi_day", "time_day_week", "last_week", "last_hour")]
+    recovery = {"seed": 1, "first": 0, "observed": 504, "epochs": 168, "priors": learnt}
+    recovery |= {"strategies": [{"name": "bayes"}, {"name": "max_user"}], "mechanisms": noise[1:]}
+    many = audit | {"targets": {"random": 200}}
+    return {
+        "certify": ("certify", "tfl", 20_000, {"audit": audit}),
+        "screen": ("screen", "tfl", 20_000, {"audit": audit | {"screen": screen}}),
+        "blocks": ("screen", "tfl", 200_000, {"audit": audit | {"screen": screen}}),
+        "recover": ("recover", "tfl", 20_000, {"recovery": recovery}),
+        "traits": ("traits", "tfl", 2000, {"audit": many, "traits": {"targets": 100}}),
+    }
+
+
+def seconds_in(shown: str) -> dict[str, float]:
+    """Return the seconds in all tables that ``--explain`` prints; of a range, the middle."""
+    total = {"s": 0.0, "cpu": 0.0}
+    for name, numbers in re.findall(
+        r"^(work|time) +(?:about )?([\d,]+(?: to [\d,]+)?) s", shown, re.M
+    ):
+        parts = [float(each.replace(",", "")) for each in numbers.split(" to ")]
+        total["s" if name == "time" else "cpu"] += float(np.sqrt(parts[0] * parts[-1]))
+    return total
+
+
 def spent() -> float:
     """Return the processor seconds of all processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def run(words: list[str]) -> str:
+    """Run a command and return what it prints."""
+    return subprocess.run(
+        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
 
 
 def main() -> None:
@@ -132,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cluster", default="serial")
-    parser.add_argument("--only", nargs="*", default=list(audits()))
+    parser.add_argument("--only", nargs="*")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     slowness = measure_slowness()
@@ -140,28 +178,28 @@ def main() -> None:
     print(f"{'config':14}{'s told':>9}{'s taken':>9}{'ratio':>7}", end="")
     print(f"{'cpu told':>10}{'cpu taken':>11}{'ratio':>7}")
     worst = {"s": 1.0, "cpu": 1.0}
-    for name in given.only:
-        preset, users, audit = audits()[name]
+    week = {"seed": 1, "null_roi": True, "periods": [WEEK]}
+    every = {
+        name: ("audit", preset, users, {"audit": {**week, **audit}})
+        for name, (preset, users, audit) in audits().items()
+    } | others()
+    for name in given.only or every:
+        verb, preset, users, sections = every[name]
         uri = given.folder / f"{preset}{users}.zarr"
         if not uri.exists():
             cs.synthesise(preset, str(uri), users=users, seed=1)
         output = given.folder / "run"
         shutil.rmtree(output, ignore_errors=True)
-        fields = {"seed": 1, "null_roi": True, "periods": [WEEK], **audit}
         path = given.folder / "config.yaml"
-        content = {"cube": str(uri), "output": str(output), "audit": fields}
+        content = {"cube": str(uri), "output": str(output), **sections}
         path.write_text(yaml.safe_dump({**content, "cluster": {"name": given.cluster}}))
-        config = load(path)
-        place = config.cluster
-        cube = cs.TraceCube(str(uri))
-        cost = predict(
-            config.the_audit(), cube, n_workers=place.n_workers, slowness=slowness
-        ).resources
+        words = [sys.executable, "-m", "clusterscale", verb, str(path)]
+        if verb == "traits":  # of an audit, which is not timed here
+            run([*words[:3], "audit", str(path)])
+        told = seconds_in(run([*words, "--explain"]))
         before, start = spent(), time.perf_counter()
-        words = [sys.executable, "-m", "clusterscale", "audit", str(path)]
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        run(words)
         taken = {"s": time.perf_counter() - start, "cpu": spent() - before}
-        told = {"s": cost.seconds, "cpu": cost.core_seconds}
         print(f"{name:14}", end="")
         for kind, width in (("s", 9), ("cpu", 10)):
             ratio = taken[kind] / told[kind]

@@ -360,3 +360,51 @@ def test_a_job_array_stops_before_its_walltime_and_takes_no_gaps(start, serial):
     job = run.submit("audit", "--array=0-3", n_tasks=1, script="array.sh")
     assert run.wait(run.fact(f"{job}_1", "JobId")) == ("COMPLETED", "0:0"), run.said()
     same(serial.results(), run.results())
+
+
+@contextmanager
+def out_of_service(run, node, state):
+    """Take a node out of service, as an administrator does."""
+    run.ask("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+    try:
+        yield
+    finally:
+        run.ask("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
+def test_a_node_is_drained_below_an_allocation(start, serial):
+    run = start(name="slurm-allocation")
+    run.gate.shut(2)
+    job = run.submit("audit")
+    run.until(lambda: len(run.kept()) == 2)
+    with out_of_service(run, "n2", "DRAIN"):
+        run.gate.open()
+        assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
+    assert run.fact(job, "Restarts") == "0"
+    same(serial.results(), run.results())
+
+
+def test_an_allocation_queues_again_when_it_loses_a_node(start, serial):
+    run = start(name="slurm-allocation")
+    run.gate.shut(2)
+    job = run.submit("audit")
+    run.until(lambda: len(run.kept()) == 2)
+    kept = run.kept()
+    with out_of_service(run, "n2", "DOWN"):
+        run.until(lambda: run.fact(job, "Restarts") == "1")
+    run.gate.open()
+    run.run_again(job)
+    assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
+    assert kept <= run.kept()
+    same(serial.results(), run.results())
+
+
+def test_jobs_on_a_lost_node_are_replaced(start, serial):
+    run = start(name="slurm", jobs=2)
+    run.gate.shut(2)
+    with killed_in_the_end(run.start()) as driver:
+        run.until(lambda: len(run.kept()) == 2)
+        with out_of_service(run, "n1", "DOWN"):
+            run.gate.open()
+            ended(driver)
+    same(serial.results(), run.results())
