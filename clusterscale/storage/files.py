@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+from fsspec.core import has_magic
 
 from clusterscale.errors import ExistsError, FormatError, MissingError, StoreError
 from clusterscale.storage.address import LARGEST, check_address, check_size, local_path, protocol_of
@@ -98,7 +99,7 @@ def list_names(uri: str) -> list[str]:
         return []
 
 
-def read(uri: str, *, most: int = LARGEST) -> bytes:
+def read(uri: str, *, most: int | None = LARGEST) -> bytes:
     """Read one file.
 
     Parameters
@@ -106,7 +107,8 @@ def read(uri: str, *, most: int = LARGEST) -> bytes:
     uri
         Local path or URL.
     most
-        Largest size in bytes; by default 2 GiB.
+        Largest size in bytes, by default 2 GiB; None for a file of this package, whose size is not
+        asked for.
 
     Returns
     -------
@@ -124,6 +126,8 @@ def read(uri: str, *, most: int = LARGEST) -> bytes:
     """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()  # another process may have written since
+    if most is None:
+        return bytes(filesystem.cat_file(path))
     about = filesystem.info(path)
     if about.get("type") == "directory":
         raise FormatError(f"{uri} is a folder, not a file")
@@ -347,7 +351,9 @@ def put_all(uri: str, content: Mapping[str, bytes]) -> None:
 
 
 def remove_files(uris: Iterable[str]) -> None:
-    """Remove files, some at the same time; it does not matter if some are not there.
+    """Remove files of one store; it does not matter if some are not there.
+
+    An object store is asked once for many.
 
     Parameters
     ----------
@@ -359,11 +365,19 @@ def remove_files(uris: Iterable[str]) -> None:
     InputError, PackageError, StoreError
         As :func:`exists`.
     """
+    wanted = list(uris)
+    paths = [connect(uri)[1] for uri in wanted]
+    if not wanted:
+        return
+    filesystem, _ = connect(wanted[0])
+    if protocol_of(wanted[0]) in _OBJECT_STORES and not any(map(has_magic, paths)):
+        with suppress(FileNotFoundError):
+            filesystem.rm(paths)
+            return
 
-    def remove_one(uri: str) -> None:
-        filesystem, path = connect(uri)
+    def remove_one(path: str) -> None:
         with suppress(FileNotFoundError):
             filesystem.rm_file(path)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(remove_one, uris))
+        list(pool.map(remove_one, paths))

@@ -125,7 +125,7 @@ def _read_all(
 
 def _read(path: str, decode: Callable[[Any, Mapping[str, NDArray[Any]]], T]) -> T:
     try:
-        raw = files.read(path)
+        raw = files.read(path, most=None)
         if path.rpartition("/")[2].partition(".")[0] != digest(raw):
             raise ValueError("it is not what was written")
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:

@@ -65,19 +65,30 @@ def describe_cost(
 
 _TASK, _BATCH = 2e-5, 9e-4  # seconds of the driver's processor
 _ROUNDS = 4  # batches of each worker that a short study has
+_CASE_BYTES = 2300  # of a case in the records and the results
+# Requests to an object store: of a run, of a worker that starts beside chunks of traces, and of a
+# batch of records.
+_RUN_REQUESTS, _START_REQUESTS, _BATCH_REQUESTS = 400, 20, 2
 
 
 def describe_cluster(
-    *, n_tasks: int, core_seconds: float, start_seconds: float, start_bytes: float, n_workers: int
+    *,
+    n_tasks: int,
+    n_cases: int,
+    core_seconds: float,
+    start_seconds: float,
+    start_bytes: float,
+    start_chunks: float,
+    n_workers: int,
 ) -> dict[str, str]:
     """Return the rows about what a large cluster meets: reads, files, the driver and useful size.
 
     Parameters
     ----------
-    n_tasks, core_seconds
-        Tasks, and the seconds of one processor that they take together.
-    start_seconds, start_bytes
-        What a worker takes before its first task: seconds, and bytes that it reads.
+    n_tasks, n_cases, core_seconds
+        Tasks, their results, and the seconds of one processor that they take together.
+    start_seconds, start_bytes, start_chunks
+        What a worker takes before its first task: seconds, and bytes and chunks that it reads.
     n_workers
         Number of workers.
 
@@ -91,6 +102,8 @@ def describe_cluster(
     n_batches = min(n_tasks, n_batches)
     driver = n_tasks * _TASK + n_batches * _BATCH
     n_files = n_batches if n_batches <= SMALL_FILES else SMALL_FILES + n_tasks / MERGED
+    n_requests = _RUN_REQUESTS + n_batches * _BATCH_REQUESTS
+    n_requests += n_workers * (_START_REQUESTS + start_chunks)
     mean = core_seconds / n_tasks
     limits = {
         "there are no more tasks": n_tasks,
@@ -102,7 +115,9 @@ def describe_cluster(
     return {
         "read at the start": describe_bytes(start_bytes * n_workers),
         "driver": f"about {driver:,.0f} s of one processor",
-        "files": f"about {n_files:,.0f} of finished tasks at once",
+        "files": f"about {n_files:,.0f} of finished tasks at once, "
+        f"{describe_bytes(n_cases * _CASE_BYTES)} with the results",
+        "requests": f"about {n_requests:,.0f}, if they are in an object store",
         "useful workers": f"up to {max(1, useful):,}: {why}{idle}",
     }
 

@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 import xarray as xr
-from oracles.disks import small_disk
+from oracles.disks import fill, small_disk
 from running import run, screen
 
 from clusterscale import open_screen, storage
@@ -50,16 +50,6 @@ class Filling(SerialExecutor):
         if write is None and self.n_left == 0:
             fill(self.disk)
         return write and fill_first
-
-
-def fill(disk):
-    with (disk / "ballast").open("wb", buffering=0) as stream:
-        for size in (1 << 16, 1 << 9, 1):
-            try:
-                while stream.write(bytes(size)):
-                    pass
-            except OSError:
-                continue
 
 
 def same(left, right):

@@ -18,3 +18,19 @@ def small_disk(folder, megabytes):
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk):
+    """Leave no byte free, by a file ``ballast``."""
+    with (disk / "ballast").open("wb", buffering=0) as stream:
+        for size in (1 << 16, 1 << 9, 1):
+            try:
+                while stream.write(bytes(size)):
+                    pass
+            except OSError:
+                continue
+
+
+def make_read_only(disk):
+    """Let nobody write to a small disk any more."""
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import cloudpickle
 import fsspec
@@ -124,6 +125,36 @@ def test_an_audit_of_twenty_targets_takes_few_requests(server, output, remote_cu
     server.requests.clear()
     open_results(output)
     assert len(server.requests) <= 200
+
+
+def test_a_store_that_is_down_for_a_minute_during_tasks(
+    server, command, output, remote_cube, dense, fields, tmp_path, monkeypatch
+):
+    """From the second file of the journal on, every request of driver and workers fails."""
+    monkeypatch.delenv("CLUSTERSCALE_RETRY_SECONDS")
+    n_puts, began, failed = 0, None, 0
+
+    def fail(method, path):
+        nonlocal n_puts, began, failed
+        if began is None:
+            n_puts += method == "PUT" and "/journal/" in path
+            began = time.monotonic() if n_puts == 2 else None
+        down = began is not None and time.monotonic() - began < 60
+        failed += down
+        return ("503 SlowDown" if failed % 2 else "cut") if down else None
+
+    server.fault = fail
+    try:
+        done = subprocess.run(command("audit", fields), capture_output=True, text=True, check=False)
+    finally:
+        server.fault = lambda method, path: None
+    assert done.returncode == 0, done.stderr
+    assert failed > 5
+    assert time.monotonic() - began > 60
+    assert "Traceback" not in done.stderr
+    local = write_cube(str(tmp_path / "cube"), dense)
+    here = run_audit(AuditPlan(**fields), local, tmp_path / "run", SerialExecutor())
+    same(open_results(output), here)
 
 
 def test_a_screen_on_s3_is_that_on_a_disk(command, output, remote_cube, dense, fields, tmp_path):

@@ -38,6 +38,7 @@ from clusterscale.analyses.dp_audit import (
 )
 from clusterscale.analyses.screening import ScreenAnalysis, is_counted
 from clusterscale.cube import TraceCube
+from clusterscale.cube.arrays import CHUNK
 from clusterscale.cube.blocks import Range
 from clusterscale.errors import StoreError
 from clusterscale.game import Outcome
@@ -119,8 +120,10 @@ class AuditAnalysis(Analysis):
         """Return what the audit would do and take."""
         cost = predict(self.plan, cube, memory, n_workers, slowness=measure_slowness())
         way = cost.resources
+        n_parts = max(1, len(way.users))
         share = f", in {len(way.users)} parts" if way.users else ", by each worker"
         worker, traces = describe_bytes(way.worker_bytes), describe_bytes(way.trace_bytes)
+        rest = describe_bytes(way.worker_bytes - way.trace_bytes)
         return {
             "targets": f"{cost.n_targets:,}",
             "tasks": f"{cost.n_tasks:,}",
@@ -133,11 +136,16 @@ class AuditAnalysis(Analysis):
                 core_seconds=way.core_seconds,
                 seconds=cost.seconds_range,
             ),
+            "used on each node": f"{traces} of traces once, and {rest} for each of its workers"
+            if not way.users
+            else f"{worker} for each of its workers",
             **describe_cluster(
                 n_tasks=cost.n_tasks,
+                n_cases=cost.n_cases,
                 core_seconds=way.core_seconds - way.start_seconds * min(n_workers, cost.n_tasks),
                 start_seconds=way.start_seconds,
-                start_bytes=cost.store_bytes / max(1, len(way.users)),
+                start_bytes=cost.store_bytes / n_parts,
+                start_chunks=cube.n_events / CHUNK / n_parts,
                 n_workers=n_workers,
             ),
         }

@@ -16,6 +16,7 @@ writes in threads.
 - files: the most that were in the folder of the run, and those at the end
 - requests: to the store, in thousands, by driver and workers, and those of the driver alone
 - written, resumed: seconds to write the dataset, and to find out that nothing is left
+- told: what ``--explain`` says of such an audit
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from clusterscale.game import Outcome
 from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.runtime import scheduling
 from clusterscale.runtime.dask import DaskExecutor
+from clusterscale.study import describe_cluster
 from clusterscale.study.execution import Finished
 from clusterscale.study.identity import run_in
 
@@ -229,7 +231,7 @@ def _request(name: str) -> Callable[..., Any]:
     return call
 
 
-for name in ("cat_file", "exists", "find", "info", "ls", "pipe_file", "rm_file"):
+for name in ("cat_file", "exists", "find", "info", "ls", "pipe_file", "rm", "rm_file"):
     setattr(Store, name, _request(name))
 
 
@@ -359,6 +361,17 @@ def main() -> None:
             cluster = Cluster(n_workers, seconds, given.write_seconds)
             cells = measure(cube, run, cluster)
             print(" ".join(f"{cell:>10}" for cell in cells), flush=True)
+            told = describe_cluster(
+                n_tasks=cube.n_users,
+                n_cases=cube.n_users,
+                core_seconds=seconds * cube.n_users,
+                start_seconds=5.0,
+                start_bytes=0.0,
+                start_chunks=0.0,
+                n_workers=n_workers,
+            )
+            rows = (f"{row} {told[row]}" for row in ("driver", "files", "requests"))
+            print(f"{'':10} told: {'; '.join(rows)}; useful workers {told['useful workers']}")
     sum_up(
         "simulated", *(f"{name} {cell}" for name, cell in zip(HEAD.split(","), cells, strict=True))
     )
