@@ -17,11 +17,14 @@ import mmap
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from random import SystemRandom
 from typing import IO, Any, TypeVar
 
 import numpy as np
@@ -32,6 +35,9 @@ from clusterscale.contracts import Bounds, CellCoordinates, Traces
 T = TypeVar("T")
 
 VARIABLE = "CLUSTERSCALE_NODE_COPY"
+START = "CLUSTERSCALE_START_SECONDS"
+"""Environment variable: seconds over which the workers of a cluster begin to read traces."""
+
 _LEAST = 1 << 24  # bytes that are worth a file
 _SPARE = 1.1  # free space that is needed, relative to the file
 _ALIGNED = 64  # bytes; arrays begin at multiples of these
@@ -55,15 +61,24 @@ def share(keys: Sequence[str], make: Callable[[list[int]], list[T]]) -> list[T]:
     """
     folder = _folder()
     if folder is None:
+        _stagger()
         return make(list(range(len(keys))))
     with _turn(folder):
         found = [_find(_path(folder, key), key) for key in keys]
         missing = [i for i, value in enumerate(found) if value is None]
+        if missing:
+            _stagger()
         values: list[Any] = make(missing) if missing else []
         for at, i in enumerate(missing):
             found[i] = (_publish(_path(folder, keys[i]), keys[i], values[at]),)
             values[at] = None  # in memory no longer than needed
     return [value[0] for value in found if value is not None]
+
+
+@cache
+def _stagger() -> None:
+    """Wait for a while, once in a process, so that the workers do not all read at once."""
+    time.sleep(SystemRandom().uniform(0.0, float(os.environ.get(START, "0"))))
 
 
 def keep(keys: Collection[str]) -> None:

@@ -131,3 +131,17 @@ def test_traces_are_the_same_where_they_are_shared(folder, monkeypatch, cube):
             assert other.cells.flags.writeable == one.cells.flags.writeable
         assert shared.bounds == alone.bounds
         monkeypatch.setattr(blocks, "read_users", None)  # nothing is read the second time
+
+
+def test_each_of_many_workers_waits_once_before_it_reads(monkeypatch):
+    waits = []
+    monkeypatch.setattr(node_copy.time, "sleep", waits.append)
+    monkeypatch.setenv(node_copy.START, "5")
+    node_copy._stagger.cache_clear()
+    try:
+        for _ in range(2):
+            node_copy.share(["a"], lambda some: [1.0 for _ in some])
+    finally:
+        node_copy._stagger.cache_clear()
+    (seconds,) = waits
+    assert 0 <= seconds <= 5

@@ -230,3 +230,9 @@ def test_the_allocation_is_for_tasks_of_a_job(monkeypatch):
     monkeypatch.setenv("SLURM_NTASKS", "2")
     with pytest.raises(ClusterError, match="a job of 2 tasks is too small"):
         place.serve()
+
+
+@pytest.mark.parametrize(("jobs", "seconds"), [(2, "0.01"), (10_000, "50"), (90_000, "60")])
+def test_workers_of_many_jobs_do_not_all_read_at_once(tmp_path, jobs, seconds):
+    prologue = create("slurm", tmp_path, jobs=jobs).arguments(None, tmp_path)["job_script_prologue"]
+    assert f"export CLUSTERSCALE_START_SECONDS={seconds}" in prologue

@@ -141,7 +141,8 @@ class Allocation(base.Distributed):
             "local_directory": self.scratch,
             "dashboard": False,  # health and metrics are served over HTTP even so
             "dashboard_address": "127.0.0.1:0",
-            "env": base.worker_environment() | base.shared_traces(folder.name, self.scratch),
+            "env": base.worker_environment()
+            | base.shared_traces(folder.name, int(os.environ["SLURM_NTASKS"]), self.scratch),
         }
         return EncryptedSlurmRunner(folder / "scheduler.json", tls, network, worker)
 

@@ -43,6 +43,7 @@ ENVIRONMENT = {
 """Environment of every worker."""
 
 _ENDING = 10.0  # seconds that workers may take to end
+_STARTS, _LONGEST_START = 200, 60.0  # workers that begin to read in a second; seconds at most
 _FORWARDED = ("CLUSTERSCALE_PROTOCOLS", "CLUSTERSCALE_RETRY_SECONDS")
 
 
@@ -51,13 +52,17 @@ def worker_environment() -> dict[str, str]:
     return ENVIRONMENT | {name: os.environ[name] for name in _FORWARDED if name in os.environ}
 
 
-def shared_traces(run: str, scratch: str | None = None) -> dict[str, str]:
+def shared_traces(run: str, n_workers: int, scratch: str | None = None) -> dict[str, str]:
     """Return the environment of workers that share the traces of a ``run`` on their node.
 
-    They do so in a folder of the node below ``scratch``, by default its temporary files.
+    They do so in a folder of the node below ``scratch``, by default its temporary files. Where
+    there are many workers, their nodes begin to read one after the other.
     """
     name = f"clusterscale-{run}"
-    return {node_copy.VARIABLE: os.path.join(scratch, name) if scratch else name}
+    return {
+        node_copy.VARIABLE: os.path.join(scratch, name) if scratch else name,
+        node_copy.START: f"{min(n_workers / _STARTS, _LONGEST_START):g}",
+    }
 
 
 SETTINGS: dict[str, Any] = {

@@ -142,7 +142,8 @@ class JobQueue(Distributed):
     def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
         """Return the arguments of dask-jobqueue's cluster class."""
         own = {argument: getattr(self, key) for key, argument in self._own.items()}
-        variables = worker_environment() | shared_traces(uuid4().hex, self.scratch)
+        shared = shared_traces(uuid4().hex, self.n_workers, self.scratch)
+        variables = worker_environment() | shared
         return {
             **{key: value for key, value in own.items() if value is not None},
             "cores": self.workers_per_job,

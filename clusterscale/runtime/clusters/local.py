@@ -101,7 +101,8 @@ class Local(Distributed):
         return int(USABLE * MEMORY_LIMIT / self.n_workers)
 
     def _of_run(self, private: str) -> dict[str, Any]:
-        environment = ENVIRONMENT | (shared_traces("run", private) if self.n_workers > 1 else {})
+        shared = shared_traces("run", 1, private) if self.n_workers > 1 else {}
+        environment = ENVIRONMENT | shared
         return {
             "temporary-directory": private,
             "distributed.nanny.pre-spawn-environ": environment,

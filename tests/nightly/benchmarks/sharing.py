@@ -71,7 +71,7 @@ def measure(
     shutil.rmtree(folder, ignore_errors=True)
     name, environment = local.shared_traces.__name__, local.shared_traces
     if not shares:
-        setattr(local, name, lambda run, scratch: {})
+        setattr(local, name, lambda run, n_workers, scratch: {})
     try:
         began = time.perf_counter()
         with Watch() as watch, cs.Local(workers=n_workers, memory="6GiB").open() as executor:

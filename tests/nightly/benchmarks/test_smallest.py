@@ -28,6 +28,7 @@ SMALLEST = {  # script: its arguments, of which FOLDER is a folder and CUBE a cu
     "explain": "FOLDER --only no-knowledge",
     "intervals": "--samples 20",
     "local_start": "1",
+    "many_targets": "FOLDER --targets 60",
     "neighbours": "--pairs 4",
     "partial_traces": "--people 1000 --group-size 300 --known 100",
     "publish": "FOLDER --users 500",
