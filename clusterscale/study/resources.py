@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from clusterscale.errors import ConfigError
@@ -55,11 +56,12 @@ def describe_cost(
         Text by the name of the row.
     """
     wall = "about {:,.0f} s" if len(seconds) == 1 else "{:,.0f} to {:,.0f} s"
+    wall = wall.format(*(max(1.0, each) for each in seconds))
     return {
         "read": read,
         "used by each worker": f"up to {worker}",
         "work": f"about {core_seconds:,.0f} s of one processor",
-        "time": f"{wall.format(*seconds)} of the cluster, if it does nothing else",
+        "time": f"{wall} of the cluster, if it does nothing else",
     }
 
 
@@ -98,26 +100,36 @@ def describe_cluster(
         Text by the name of the row.
     """
     core_seconds = max(core_seconds, _TASK * n_tasks)
-    n_batches = max(core_seconds / batch_seconds(n_workers), min(n_tasks, _ROUNDS * n_workers))
-    n_batches = min(n_tasks, n_batches)
-    driver = n_tasks * _TASK + n_batches * _BATCH
+
+    def count_batches(workers: int) -> float:
+        wanted = max(core_seconds / batch_seconds(workers), _ROUNDS * workers)
+        return min(n_tasks, wanted)
+
+    def driver_seconds(workers: int) -> float:
+        return n_tasks * _TASK + count_batches(workers) * _BATCH
+
+    n_batches = count_batches(n_workers)
     n_files = n_batches if n_batches <= SMALL_FILES else SMALL_FILES + n_tasks / MERGED
     n_requests = _RUN_REQUESTS + n_batches * _BATCH_REQUESTS
     n_requests += n_workers * (_START_REQUESTS + start_chunks)
-    mean = core_seconds / n_tasks
+    followed = bisect_left(
+        range(1, n_tasks + 1),
+        True,
+        key=lambda workers: driver_seconds(workers) * workers > core_seconds,
+    )
     limits = {
         "there are no more tasks": n_tasks,
         "more would take longer to start than to work": math.ceil(core_seconds / start_seconds),
-        "the driver can follow no more": math.ceil(mean / (_TASK + _BATCH / _ROUNDS)),
+        "the driver can follow no more": followed,
     }
     why, useful = min(limits.items(), key=lambda pair: pair[1])
     idle = f", {n_workers - n_tasks:,} of {n_workers:,} have no task" * (n_workers > n_tasks)
     return {
-        "read at the start": describe_bytes(start_bytes * n_workers),
-        "driver": f"about {driver:,.0f} s of one processor",
+        "read at the start": f"up to {describe_bytes(start_bytes * n_workers)}, once on each node",
+        "driver": f"about {driver_seconds(n_workers):,.0f} s of one processor",
         "files": f"about {n_files:,.0f} of finished tasks at once, "
         f"{describe_bytes(n_cases * _CASE_BYTES)} with the results",
-        "requests": f"about {n_requests:,.0f}, if they are in an object store",
+        "requests": f"up to {n_requests:,.0f}, if cube and output are in an object store",
         "useful workers": f"up to {max(1, useful):,}: {why}{idle}",
     }
 

@@ -10,7 +10,7 @@ from clusterscale.study import describe_cluster
     [
         (20, 1000.0, 64, "up to 20: there are no more tasks, 44 of 64 have no task"),
         (1000, 100.0, 8, "up to 20: more would take longer to start than to work"),
-        (10**6, 1e5, 8, "up to 409: the driver can follow no more"),
+        (10**6, 1e5, 8, "up to 3,179: the driver can follow no more"),
         (10**6, 0.0, 8, "up to 1: the driver can follow no more"),
     ],
 )
@@ -25,7 +25,9 @@ def test_a_plan_says_how_many_workers_are_of_use(n_tasks, core_seconds, n_worker
         n_workers=n_workers,
     )
     assert rows["useful workers"] == useful
-    assert rows["read at the start"] == f"{n_workers:.{n_workers < 10:d}f} GB"
+    assert rows["read at the start"] == (
+        f"up to {n_workers:.{n_workers < 10:d}f} GB, once on each node"
+    )
 
 
 def test_batches_are_merged_before_there_are_many_files():
@@ -41,6 +43,6 @@ def test_batches_are_merged_before_there_are_many_files():
         )
 
     assert rows(10)["files"] == "about 1,977 of finished tasks at once, 4.6 GB with the results"
-    assert rows(10)["requests"] == "about 2,001,600, if they are in an object store"
+    assert rows(10)["requests"] == "up to 2,001,600, if cube and output are in an object store"
     assert rows(10)["driver"] == "about 920 s of one processor", "a batch for each task"
     assert rows(10_000)["driver"] == "about 56 s of one processor", "four batches a worker"

@@ -75,7 +75,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     cube = given.folder / f"tfl{given.targets}.zarr"
     if not cube.exists():
-        cs.synthesise("tfl", str(cube), users=given.targets, seed=1)
+        cs.synthesise("tfl", str(cube), users=given.targets * 11 // 10, seed=1)  # some stay at home
     head = ("seconds", "processor", "files", "records", "resumed")
     print(" ".join(f"{name:>10}" for name in ("cluster", *head)))
     rows = []
