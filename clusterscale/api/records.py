@@ -1,4 +1,4 @@
-"""Records to a cube, and a summary of a cube."""
+"""Convert records to a cube, and summarise a cube."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def ingest(
         mapping with a name and the names of columns, such as
         ``{"name": "events", "user": "card_id"}``, or an object of :mod:`clusterscale.ingestion`.
     regions
-        Regions of positions: a :class:`~clusterscale.cube.Grid`,
+        Regions that positions fall into: a :class:`~clusterscale.cube.Grid`,
         :class:`~clusterscale.cube.Hexagons`, :class:`~clusterscale.cube.Geohash`,
         :class:`~clusterscale.cube.InspireGrid`, or points from
         :func:`clusterscale.ingestion.read_points`. None if the records name their ROIs.
     pseudonymise
         Secret key of 16 to 64 bytes; user ids become keyed hashes.
     top_users
-        Keep only this number of users, those with most events.
+        Keep only this number of users, those with the most events.
     min_events
         Keep only users with at least this number of events.
     weights

@@ -1,4 +1,4 @@
-"""Mechanisms and trace steps: what each must have, what it may, and what it guarantees."""
+"""Mechanisms and trace steps: required and optional members, sensitivity, and guarantees."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from types import NoneType
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args, runtime_checkable
 
 import numpy as np
@@ -147,13 +148,13 @@ def stability_of(
     Stability or None
         How many events of a user change after the last step if a unit is removed before the first.
     """
-    found = Stability()
+    together = Stability()
     for step, frame in zip(steps, frames or [_ONE_DAY] * len(steps), strict=False):
-        state: Callable[[Stability, CellCoordinates], Stability] | None
-        if (state := getattr(step, "stability", None)) is None:
+        append: Callable[[Stability, CellCoordinates], Stability] | None
+        if (append := getattr(step, "stability", None)) is None:
             return None
-        found = state(found, frame)
-    return found
+        together = append(together, frame)
+    return together
 
 
 _Unit = Literal["event", "user_day", "user", "roi_series", "none"]
@@ -172,7 +173,7 @@ class Guarantee:
         Neighbouring inputs differ in one event, user_day, user, or roi_series (one user in the
         series of one ROI).
     epsilon, delta
-        Hold for neighbouring inputs.
+        Parameters of differential privacy.
     neighbours
         Whether one unit is added or removed, or replaced.
     reason
@@ -191,10 +192,7 @@ class Guarantee:
 
 
 class PrivacyLoss(Protocol):
-    """Privacy loss of one user's data in a release, as a composition of independent parts.
-
-    It is hashable.
-    """
+    """Hashable privacy loss of one user in a release, as a composition of independent parts."""
 
     def __hash__(self) -> int: ...
 
@@ -239,31 +237,29 @@ def _values_fault(returned: Any, mechanism: Mechanism, counts: Any, *_: Any, **o
     return array_fault(returned, np.float64, np.shape(counts), finite=True)
 
 
-_MAYBE = type(None)
 _BOUNDARY: Mapping[str, Fault | None] = {
     "guarantee": _guarantee_fault,
     "bind": returns(NamedModel, what="a mechanism"),
     "at_weight": returns(NamedModel, what="a mechanism"),
     "release": _values_fault,
-    "noise": returns(Noise, _MAYBE),
-    "law": returns(_MAYBE, has=("revised", "likelihood", "moments"), what="a CellLaw or None"),
-    "cell_change": returns(CellChange, _MAYBE),
+    "noise": returns(Noise, NoneType),
+    "law": returns(NoneType, has=("revised", "likelihood", "moments"), what="a CellLaw or None"),
+    "cell_change": returns(CellChange, NoneType),
     "support": returns(Support),
     "in_visits": _values_fault,
     "trace_steps": returns(tuple),
     "apply": returns(tuple, what="traces and the coordinates of their cells"),
-    "limit": returns(Bounds),
     "expand": returns(np.ndarray),
     "required_sensitivity": returns(Real),
     "user_privacy_loss": returns(
-        _MAYBE, has=("total", "accountant", "least_delta"), what="a PrivacyLoss or None"
+        NoneType, has=("total", "accountant", "least_delta"), what="a PrivacyLoss or None"
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class UsualSettings:
-    """Settings with which a mechanism is used in practice; advice tries them unless told others.
+    """Settings with which a mechanism is used in practice; advice tries them by default.
 
     Attributes
     ----------
@@ -305,14 +301,14 @@ class Mechanism(NamedModel):
     """Processor seconds to publish a value, from which ``--explain`` predicts."""
 
     publish_refusal: ClassVar[str] = ""
-    """Why it must not publish real counts, with a remedy; empty if nothing is known against it."""
+    """Why it must not publish real counts, with a remedy; empty if it may."""
 
     usual: ClassVar[tuple[UsualSettings, ...]] = ()
-    """What ``clusterscale advise`` tries of it if no families are named."""
+    """What ``clusterscale advise`` tries of this mechanism if no families are named."""
 
     uses_weights: ClassVar[bool] = False
-    """Whether ``release`` also takes ``sums``: of the weights of the users who are counted, float64
-    of the shape of the counts. In a chain, both are as the steps before left them."""
+    """Whether ``release`` also takes ``sums``, float64, of the shape of the counts: the sums of the
+    weights of the users counted. In a chain, earlier steps have already changed both."""
 
     @property
     @abstractmethod
@@ -330,7 +326,7 @@ class Mechanism(NamedModel):
 
     @property
     def noise(self) -> Noise | None:
-        """Distribution of independent noise on every count; None if it is not just that."""
+        """Distribution of the noise, if only independent noise is added to every count, or None."""
         return None
 
     @property
@@ -351,16 +347,16 @@ class Mechanism(NamedModel):
         return None
 
     def support(self, before: Support, group_size: int) -> Support:
-        """Return the values that it can publish for values in ``before``: any, if unknown."""
+        """Return the support of the output for values in ``before``; by default unlimited."""
         return Support(-np.inf, np.inf, 0.0)
 
     def in_visits(self, values: Values, counts: Counts) -> Values:
         """Return published values as numbers of visits, for measures of utility.
 
-        Unless overridden, they are. Shares and expanded values are scaled, by what is public or by
-        the totals of ``counts``, the unchanged ones; both have the shape (…, roi, epoch). If the
-        mechanism uses weights, visits are those of the people for whom users count, and ``counts``
-        are the sums of weights.
+        By default they are returned unchanged. Shares and expanded values are scaled, by public
+        numbers or by the totals of ``counts``, the raw ones; both have the shape (…, roi, epoch).
+        If the mechanism uses weights, visits are those of the people whom users represent, and
+        ``counts`` are the sums of weights.
         """
         return values
 

@@ -1,8 +1,8 @@
-"""Plan of a re-audit, and its policy: limits on results, and the levels that follow."""
+"""Plan of a re-audit, and its policy: limits on results, and the level of each violation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -28,13 +28,13 @@ from clusterscale.validation_messages import choices
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
-def worst_of(levels: Any) -> Level:
+def worst_of(levels: Iterable[Any]) -> Level:
     """Return the worst of some levels, ``pass`` if there are none."""
     return max(levels, key=VERDICT_LEVELS.index, default="pass")
 
 
 class LimitResult(NamedTuple):
-    """Result of a limit for a number: the level, the limit that decided it, and a clause."""
+    """Result for a value: its level, the threshold that decided it, and both as a clause."""
 
     level: Level
     limit: float
@@ -45,8 +45,8 @@ class Limit(ConfigModel):
     """Thresholds above which a release fails (``fail``) or warns (``warn``).
 
     A single number is the failure threshold. For measures that are best when large, "above" means
-    below. A release fails if the estimate is beyond the limit, and warns if the interval of the
-    estimate extends beyond it.
+    below. An estimate beyond a threshold has its level; an estimate whose interval alone extends
+    beyond one warns.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Limit(ConfigModel):
     fail: Number | None = None
 
     @model_validator(mode="after")
-    def _limits_something(self) -> Self:
+    def _has_a_threshold(self) -> Self:
         if self.warn is None and self.fail is None:
             raise ValueError("give warn, fail or both")
         return self
@@ -86,9 +86,9 @@ def _side(limit: float, ideal: float) -> str:
 
 
 if TYPE_CHECKING:
-    Bound = Limit
+    LimitOrNumber = Limit
 else:
-    Bound = Annotated[
+    LimitOrNumber = Annotated[
         Limit,
         BeforeValidator(
             lambda value: {"fail": value} if _is_number(value) else value,
@@ -175,15 +175,15 @@ class Policy(ConfigModel):
     """
 
     exposure: ExposureLevels = ExposureLevels()
-    mean_privacy_loss: Bound | None = None
-    worst_privacy_loss: Bound | None = None
-    share_exposed: Bound | None = None
+    mean_privacy_loss: LimitOrNumber | None = None
+    worst_privacy_loss: LimitOrNumber | None = None
+    share_exposed: LimitOrNumber | None = None
     exposed_above: Probability = 0.5
-    certified_auc: Bound | None = None
-    published_auc: Bound | None = None
-    utility: Mapping[str, Bound] = {}
-    change: Bound | None = None
-    newly_exposed: Bound | None = None
+    certified_auc: LimitOrNumber | None = None
+    published_auc: LimitOrNumber | None = None
+    utility: Mapping[str, LimitOrNumber] = {}
+    change: LimitOrNumber | None = None
+    newly_exposed: LimitOrNumber | None = None
     promise: Level = "fail"
     float_noise: Level = "warn"
     group_size: Size | None = None
@@ -191,7 +191,7 @@ class Policy(ConfigModel):
     last: Annotated[int, Strict(), Field(ge=1, le=100)] = 4
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _names_are_known(self) -> Self:
         for key, names, registry in (
             ("utility", self.utility, UTILITIES),
             ("consistency", self._by_check, CHECKS),
@@ -206,7 +206,7 @@ class Policy(ConfigModel):
         return {} if isinstance(self.consistency, str) else self.consistency
 
     def level_of(self, check: str) -> Level:
-        """Return the level of an inconsistency that a check has found."""
+        """Return the level of an inconsistency that a check found, by the name of the check."""
         if isinstance(self.consistency, str):
             return self.consistency
         return self.consistency.get(check, "fail")
@@ -258,11 +258,11 @@ class ReauditPlan(ConfigModel):
         """Return the key of the audit of a release, independent of the policy.
 
         ``identity`` is that of the release, ``cube`` the fingerprint of its cube. Code of other
-        packages is part of the key. Raises PluginError if such code cannot be read, so that its
-        verdicts could not be told from those of other code.
+        packages is part of the key. Raises PluginError if such code cannot be read, because its
+        verdicts could then be those of an earlier version.
         """
         code = code_of(self, mechanism, CHECKS.classes)
-        if unread := [path for path, one in code.items() if not one["digest"]]:
+        if unread := [path for path, source in code.items() if not source["digest"]]:
             raise PluginError(
                 f"{unread[0]}: its code cannot be read, so its verdicts could be those of an "
                 "earlier version: define it in an installed package"

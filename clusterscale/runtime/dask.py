@@ -35,6 +35,7 @@ Versions = dict[str, str]
 _PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
 _PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
 _MOST_NAMED = 3  # workers named for one fault
+_URGENT = 10  # priority of a task that runs before those that wait
 # In seconds:
 _ATTEMPT = 10.0  # timeout of an attempt to connect
 _MOST_BETWEEN = 30.0  # longest wait between attempts
@@ -43,7 +44,6 @@ _COUNT = 2.0  # between counts of the workers
 _DIAGNOSIS = 10.0  # timeout of a diagnosis
 _QUERY = 2.0  # timeout of a status query
 _PATIENCE = 3600.0  # without any result
-_URGENT = 10  # priority of a task that runs before those that wait
 
 
 def check_workers(
@@ -54,24 +54,24 @@ def check_workers(
     Raises ClusterError if no worker connects within ``patience`` seconds; or once for all versions
     that differ, and all workers that have several threads or on which the probe failed.
     """
-    _wait(client, patience, replace_lost)
+    _wait_for_worker(client, patience, replace_lost)
     workers_by_fault: dict[str, list[str]] = defaultdict(list)
     for address, n_threads in client.nthreads().items():
         if n_threads != 1:
             fault = f"has {n_threads} threads: give each worker one, and have more workers"
             workers_by_fault[fault].append(f"worker {address}")
     answers = client.run(_examine, dumps(probe), on_error="return")
-    named = {f"worker {address}": answer for address, answer in answers.items()}
+    by_process = {f"worker {address}": answer for address, answer in answers.items()}
     try:
-        named["the scheduler"] = client.run_on_scheduler(_examine, dumps(_nothing))
+        by_process["the scheduler"] = client.run_on_scheduler(_examine, dumps(_no_probe))
     except Exception as error:
-        named["the scheduler"] = error
+        by_process["the scheduler"] = error
     here = _versions()
-    for name, answer in named.items():
+    for name, answer in by_process.items():
         for fault in _faults(answer, here):
             workers_by_fault[fault].append(name)
     if workers_by_fault:
-        lines = [f"{_listed(names)}: {fault}" for fault, names in sorted(workers_by_fault.items())]
+        lines = [f"{_join(names)}: {fault}" for fault, names in sorted(workers_by_fault.items())]
         raise ClusterError("the cluster cannot run this work\n" + "\n".join(lines))
 
 
@@ -85,7 +85,7 @@ def describe(client: Client) -> str:
     except Exception as error:
         return f"the scheduler does not answer ({type(error).__name__})"
     lines = [f"{len(info['workers'])} workers"]
-    lines += [_worker(address, worker) for address, worker in sorted(info["workers"].items())]
+    lines += [_summarise(address, worker) for address, worker in sorted(info["workers"].items())]
     try:
         stacks = client.sync(client.scheduler.call_stack, keys=None, callback_timeout=_DIAGNOSIS)
     except Exception as error:
@@ -96,7 +96,7 @@ def describe(client: Client) -> str:
     return "\n".join(lines)
 
 
-def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> None:
+def _wait_for_worker(client: Client, patience: float, replace_lost: Callable[[], None]) -> None:
     since = monotonic()
     while not client.nthreads():
         left = patience - (monotonic() - since)
@@ -144,16 +144,16 @@ def _faults(answer: tuple[Versions, str] | BaseException, here: Versions) -> lis
     return faults
 
 
-def _listed(names: list[str]) -> str:
+def _join(names: list[str]) -> str:
     shown = ", ".join(sorted(names)[:_MOST_NAMED])
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
 
-def _nothing() -> None:
+def _no_probe() -> None:
     return None
 
 
-def _worker(address: str, info: dict[str, Any]) -> str:
+def _summarise(address: str, info: dict[str, Any]) -> str:
     metrics = info.get("metrics", {})
     memory = metrics.get("memory", 0) / 1e6
     return (
@@ -163,7 +163,7 @@ def _worker(address: str, info: dict[str, Any]) -> str:
 
 
 class SchedulerConnection:
-    """Connections to the scheduler at one address, one at a time.
+    """A connection to the scheduler at an address, which can be made again if it is lost.
 
     A lost scheduler may take ``patience`` seconds to come back.
     """
@@ -184,7 +184,7 @@ class SchedulerConnection:
             reraise=True,
         )
         try:
-            self._client = attempts(self._dial, min(_ATTEMPT, patience))
+            self._client = attempts(self._open_client, min(_ATTEMPT, patience))
         except OSError as error:
             raise OSError(
                 f"no scheduler answers at {self._address} within {patience:g} seconds: {error}"
@@ -205,20 +205,20 @@ class SchedulerConnection:
             self._client.close(timeout=_ATTEMPT)
             self._client = None
 
-    def _dial(self, timeout: float) -> Client:
+    def _open_client(self, timeout: float) -> Client:
         return Client(self._address, security=self._security, timeout=timeout, set_as_default=False)
 
 
 class DaskExecutor:
     """An executor that uses a Dask client.
 
-    Items are sent in batches of about a second of work, longer ones to many workers, so that about
-    fifty finish in a second at most. A batch whose workers died, or that cannot
-    be unpickled there, is split when all others are done, and its items run alone. This isolates an
-    item that kills every worker, and no other item loses its result.
+    Items are sent in batches of about a second of work; with many workers they are longer, so that
+    at most about fifty finish in a second. A batch whose workers died is split when all others are
+    done, and its items run alone. This isolates an item that kills every worker, and no other item
+    loses its result.
 
     ``window`` batches are in flight per thread of the cluster: two keep every thread busy while the
-    driver writes; more would only cost memory. After ``patience`` seconds without any result, by
+    driver writes; more would only use memory. After ``patience`` seconds without any result, by
     ``clock``, the batches in flight are cancelled. ``replace_lost`` is called every few seconds to
     replace lost workers; ``reconnect`` returns a new client after the scheduler was lost, None if
     it cannot come back.
@@ -236,7 +236,7 @@ class DaskExecutor:
     ) -> None:
         self._client, self._window = client, window
         self._patience, self._replace_lost, self._reconnect = patience, replace_lost, reconnect
-        self._clock, self._counted, self._n_threads = clock, -float("inf"), 1
+        self._clock, self._counted_at, self._n_threads = clock, -float("inf"), 1
 
     @property
     def n_workers(self) -> int:
@@ -286,12 +286,12 @@ class DaskExecutor:
         ``write``.
         """
         waiting, size = iter(items), scheduling.BatchSize(n_items)
-        left: list[T] = []  # items of batches that took longer than expected
+        unstarted: list[T] = []  # items of batches that took longer than expected
 
         def draw() -> Batch[T] | None:
             n = 1 if urgent else size.next(self._n_threads)
-            drawn = tuple(left[:n]) or tuple(islice(waiting, n))
-            del left[:n]
+            drawn = tuple(unstarted[:n]) or tuple(islice(waiting, n))
+            del unstarted[:n]
             size.drawn(len(drawn))
             return Batch(drawn) if drawn else None
 
@@ -312,7 +312,7 @@ class DaskExecutor:
             results, seconds = value
             size.update(len(results), seconds)
             rest = batch.items[len(results) :]
-            left += rest
+            unstarted += rest
             size.drawn(-len(rest))
             pairs = zip(batch.items, results, strict=False)
             yield [Finished(item, *result) for item, result in pairs]
@@ -358,7 +358,7 @@ class DaskExecutor:
         return finished.value  # type: ignore[return-value]
 
     def _submit_reduction(self, reduction: Reduction[T, P, S, R]) -> Future:
-        """Send the same part of every reduction to the same worker if possible.
+        """Return the future of a reduction; a part of the data goes to one worker if possible.
 
         A worker adds up its parts one after the other, so it holds at most two results and the
         sum; the sums of all workers are combined as a tree.
@@ -397,12 +397,12 @@ class DaskExecutor:
         in_flight: scheduling.InFlight[Batch[T]] = scheduling.InFlight(
             self._patience, self._replace_lost, clock=self._clock
         )
-        again: list[Batch[T]] = []  # lost with the scheduler
+        to_resubmit: list[Batch[T]] = []  # lost with the scheduler
         suspects: list[Batch[T]] = []
-        stalled: set[bool] = set()  # stalls since the last result: of a batch alone, of several
+        stalled: set[bool] = set()  # since the last result; True: a batch that ran alone
         while True:
             while len(in_flight) < self._n_allowed(n_parts) and (
-                batch := again.pop() if again else draw()
+                batch := to_resubmit.pop() if to_resubmit else draw()
             ):
                 in_flight.submit(submit(batch), batch)
             if not in_flight:
@@ -430,18 +430,18 @@ class DaskExecutor:
                 self._restart()
                 continue
             if completed.lost:
-                again += [completed.batch, *in_flight.cancel_all()]
+                to_resubmit += [completed.batch, *in_flight.cancel_all()]
                 self._connect_again()
             elif isinstance(completed.error, KilledWorker) and not completed.batch.alone:
                 suspects += completed.batch.split()
             else:
                 stalled.clear()
-                yield completed.batch, completed.value, _plain(completed.error)
+                yield completed.batch, completed.value, _explain_loss(completed.error)
 
     def _n_allowed(self, n_parts: int) -> int:
         """Return how many batches may be in flight for the current number of threads."""
-        if monotonic() - self._counted > _COUNT:
-            self._counted = monotonic()
+        if monotonic() - self._counted_at > _COUNT:
+            self._counted_at = monotonic()
             with suppress(OSError):  # the scheduler is lost, which the next result shows
                 self._n_threads = self.n_workers
         room = -(-self._window * self._n_threads // n_parts)
@@ -455,7 +455,7 @@ class DaskExecutor:
             raise ClusterError(f"the workers hang and could not be restarted: {error}") from None
 
     def _connect_again(self) -> None:
-        """Reconnect after the scheduler was lost; raise ClusterError if it is not back."""
+        """Reconnect after the scheduler was lost; raise ClusterError if that fails."""
         lost = "the scheduler was lost; finished work is kept: run it again to resume it"
         if self._reconnect is None:
             raise ClusterError(lost)
@@ -465,7 +465,7 @@ class DaskExecutor:
             raise ClusterError(f"{lost} ({error})") from None
 
 
-def _plain(error: BaseException | None) -> BaseException | None:
+def _explain_loss(error: BaseException | None) -> BaseException | None:
     if not isinstance(error, KilledWorker):
         return error
     n_lost = error.allowed_failures + 1

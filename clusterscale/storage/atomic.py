@@ -39,8 +39,8 @@ _EMPTY_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 def staged(uri: str, *, force: bool, sealed: bool = False) -> Iterator[str]:
     """Yield an address to build a store at; publish it at ``uri`` unless the block raises.
 
-    A store that is ``sealed``, which nobody reads without its manifest, is built in its place where
-    no other is and a rename would copy it.
+    A ``sealed`` store is not read before its manifest is written, so where a rename is a copy and
+    nothing is stored at ``uri``, it is built there directly.
 
     Raises
     ------
@@ -109,15 +109,15 @@ def _publish_by_copy(staging: str, uri: str) -> None:
     _, target = connect(uri)
     root = f"{target}/{_ROOT}"
     filesystem.invalidate_cache()
-    names = {path[len(source) :].lstrip("/") for path in filesystem.find(source)} - {_ROOT}
+    names = {path[len(source) :].lstrip("/") for path in filesystem.find(source)}
     try:
         # Until the real root metadata is copied, readers find a group that is not a cube.
         filesystem.pipe_file(root, _EMPTY_ROOT)
         filesystem.invalidate_cache()
         if old := [path for path in filesystem.find(target) if path != root]:
             filesystem.rm(old)
-        inner = sorted(names)
         with ThreadPoolExecutor(_COPIES) as pool:  # file by file, so that each is retried alone
+            inner = sorted(names - {_ROOT})
             froms, tos = ([f"{base}/{name}" for name in inner] for base in (source, target))
             list(pool.map(filesystem.cp_file, froms, tos))
         filesystem.cp_file(f"{source}/{_ROOT}", root)

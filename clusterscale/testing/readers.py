@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_reader", "checks_of_reader"]
 
-_WHOLE, _SMALL = 1 << 30, 40  # bytes of a piece
+_WHOLE, _SMALL = 1 << 30, 40  # bytes of a piece: all records in one, and about one in each
 
 
 def check_reader(reader: Reader | type[Reader], source: str) -> None:
@@ -49,7 +49,7 @@ def checks_of_reader() -> Iterator[tuple[str, Check]]:
 
 
 def _records(reader: Reader, source: str, size: int) -> list[Any]:
-    return [run for piece in reader.pieces(source, size) for run in reader.read(piece)]
+    return [records for piece in reader.pieces(source, size) for records in reader.read(piece)]
 
 
 def _rows(reader: Reader, source: str, size: int) -> list[tuple[Any, ...]]:
@@ -80,9 +80,9 @@ def describes_itself(reader: Reader, source: str) -> None:
 
 def reads_records(reader: Reader, source: str) -> None:
     """Records of the source have a user, a time and a place each, all readable."""
-    runs = _records(reader, source, _WHOLE)
-    expect(sum(map(len, runs)) >= 2, "fewer than two records are read")
-    for records in runs:
+    batches = _records(reader, source, _WHOLE)
+    expect(sum(map(len, batches)) >= 2, "fewer than two records are read")
+    for records in batches:
         lengths = {len(column.bad) for column in records.columns}
         expect(lengths == {len(records)}, f"columns of one run have lengths {sorted(lengths)}")
         bad = [column.name for column in records.columns if column.bad.any()]

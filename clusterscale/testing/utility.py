@@ -43,7 +43,7 @@ def checks_of_utility() -> Iterator[tuple[str, Check]]:
     yield from named(Utility, _CHECKS)
 
 
-def _arrays() -> tuple[Values, Values]:
+def _raw_and_noisy() -> tuple[Values, Values]:
     rng = np.random.default_rng(1)
     raw = rng.poisson(rng.gamma(0.5, 20.0, (100, 1)), (100, 24)).astype(np.float64)
     return raw, raw + rng.laplace(scale=2.0, size=raw.shape)
@@ -51,7 +51,7 @@ def _arrays() -> tuple[Values, Values]:
 
 def is_ideal_for_the_counts(measure: Utility) -> None:
     """The value for a release that equals the raw counts is ``ideal``."""
-    raw, _ = _arrays()
+    raw, _ = _raw_and_noisy()
     value = measure.measure(raw, raw.copy())
     expect(
         np.isclose(value, measure.ideal), f"it is {value} for equal counts, ideal {measure.ideal}"
@@ -60,17 +60,17 @@ def is_ideal_for_the_counts(measure: Utility) -> None:
 
 def is_a_number(measure: Utility) -> None:
     """The value of a noisy release is a finite float."""
-    value = measure.measure(*_arrays())
+    value = measure.measure(*_raw_and_noisy())
     expect(isinstance(value, float), f"measure returns {type(value).__name__}: use float(…)")
     expect(np.isfinite(value), f"the value is {value}")
 
 
 def repeats(measure: Utility) -> None:
     """The same arrays give the same value, and are not written to."""
-    raw, released = _arrays()
+    raw, released = _raw_and_noisy()
     once = measure.measure(read_only(raw), read_only(released))
-    expect(once == measure.measure(*_arrays()), "two values for the same arrays differ")
-    same = all(map(np.array_equal, (raw, released), _arrays()))
+    expect(once == measure.measure(*_raw_and_noisy()), "two values for the same arrays differ")
+    same = all(map(np.array_equal, (raw, released), _raw_and_noisy()))
     expect(same, "measure changes its arguments")
 
 

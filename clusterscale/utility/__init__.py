@@ -1,24 +1,24 @@
 """Utility measures: compare raw counts with published values, both (roi, epoch).
 
 ===================================  ==================================  =====  ====================
-Measure                              Task it stands for                  Ideal  Source
+Measure                              Use of the release                  Ideal  Source
 ===================================  ==================================  =====  ====================
 :func:`mean_relative_error`          forecast of traffic                 0      NDSS18 eq. 7
 :func:`busiest_relative_error`       the same, in the busiest ROIs       0      POMACS20 eq. 2, §5.1
-:func:`hotspot_f1`                   which ROIs are the busiest          1      POMACS20 eq. 3
-:func:`hotspot_tau`                  in which order they are             1      POMACS20 eq. 4
+:func:`hotspot_f1`                   finding the busiest ROIs            1      POMACS20 eq. 3
+:func:`hotspot_tau`                  ranking the busiest ROIs            1      POMACS20 eq. 4
 :func:`hotspot_tau_listwise`         the same, as the paper tabulates    1      POMACS20 appendix A
-:func:`jensen_shannon`               visits over ROIs (map inference)    0      POMACS20 eq. 5
+:func:`jensen_shannon`               distribution over ROIs (maps)       0      POMACS20 eq. 5
 :func:`jensen_shannon_distance`      the same, as the paper tabulates    0      POMACS20 appendix A
 :func:`pearson`                      anomaly detection                   1      POMACS20 eq. 6
-:func:`events_kept`                  how many visits there are           1
+:func:`events_kept`                  total number of visits              1
 :func:`total_variation`              share of visits moved elsewhere     0
 ===================================  ==================================  =====  ====================
 
-*Ideal* is the value for a release that equals the raw counts. A measure is NaN where raw has
-nothing to measure, such as no counts at all. For a baseline, measure :func:`random_guess` (POMACS20
-Table 4). A release whose :func:`released_share` is below :data:`NEARLY_EMPTY` is of no use,
-whatever its other measures: where most counts are 0, zeros have a small relative error.
+*Ideal* is the value for a release that equals the raw counts. A measure is NaN where the raw counts
+leave it undefined, e.g. if all are 0. For a baseline, measure :func:`random_guess` (POMACS20 Table
+4). A release whose :func:`released_share` is below :data:`NEARLY_EMPTY` is useless whatever its
+other measures: where most counts are 0, a release of zeros has a small relative error.
 
 >>> import numpy as np
 >>> from clusterscale import utility

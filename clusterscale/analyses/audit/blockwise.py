@@ -75,7 +75,7 @@ def count_part(part: TaskPart) -> CountsBySteps:
     ClusterscaleError
         If the cube cannot be read, is not the planned one, or a pool is too small.
     """
-    n_more = part.task.stops[-1] - part.task.stops[0]
+    n_more = part.task.looks[-1] - part.task.looks[0]
     with threadpool_limits(limits=1):
         return tuple(
             BlockCounts(replace(game, more=None), bounds, game.more(n_more) if game.more else None)

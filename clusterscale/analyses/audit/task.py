@@ -66,8 +66,8 @@ class AuditTask:
         return self.target, self.period, self.prior.id, self.group_size
 
     @property
-    def stops(self) -> tuple[int, ...]:
-        """The numbers of challenges at interim looks."""
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of challenges at interim looks, the last one included."""
         return interim_looks(self.prior.n_challenges, self.precision)
 
 
@@ -81,7 +81,7 @@ def run_task(task: AuditTask) -> list[Outcome]:
     Parameters
     ----------
     task
-        The target, its release and prior, and the mechanisms and attacks.
+        The target, period, prior and group size, and the mechanisms and attacks.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
                 validate=any(attack.validates for attack in task.attacks),
                 rng=stream(seed, "groups", *path),
                 control=stream(seed, "stand-ins", *path) if task.control else None,
-                more=stream(seed, "more groups", *path) if len(task.stops) > 1 else None,
+                more=stream(seed, "more groups", *path) if len(task.looks) > 1 else None,
                 mean_weight=setting.mean_weight,
             )
         )
@@ -129,15 +129,15 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
 
 def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Outcome]:
     """Train and challenge every attack, one game for each list of trace steps, in order."""
-    confidence = 1 - (1 - CONFIDENCE) / len(task.stops)
-    tables: Iterable[_GroupEvaluations] = _evaluate_games(task, games)
+    confidence = 1 - (1 - CONFIDENCE) / len(task.looks)  # Bonferroni over the looks
+    evaluated: Iterable[_GameEvaluations] = _evaluate_games(task, games)
     if task.precision is not None:  # train all before challenges are added
-        tables = [replace(table, evaluations=list(table.evaluations)) for table in tables]
-        _add_challenges(tables, task.stops, task.precision.width, confidence)
+        evaluated = [replace(game, evaluations=list(game.evaluations)) for game in evaluated]
+        _add_challenges(evaluated, task.looks, task.precision.width, confidence)
     return [
         outcome
-        for table in tables
-        for evaluation in table.evaluations
+        for game in evaluated
+        for evaluation in game.evaluations
         for outcome in evaluation.outcomes(
             false_positive_rate=task.false_positive_rate, confidence=confidence
         )
@@ -145,8 +145,8 @@ def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Ou
 
 
 @dataclass(frozen=True, slots=True)
-class _GroupEvaluations:
-    """The evaluations on one set of counted groups, and a function that draws more groups."""
+class _GameEvaluations:
+    """The evaluations on one game, one a mechanism, and a function that draws more groups."""
 
     evaluations: Iterable[AttackEvaluation]
     more: Callable[[int], GroupSample] | None
@@ -154,7 +154,7 @@ class _GroupEvaluations:
 
 def _evaluate_games(
     task: AuditTask, games: Iterable[tuple[Game, Bounds]]
-) -> Iterator[_GroupEvaluations]:
+) -> Iterator[_GameEvaluations]:
     target, period, prior, size = task.key
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True
@@ -168,23 +168,23 @@ def _evaluate_games(
             bounds=bounds,
             control=task.control,
         )
-        yield _GroupEvaluations((evaluate(mechanism) for mechanism in mechanisms), game.more)
+        yield _GameEvaluations((evaluate(mechanism) for mechanism in mechanisms), game.more)
 
 
 def _add_challenges(
-    tables: list[_GroupEvaluations], stops: tuple[int, ...], width: float, confidence: float
+    games: list[_GameEvaluations], looks: tuple[int, ...], width: float, confidence: float
 ) -> None:
-    """Double the challenges until every AUC is known to ``width``, or there are no more stops."""
-    for n_before, n_after in pairwise(stops):
+    """Add challenges up to the next look, until all intervals are narrower than ``width``."""
+    for n_before, n_after in pairwise(looks):
         widest = max(
             evaluation.max_interval_width(confidence)
-            for table in tables
-            for evaluation in table.evaluations
+            for game in games
+            for evaluation in game.evaluations
         )
         if widest < width:
             return
-        for table in tables:
-            assert table.more is not None
-            challenge = table.more(n_after - n_before)
-            for evaluation in table.evaluations:
-                evaluation.add_challenges(challenge)
+        for game in games:
+            assert game.more is not None
+            challenges = game.more(n_after - n_before)
+            for evaluation in game.evaluations:
+                evaluation.add_challenges(challenges)

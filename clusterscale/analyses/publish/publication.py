@@ -39,7 +39,7 @@ _RUN, _GATE, _REFUSED = "run.json", "gate", "refused.json"
 
 
 class GateVerdict(Protocol):
-    """What a gate has found: a verdict, and JSON of its reasons."""
+    """Result of a gate: a verdict, and its reasons as JSON."""
 
     @property
     def verdict(self) -> str:
@@ -82,7 +82,7 @@ def compare_series(release: RawRelease, size: int, earlier: Sequence[str], *, st
     earlier
         Addresses of the earlier releases.
     strict
-        Whether a release with a comparison that cannot be decided is refused, too.
+        Whether a release is also refused if a comparison cannot be decided.
 
     Returns
     -------
@@ -92,32 +92,32 @@ def compare_series(release: RawRelease, size: int, earlier: Sequence[str], *, st
     Raises
     ------
     RefusedError
-        If the difference of two releases describes few people, or noise was reused.
+        If the difference between two releases describes few people, or noise was reused.
     """
-    about = release.metadata.model_copy(update={"group_size": size})
-    new = replace(release, metadata=about, name="the new release")
+    metadata = release.metadata.model_copy(update={"group_size": size})
+    new = replace(release, metadata=metadata, name="the new release")
     old = [replace(read_table(uri), name=uri.rpartition("/")[2]) for uri in earlier]
     start, stop = _span(release)
-    old = [one for one in old if (span := _span(one))[0] < stop and start < span[1]]
-    if not old:
+    overlapping = [one for one in old if (span := _span(one))[0] < stop and start < span[1]]
+    if not overlapping:
         return ""
-    (found,) = check_together([new], old, create_checks(compares=True))
-    if found.verdict == "fail" or (strict and found.omitted):
-        wrong = [one.text for one in found.results if one.level == "inconsistent"]
+    (checked,) = check_together([new], overlapping, create_checks(compares=True))
+    if checked.verdict == "fail" or (strict and checked.omitted):
+        wrong = [result.text for result in checked.results if result.level == "inconsistent"]
         raise RefusedError(
-            "\n".join(["the release does not fit its series:", *(wrong or [found.omitted])])
+            "\n".join(["the release does not fit its series:", *(wrong or [checked.omitted])])
         )
-    return found.omitted
+    return checked.omitted
 
 
 def _span(release: RawRelease) -> tuple[int, int]:
     entry = release.metadata.ledger
-    assert entry is not None  # of a release of a series
+    assert entry is not None  # each release of a series has one
     return entry.start, entry.stop
 
 
 def name_of_run(uri: str) -> str:
-    """Return the random name of the run in a folder, which is written once.
+    """Return the random name of the run in a folder; the first call draws and stores it.
 
     Raises
     ------
@@ -133,33 +133,35 @@ def name_of_run(uri: str) -> str:
 
 
 def raise_refusal(uri: str) -> None:
-    """Raise the refusal of the run in a folder, if its gate has refused a release.
+    """Raise the refusal of the run in a folder, if its release was refused.
 
     Raises
     ------
     RefusedError
         The same as before, with a remedy.
+    DamagedError
+        If the refusal cannot be read.
     """
     try:
-        kept = from_sealed(storage.read(f"{uri}/{_REFUSED}"))
+        refusal = from_sealed(storage.read(f"{uri}/{_REFUSED}"))
     except FileNotFoundError:
         return
     except ValueError as error:
         raise DamagedError(f"{uri}/{_REFUSED} is damaged: {error}") from None
     raise RefusedError(
-        f"{kept['why']}\nthis run was refused before, and draws no other noise: change the "
+        f"{refusal['why']}\nthis run was refused before, and draws no other noise: change the "
         f"mechanism or the policy, and choose another {option('output')}"
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """What the last stage does.
+    """Makes the release of a run and adds it to its series.
 
     Attributes
     ----------
     plan, gate
-        What is published, and what it must pass before.
+        What is published, and the audit that it must pass before.
     job
         The study, whose users are counted.
     run
@@ -177,11 +179,11 @@ class Publication:
         Raises
         ------
         StoreError
-            If another one is at work.
+            If another process publishes in the series.
         RefusedError
-            If the budget or the gate does not allow it.
+            If the budget, the gate or the releases of the series do not allow it.
         ClusterscaleError
-            If anything fails; nothing is published then.
+            If anything else fails; a repeated run publishes at most once.
         """
         folder = storage.absolute(self.plan.folder)
         try:
@@ -198,21 +200,21 @@ class Publication:
         series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
         series.begin()
         series.complete()
-        entry, verdict, n_elsewhere, compared = series.find(self.run), None, 0, ""
+        entry, verdict, n_elsewhere, undecided = series.find(self.run), None, 0, ""
         if entry is None:
             entry = describe_entry(plan, cube, series, self.run)
             series.check(entry)
-            storage.remove(f"{job.uri}/{_GATE}")  # of other noise, which was not published
+            storage.remove(f"{job.uri}/{_GATE}")  # audit of noise that was not published
             counted, n_elsewhere = arrange(plan, cube, self._counted())
             release = make_release(plan, cube, counted, draw(plan, cube, counted), entry)
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:
-                compared = self._compare(release, counted.n_users, series)
+                undecided = self._compare(release, counted.n_users, series)
                 verdict = self._pass_gate(counted, uri, executor, tell)
                 lease.check()
                 series.commit(files_of(uri), entry)
-        self._finish(series, entry.number, verdict, n_elsewhere, compared)
+        self._finish(series, entry.number, verdict, n_elsewhere, undecided)
 
     def _compare(self, release: RawRelease, size: int, series: Series) -> str:
         """Compare a release with those of its series, and return what could not be decided.
@@ -232,30 +234,30 @@ class Publication:
     def _refuse(self, error: RefusedError) -> None:
         """Keep a refusal, which is final for this run, and remove the exact counts."""
         storage.put(f"{self.job.uri}/{_REFUSED}", to_sealed({"why": str(error)}))
-        self._forget()
+        self._remove_counts()
 
     def _pass_gate(
         self, counted: Counted, uri: str, executor: Executor, tell: Tell
     ) -> GateVerdict | None:
         """Return the verdict of the gate, None without one.
 
-        A refusal is final for this run: if it were asked until other noise passes, the noise that
-        is published would depend on the counts.
+        A refusal is final for this run: if the gate were repeated until other noise passes, the
+        published noise would depend on the counts.
         """
         if self.gate is None:
             return None
         job = self.job
-        listed = gate_entry(self.plan, job.cube, counted, uri)
+        entry = gate_entry(self.plan, job.cube, counted, uri)
         try:
             return self.gate.evaluate(
-                listed, job.cube, f"{job.uri}/{_GATE}", executor,
+                entry, job.cube, f"{job.uri}/{_GATE}", executor,
                 memory=job.memory, tell=tell,
             )  # fmt: skip
         except RefusedError as error:
             self._refuse(error)
             raise
 
-    def _forget(self) -> None:
+    def _remove_counts(self) -> None:
         """Remove the exact counts."""
         for name in (COUNTS, MEMBERS):
             storage.remove(f"{self.job.uri}/{name}")
@@ -266,7 +268,7 @@ class Publication:
         number: int,
         verdict: GateVerdict | None,
         n_elsewhere: int,
-        compared: str,
+        undecided: str,
     ) -> None:
         """Write the receipt, and remove the exact counts."""
         entry, budget = series.entries[number - 1], self.plan.budget
@@ -286,22 +288,22 @@ class Publication:
             "reasons": verdict.reasons if verdict else "[]",
             "bytes": storage.size(uri),
             "elsewhere": n_elsewhere,
-            "undecided": compared,
+            "undecided": undecided,
         }
-        self._forget()
+        self._remove_counts()
         storage.put(f"{self.job.uri}/{RECEIPT}", to_sealed(receipt))
 
     def _counted(self) -> Counted:
-        """Return the counts of all parts, each once."""
-        kept = dict(counts_in(f"{self.job.uri}/{COUNTS}"))
-        stops = [0, *(stop for _, stop in sorted(kept))]
-        starts = [*(first for first, _ in sorted(kept)), self.job.cube.n_users]
+        """Return the sum of the counts of all parts; together they have each user once."""
+        parts = dict(sorted(dict(counts_in(f"{self.job.uri}/{COUNTS}")).items()))
+        stops = [0, *(stop for _, stop in parts)]
+        starts = [*(first for first, _ in parts), self.job.cube.n_users]
         if stops != starts:
             raise DamagedError(
                 f"{self.job.uri}/{COUNTS} does not have each user once: remove it, and repeat the "
                 "command"
             )
-        total, *others = (kept[users] for users in sorted(kept))
+        total, *others = parts.values()
         for other in others:
             total = total.plus(other)
         return total
