@@ -15,7 +15,7 @@ from clusterscale.contracts import ConfigModel
 FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 UNITS = re.compile(
     r"number|epoch|visit|share|probability|second|AUC|privacy loss|seed|ε|δ|limit on"
-    r"|in the unit|without a unit|deviation",
+    r"|in days|in the unit|without a unit|deviation",
     re.IGNORECASE,
 )
 

@@ -75,7 +75,7 @@ class JobQueue(Distributed):
     shared
         Folder for logs and certificates that all nodes share.
     keep_logs
-        Days after which a later run deletes logs of jobs.
+        How long logs of jobs are kept, in days; a later run deletes older ones.
     tls
         Certificates, e.g. ``{ca: ca.pem, certificate: cert.pem, key: key.pem}``; None: new ones for
         each run.
