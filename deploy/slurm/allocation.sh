@@ -63,7 +63,8 @@ began=$(date +%s)
 has_kept() { # whether this run has finished anything, as far as files on a disk show
   [[ " $* " != *" --output"* ]] || return 0
   output=$("$CLUSTERSCALE" config show "${@:2:1}" | sed -n 's/^output: //p')
-  [ -d "$output" ] || return 0
+  [[ -n $output && $output != *://* ]] || return 0
+  [ -d "$output" ] || return 1
   [ -n "$(find "$output" -path "$output/status" -prune -o -type f -newermt "@$began" \
     ! -name '*.json' -print -quit)" ]
 }

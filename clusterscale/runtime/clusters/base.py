@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -42,7 +43,7 @@ ENVIRONMENT = {
 }
 """Environment of every worker."""
 
-_ENDING = 10.0  # seconds that workers may take to end
+_ENDING, _LOOK = 10.0, 0.2  # seconds that workers may take to end, and between looks
 _STARTS, _LONGEST_START = 200, 60.0  # workers that begin to read in a second; seconds at most
 _FORWARDED = ("CLUSTERSCALE_PROTOCOLS", "CLUSTERSCALE_RETRY_SECONDS")
 
@@ -157,12 +158,10 @@ def end_workers(client: Client) -> None:
     """End the workers before the scheduler, without which each would report an error."""
     if client.status != "running":  # the scheduler is lost already
         return
-    message = {"op": "terminate", "reason": "the driver has ended"}
+    # A worker that ends cannot reply: the scheduler would report an error if it waited for that.
+    message = {"op": "terminate", "reason": "the driver has ended", "reply": False}
     with suppress(OSError, TimeoutError):  # the end of the scheduler ends them, too
-        client.sync(
-            client.scheduler.broadcast,
-            msg=message,
-            nanny=True,
-            on_error="ignore",
-            callback_timeout=_ENDING,
-        )
+        client.sync(client.scheduler.broadcast, msg=message, nanny=True, callback_timeout=_ENDING)
+        until = time.monotonic() + _ENDING
+        while client.nthreads() and time.monotonic() < until:
+            time.sleep(_LOOK)

@@ -189,6 +189,7 @@ def test_audit_and_screen_in_one_allocation(start, serial):
         job = run.submit(verb)
         assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
         assert "Traceback" not in run.log(job)
+        assert "ERROR" not in run.log(job)
     same(serial.results(), run.results())
     same(serial.results("screen/results.zarr"), run.results("screen/results.zarr"))
     assert list(run.shared.iterdir()) == [], "certificates were left"
