@@ -87,11 +87,14 @@ def load_either(path: Path | None) -> Config | ReleasesConfig:
     return load_either(path) if path else load_config(None)
 
 
-def pick_cluster(configured: Cluster, name: str | None, workers: int | None) -> Cluster:
+def pick_cluster(
+    configured: Cluster, name: str | None, workers: int | None, *, serve: bool = True
+) -> Cluster:
     """Return the cluster of a config, or the one that ``name`` selects instead.
 
     A cluster of the kind that the config names keeps its settings. In a task of a Slurm allocation
-    that is not the driver, this function runs the scheduler or a worker and does not return.
+    that is not the driver, this function runs the scheduler or a worker and does not return, if it
+    is to ``serve``.
 
     Raises
     ------
@@ -103,7 +106,7 @@ def pick_cluster(configured: Cluster, name: str | None, workers: int | None) -> 
     cluster = _find_cluster(configured, name) if name else configured
     if workers is not None:
         cluster = cluster.resize(workers)
-    if isinstance(cluster, Allocation):
+    if serve and isinstance(cluster, Allocation):
         cluster.serve()
     return cluster
 

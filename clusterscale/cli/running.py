@@ -123,7 +123,9 @@ def run_verb(
     """
     from clusterscale.api.execution import run_analysis
 
-    cluster = shared.pick_cluster(options.config.cluster, options.cluster, options.workers)
+    cluster = shared.pick_cluster(
+        options.config.cluster, options.cluster, options.workers, serve=not options.explain
+    )
     cube, folder = options.cube, options.folder
     memory = shared.parse_memory(options.memory, cluster)
     home = analysis.uri(folder)

@@ -25,6 +25,14 @@ def test_a_name_takes_the_settings_of_the_config_if_it_has_that_kind():
     assert pick_cluster(Local(workers=3), "slurm", None) == CLUSTERS.create("slurm")
 
 
+def test_what_an_allocation_takes_is_told_outside_of_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_PROCID", raising=False)
+    words = ["audit", "--explain", "--cluster", "slurm-allocation", "--output", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "slurm-allocation" in done.output
+
+
 def test_an_address_takes_the_certificates_of_the_config():
     tls = {"ca": "a", "certificate": "b", "key": "c"}
     known = Address(address="tls://one:1", tls=tls, patience=5.0)
