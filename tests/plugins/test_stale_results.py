@@ -245,6 +245,8 @@ def test_no_result_of_other_code_is_reused(
     change, force, references, cube, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.syspath_prepend(tmp_path)
+    # Python would take two texts of one size and one second for the same, and load the first.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = change(tmp_path, 0)
     first = {kind: run(before, cube, tmp_path) for kind, run in ANALYSES.items()}
     start = SCALES[1] if change is version else SCALES[0]
@@ -278,6 +280,7 @@ def test_a_release_is_audited_again_with_other_code(change, cube, tmp_path, monk
     from clusterscale.testing import registered
 
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     with registered(change(tmp_path, 0)):
         work = work_on(None, cube, tmp_path)
         for one in work.pending():
