@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import islice
+from threading import Lock
 from typing import Any, Generic, TypeVar
 from zipfile import BadZipFile
 
@@ -32,6 +33,7 @@ SMALL_FILES = 1000
 _ENDING = ".record"
 _PLAIN = "plain"
 _READS = 16  # files at the same time
+_DECODING = Lock()  # NumPy parses headers as Python, which fails in threads of CPython 3.11
 _UNREADABLE = (BadZipFile, OSError, EOFError, LookupError, TypeError, ValueError)
 
 
@@ -128,7 +130,7 @@ def _read(path: str, decode: Callable[[Any, Mapping[str, NDArray[Any]]], T]) -> 
         raw = files.read(path, most=None)
         if path.rpartition("/")[2].partition(".")[0] != digest(raw):
             raise ValueError("it is not what was written")
-        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+        with _DECODING, np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             return decode(json.loads(arrays[_PLAIN].tobytes()), arrays)
     except StoreError:
         raise
