@@ -366,10 +366,10 @@ def remove_files(uris: Iterable[str]) -> None:
         As :func:`exists`.
     """
     wanted = list(uris)
-    paths = [connect(uri)[1] for uri in wanted]
     if not wanted:
         return
     filesystem, _ = connect(wanted[0])
+    paths = [connect(uri)[1] for uri in wanted]
     if protocol_of(wanted[0]) in _OBJECT_STORES and not any(map(has_magic, paths)):
         with suppress(FileNotFoundError):
             filesystem.rm(paths)

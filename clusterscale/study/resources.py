@@ -129,7 +129,7 @@ def describe_cluster(
         "driver": f"about {driver_seconds(n_workers):,.0f} s of one processor",
         "files": f"about {n_files:,.0f} of finished tasks at once, "
         f"{describe_bytes(n_cases * _CASE_BYTES)} with the results",
-        "requests": f"up to {n_requests:,.0f}, if cube and output are in an object store",
+        "requests": f"about {n_requests:,.0f}, if cube and output are in an object store",
         "useful workers": f"up to {max(1, useful):,}: {why}{idle}",
     }
 

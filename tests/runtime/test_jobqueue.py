@@ -111,15 +111,16 @@ def test_workers_are_as_many_jobs_as_they_need(tmp_path):
 
 
 def test_logs_are_kept_for_some_days(tmp_path):
-    old, new = (tmp_path / "logs" / name for name in ("job-1.err", "job-2.err"))
+    names = ("clusterscale-1.err", "clusterscale-2.err", "thesis.txt")
+    old, new, other = (tmp_path / "logs" / name for name in names)
     old.parent.mkdir()
-    for file, age in ((old, 31), (new, 29)):
+    for file, age in ((old, 31), (new, 29), (other, 31)):
         file.touch()
         os.utime(file, times=(time.time() - age * 86_400,) * 2)
     place = CLUSTERS.create("slurm", interface="eth99", shared=str(tmp_path), tls=False)
     with pytest.raises(ClusterError):
         place.open().__enter__()
-    assert [new.exists(), old.exists()] == [True, False]
+    assert [new.exists(), old.exists(), other.exists()] == [True, False, True]
 
 
 def test_an_interface_that_is_not_there(tmp_path):

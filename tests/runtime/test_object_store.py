@@ -90,6 +90,13 @@ def same(left, right):
     xr.testing.assert_identical(left, right)
 
 
+def same_as_on_a_disk(output, fields, dense, folder):
+    """Compare an audit with that of the same cube on a local disk."""
+    local = write_cube(str(folder / "cube"), dense)
+    here = run_audit(AuditPlan(**fields), local, folder / "run", SerialExecutor())
+    same(open_results(output), here)
+
+
 def test_an_audit_that_was_killed_goes_on(
     server, command, output, remote_cube, dense, fields, tmp_path
 ):
@@ -112,9 +119,7 @@ def test_an_audit_that_was_killed_goes_on(
     assert before < set(storage.list_names(f"{output}/journal"))
     kept = {"audit.json", "certify", "journal", "evaluations", "report.html", "results.zarr"}
     assert set(storage.list_names(output)) == kept | {"status"}
-    local = write_cube(str(tmp_path / "cube"), dense)
-    here = run_audit(AuditPlan(**fields), local, tmp_path / "run", SerialExecutor())
-    same(open_results(output), here)
+    same_as_on_a_disk(output, fields, dense, tmp_path)
 
 
 def test_an_audit_of_twenty_targets_takes_few_requests(server, output, remote_cube, fields):
@@ -152,9 +157,7 @@ def test_a_store_that_is_down_for_a_minute_during_tasks(
     assert failed > 5
     assert time.monotonic() - began > 60
     assert "Traceback" not in done.stderr
-    local = write_cube(str(tmp_path / "cube"), dense)
-    here = run_audit(AuditPlan(**fields), local, tmp_path / "run", SerialExecutor())
-    same(open_results(output), here)
+    same_as_on_a_disk(output, fields, dense, tmp_path)
 
 
 def test_a_screen_on_s3_is_that_on_a_disk(command, output, remote_cube, dense, fields, tmp_path):

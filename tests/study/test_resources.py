@@ -43,6 +43,6 @@ def test_batches_are_merged_before_there_are_many_files():
         )
 
     assert rows(10)["files"] == "about 1,977 of finished tasks at once, 4.6 GB with the results"
-    assert rows(10)["requests"] == "up to 2,001,600, if cube and output are in an object store"
+    assert rows(10)["requests"] == "about 2,001,600, if cube and output are in an object store"
     assert rows(10)["driver"] == "about 920 s of one processor", "a batch for each task"
     assert rows(10_000)["driver"] == "about 56 s of one processor", "four batches a worker"

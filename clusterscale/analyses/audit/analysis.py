@@ -136,9 +136,9 @@ class AuditAnalysis(Analysis):
                 core_seconds=way.core_seconds,
                 seconds=cost.seconds_range,
             ),
-            "used on each node": f"{traces} of traces once, and {rest} for each of its workers"
-            if not way.users
-            else f"{worker} for each of its workers",
+            "used on each node": f"{worker} for each of its workers"
+            if way.users
+            else f"{rest} for each of its workers, and {traces} of traces, once if shared",
             **describe_cluster(
                 n_tasks=cost.n_tasks,
                 n_cases=cost.n_cases,

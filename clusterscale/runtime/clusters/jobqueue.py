@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _DAY = 86_400.0
+_JOB = "clusterscale"  # name of jobs, with which the names of their logs begin
 _DEATH = 60.0  # seconds after which a worker without a scheduler gives up
 
 
@@ -150,7 +151,7 @@ class JobQueue(Distributed):
             "processes": self.workers_per_job,
             "memory": f"{self.workers_per_job * to_bytes(self.memory)}B",
             "interface": self.interface,
-            "job_name": "clusterscale",
+            "job_name": _JOB,
             "job_extra_directives": list(self.directives),
             "job_script_prologue": [
                 *(f"export {key}={quote(value)}" for key, value in variables.items()),
@@ -172,8 +173,8 @@ class JobQueue(Distributed):
 
 
 def _discard_logs(folder: Path, days: float) -> None:
-    """Delete logs that are older; those of running jobs are not."""
-    for file in folder.glob("*.*"):
+    """Delete logs of our jobs that are older; other files of the folder may be of anybody."""
+    for file in folder.glob(f"{_JOB}[-.]*"):
         with suppress(OSError):  # another run deletes it, too
             if time() - file.stat().st_mtime > _DAY * days:
                 file.unlink()

@@ -97,6 +97,13 @@ class Run(Queue):
         command = ["sbatch", *name, *size, *log, *options, SCRIPTS / script, verb, self.config]
         return self.ask(*command).strip()
 
+    def submit_held(self, n_batches, **options):
+        """Submit an audit that waits at the gate once so many batches are kept."""
+        self.gate.shut(n_batches)
+        job = self.submit("audit", **options)
+        self.until(lambda: len(self.kept()) == n_batches)
+        return job
+
     def kept(self):
         """Return the files of the journal, one for each batch of tasks."""
         return {file.name for file in (self.output / "journal").glob("*.record")}
@@ -304,9 +311,7 @@ def test_jobs_are_replaced_when_their_walltime_is_near(start, serial):
 
 def test_an_allocation_queues_again_when_its_walltime_is_near(start, serial):
     run = start(name="slurm-allocation")
-    run.gate.shut(3)
-    job = run.submit("audit", n_tasks=3)
-    run.until(lambda: len(run.kept()) == 3)
+    job = run.submit_held(3, n_tasks=3)
     kept = run.kept()
     # The script asks Slurm for a signal 300 seconds before the walltime: with a walltime that is
     # nearer than that, Slurm sends it when it next looks at walltimes, every 30 seconds.
@@ -379,9 +384,7 @@ def out_of_service(run, node, state):
 
 def test_a_node_is_drained_below_an_allocation(start, serial):
     run = start(name="slurm-allocation")
-    run.gate.shut(2)
-    job = run.submit("audit")
-    run.until(lambda: len(run.kept()) == 2)
+    job = run.submit_held(2)
     with out_of_service(run, "n2", "DRAIN"):
         run.gate.open()
         assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
@@ -391,9 +394,7 @@ def test_a_node_is_drained_below_an_allocation(start, serial):
 
 def test_an_allocation_queues_again_when_it_loses_a_node(start, serial):
     run = start(name="slurm-allocation")
-    run.gate.shut(2)
-    job = run.submit("audit")
-    run.until(lambda: len(run.kept()) == 2)
+    job = run.submit_held(2)
     kept = run.kept()
     with out_of_service(run, "n2", "DOWN"):
         run.until(lambda: run.fact(job, "Restarts") == "1")
@@ -418,10 +419,8 @@ def test_jobs_on_a_lost_node_are_replaced(start, serial):
 def test_a_quota_that_is_full_ends_an_allocation_which_goes_on_later(start, serial):
     run = start(name="slurm-allocation")
     with small_disk(run.output, 16) as disk:
-        run.gate.shut(2)
         run.env = run.env | {"LOSSES": "1"}
-        job = run.submit("audit")
-        run.until(lambda: len(run.kept()) == 2)
+        job = run.submit_held(2)
         kept = run.kept()
         fill(disk)
         run.gate.open()
