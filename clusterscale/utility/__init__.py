@@ -13,6 +13,7 @@ Measure                              Use of the release                  Ideal  
 :func:`pearson`                      anomaly detection                   1      POMACS20 eq. 6
 :func:`events_kept`                  total number of visits              1
 :func:`total_variation`              share of visits moved elsewhere     0
+:func:`suppressed_share`             finding out where anybody was       0      POPETS24 Fig. 15
 ===================================  ==================================  =====  ====================
 
 *Ideal* is the value for a release that equals the raw counts. A measure is NaN where the raw counts
@@ -49,12 +50,13 @@ from clusterscale.utility.relative_error import (
     events_kept,
     mean_relative_error,
     released_share,
+    suppressed_share,
 )
 
 __all__ = ["NEARLY_EMPTY", "UTILITIES", "Utility", "busiest_relative_error", "create"]
 __all__ += ["emptiness", "events_kept", "hotspot_f1", "hotspot_tau", "hotspot_tau_listwise"]
 __all__ += ["jensen_shannon", "jensen_shannon_distance", "mean_relative_error", "pearson"]
-__all__ += ["random_guess", "released_share", "total_variation"]
+__all__ += ["random_guess", "released_share", "suppressed_share", "total_variation"]
 
 UTILITIES: Registry[Utility] = Registry.of_package(
     "utility", "clusterscale.utility", Utility, plugins="clusterscale.utility"

@@ -71,6 +71,21 @@ def released_share(raw: ArrayLike, released: ArrayLike) -> float:
     return min(events, float(np.mean(shown[counted] != 0))) if counted.any() else events
 
 
+def suppressed_share(raw: ArrayLike, released: ArrayLike) -> float:
+    """Return the share of counts above 0 that the release hides or sets to 0 (POPETS24 Fig. 15).
+
+    Both arrays are real, shape (roi, epoch), visits; a hidden value is NaN. A value that was only
+    changed, even to one below 0, is not suppressed. Between 0 and 1; NaN if raw has no counts.
+    Raises the errors of :func:`check_pair`, except for hidden values.
+    """
+    values = np.asarray(released)
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), 0.0, values)
+    before, after = check_pair(raw, values)
+    counted = before > 0
+    return float((after[counted] == 0).mean()) if counted.any() else float("nan")
+
+
 def _relative_error(before: Values, after: Values, floor: float) -> float:
     if not 0 < floor < np.inf:
         raise InputError(f"floor must be a share of a ROI's total count, above 0, not {floor}")
@@ -129,6 +144,17 @@ class EventsKept(FunctionUtility):
     function = staticmethod(events_kept)
 
     name: Literal["events_kept"] = "events_kept"
+
+
+class SuppressedShare(FunctionUtility):
+    """Share of counts that are not shown, as :func:`suppressed_share` computes it."""
+
+    ideal = 0.0
+    phrase = "share of counts suppressed"
+    events_only = True
+    function = staticmethod(suppressed_share)
+
+    name: Literal["suppressed_share"] = "suppressed_share"
 
 
 def emptiness(share: float) -> str:

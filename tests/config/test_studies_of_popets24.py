@@ -80,7 +80,7 @@ def test_one_number_stands_alike_in_several_studies():
         for published in STUDIES[name].published:
             for figure in published.figures():
                 at = {key: str(value) for key, value in figure.selection.at.items()}
-                at["prior"] = at["prior"].replace(", refit='shared'", "")
+                at["prior"] = at.get("prior", "").replace(", refit='shared'", "")
                 where = published.item, figure.selection.of, *sorted(at.items())
                 assert found.setdefault(where, figure.value) == figure.value
     assert len(found) < sum(len(figures(name)) for name in OF_MILAN)

@@ -97,15 +97,18 @@ def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
 def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
     """By hand: small counts are suppressed, but that of who is nowhere is large."""
     key = create("suppress_small", below=3).id
+    measures = (*task.utility.measures, utility.create("suppressed_share"))
+    task = replace(task, utility=task.utility.model_copy(update={"measures": measures}))
     found = evaluate_mechanism_task(task)
     rng = stream(task.source.seed, "utility groups", *task.key)
-    kept, least, moved = [], [], []
+    kept, least, moved, hidden = [], [], [], []
     for _ in range(task.utility.groups):
         members = rng.choice(len(dense), task.group_size, replace=False, shuffle=False)
         counts = dense[members].sum(axis=0)
         released = np.where(counts < 3, 0, counts)
         kept.append(released.sum() / counts.sum())
         least.append(min(kept[-1], (released > 0).sum() / (counts > 0).sum()))
+        hidden.append(((counts > 0) & (counts < 3)).sum() / (counts > 0).sum())
         epochs = [(a / a.sum(), b) for a, b in zip(counts.T, released.T, strict=True) if a.any()]
         moved.append(
             np.mean([np.abs(a - b / b.sum()).sum() / 2 if b.any() else 1 for a, b in epochs])
@@ -115,6 +118,7 @@ def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
     means = dict(zip((m.name for m in task.utility.measures), found.utility[key][0], strict=True))
     assert means["events_kept"] == pytest.approx(np.mean(kept))
     assert means["total_variation"] == pytest.approx(np.mean(moved))
+    assert 0 < means["suppressed_share"] == pytest.approx(np.mean(hidden))
     assert found.released_share["exact"] == 1
 
 

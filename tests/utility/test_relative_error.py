@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
+from clusterscale import mechanisms
 from clusterscale.errors import InputError
 from clusterscale.utility import (
     busiest_relative_error,
@@ -13,6 +15,7 @@ from clusterscale.utility import (
     events_kept,
     mean_relative_error,
     released_share,
+    suppressed_share,
 )
 
 SEEDS = st.integers(0, 10**6)
@@ -136,3 +139,39 @@ def test_released_share_is_the_smaller_of_events_kept_and_counts_shown():
     assert released_share(raw, 0 * raw) == 0
     assert released_share(raw, -raw) == 0, "negative values keep no events"
     assert np.isnan(released_share(0 * raw, raw))
+
+
+@given(SEEDS)
+def test_suppressed_share_equals_the_loop(seed):
+    raw, released = draw(seed)
+    rng = np.random.default_rng(seed)
+    released[rng.random(raw.shape) < 0.3] = 0
+    released[rng.random(raw.shape) < 0.3] = np.nan
+    n_counts = n_lost = 0
+    for counts, values in zip(raw.tolist(), released.tolist(), strict=True):
+        for count, value in zip(counts, values, strict=True):
+            n_counts += count > 0
+            n_lost += count > 0 and (value != value or value == 0)
+    assert suppressed_share(raw, released) == pytest.approx(n_lost / n_counts)
+
+
+def test_suppressed_share_by_hand():
+    raw = [[5, 0, 2], [1, 4, 0]]
+    assert suppressed_share(raw, [[5, 0, 0], [0, 4, 0]]) == 0.5
+    assert suppressed_share(raw, [[5, np.nan, np.nan], [0, 4, np.nan]]) == 0.5
+    assert suppressed_share(raw, [[5, 7, -1], [9, 4, 3]]) == 0, "changed, but not hidden"
+    assert suppressed_share(raw, [[0, 7, 0], [0, 0, 3]]) == 1
+    assert np.isnan(suppressed_share([[0, 0]], [[0, np.nan]]))
+
+
+@for_each("up_to", range(6))
+def test_suppressed_share_of_a_threshold_is_the_law_of_the_counts(up_to):
+    """Of Poisson counts above 0, P(N ≤ k) − P(0) over 1 − P(0); 4 errors: below 1 in 10,000."""
+    rng, law = np.random.default_rng(5), scipy.stats.poisson(2.0)
+    raw = rng.poisson(2.0, (100, 500))
+    form = {"name": "suppress_small", "up_to": up_to} if up_to else {"name": "exact"}
+    released = mechanisms.create(**form).release(raw, group_size=1000, rng=rng)
+    found, zero = suppressed_share(raw, released), law.cdf(0)
+    share = (law.cdf(up_to) - zero) / (1 - zero)
+    assert found == ((raw > 0) & (raw <= up_to)).sum() / (raw > 0).sum()
+    assert found == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / (raw > 0).sum()))
