@@ -87,7 +87,11 @@ RESULTS: Mapping[str, Variable] = {
     **name_variables("measure"),
     "measure_name": Variable(("measure",), TEXT, "", "name in the registry", optional=True),
     "measure_kind": Variable(
-        ("measure",), TEXT, "", "relative to the counts, the total kept, or other", optional=True
+        ("measure",),
+        TEXT,
+        "",
+        "relative to the counts, the total kept, a share that is lost, or other",
+        optional=True,
     ),
     "ideal": Variable(("measure",), "f", "1", "the best value that the measure can take"),
     "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),

@@ -83,7 +83,7 @@ def allows_empty_counts(measure: Utility) -> None:
 
 
 def has_a_known_kind(measure: Utility) -> None:
-    """``kind`` is ``relative``, ``total`` or empty."""
+    """``kind`` is ``relative``, ``total``, ``share`` or empty."""
     expect(measure.kind in get_args(MeasureKind), f"kind is {measure.kind!r}")
 
 

@@ -13,7 +13,7 @@ from clusterscale.contracts import NamedModel, Values
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
 
-MeasureKind = Literal["", "relative", "total"]
+MeasureKind = Literal["", "relative", "total", "share"]
 
 
 class Utility(NamedModel):
@@ -21,7 +21,8 @@ class Utility(NamedModel):
 
     A subclass defines ``measure`` and ``ideal``, the value when the release equals the raw counts.
     ``kind`` is ``relative`` if the loss can exceed 1, ``total`` for the share of events that is
-    kept. A measure with ``events_only`` compares visits only: in an audit with a null ROI it is
+    kept, ``share`` if the loss is a share of what is lost, which reports do not compare with a
+    random guess's: a guess hides nothing. A measure with ``events_only`` compares visits only: in an audit with a null ROI it is
     given all other ROIs.
     """
 

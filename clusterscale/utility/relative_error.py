@@ -150,7 +150,8 @@ class SuppressedShare(FunctionUtility):
     """Share of counts that are not shown, as :func:`suppressed_share` computes it."""
 
     ideal = 0.0
-    phrase = "share of counts suppressed"
+    kind = "share"
+    phrase = "counts suppressed"
     events_only = True
     function = staticmethod(suppressed_share)
 

@@ -37,6 +37,7 @@ IDEALS = {
     "pearson": 1.0,
     "events_kept": 1.0,
     "total_variation": 0.0,
+    "suppressed_share": 0.0,
 }
 
 

@@ -230,7 +230,7 @@ def test_several_settings_are_told_apart_by_what_varies(make_results):
     # exposed by mechanism
     rest = [True, False, False] * 2 + [True, False] * 4
     assert ["open" in named for named in folds] == [False, *rest]
-    assert len(page.figures) == 8 + 3 * 10
+    assert len(page.figures) == 8 + 3 * 11
 
 
 @pytest.mark.usefixtures("empty_figures")

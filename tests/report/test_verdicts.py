@@ -77,6 +77,9 @@ def test_the_measure_of_the_largest_loss_is_named(make_results):
     assert rows[2][6] == "60 % events kept"
     results["utility"].loc[{"mechanism": "a", "measure": "events_kept"}] = 1 + 0.25 * 399
     assert Page(render(results)).tables[CAPTION][2][6] == "25 % events kept"
+    results["utility"].loc[{"mechanism": "a", "measure": "suppressed_share"}] = 0.3
+    results["random_guess"].loc[{"measure": "suppressed_share"}] = 0.002  # a guess hides nothing
+    assert Page(render(results)).tables[CAPTION][2][6] == "30 % suppressed share"
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -269,7 +269,7 @@ class Measure:
     @property
     def relative(self) -> bool:
         """Whether its loss can exceed 1."""
-        return self.kind != ""
+        return self.kind in ("relative", "total")
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,12 +389,17 @@ class Defences:
         return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
 
     def relative_loss(self, case: CaseIndex) -> Floats:
-        """Return utility losses relative to a random guess's, shape (mechanism, measure)."""
+        """Return utility losses relative to a random guess's, shape (mechanism, measure).
+
+        A loss that is a share of what is lost is returned as it is.
+        """
         at = (case.period, case.size)
         lost, guessed = self.loss[at], self.guess_loss[at]
         # Events not kept are lost, even if a random guess, which adds many, is further off.
-        is_total = np.array([measure.kind == "total" for measure in self.measures], np.bool_)
-        guessed = np.where(is_total & (self.utility[at] < 1), np.minimum(guessed, 1), guessed)
+        kinds = np.array([measure.kind for measure in self.measures], np.str_)
+        is_lost = (kinds == "total") & (self.utility[at] < 1)
+        guessed = np.where(is_lost, np.minimum(guessed, 1), guessed)
+        guessed = np.where(kinds == "share", 1.0, guessed)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = lost / guessed
         return np.where(np.isfinite(share), share, np.nan)
