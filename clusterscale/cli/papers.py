@@ -13,6 +13,7 @@ from clusterscale.cli.console import err, out
 from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import add_numbers, new_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
+from clusterscale.validation_messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,9 @@ def reproduce(
     cluster: shared.ClusterName = None,
     workers: shared.Workers = None,
     memory: shared.Memory = None,
+    figures: Annotated[
+        str | None, shared.option("Folder for every figure as SVG, as for a paper of one's own.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
     ] = False,
@@ -54,7 +58,7 @@ def reproduce(
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
-    from clusterscale.reporting.papers import write_reproduced
+    from clusterscale.reporting.papers import draw_figures, write_reproduced
     from clusterscale.runtime import Local
 
     if not (names or only_list):
@@ -75,6 +79,9 @@ def reproduce(
     _show(reports)
     page = write_reproduced(reports, f"{folder}/{'quick' if quick else 'reproduced'}.html")
     out.print(f"page     {page}", highlight=False, soft_wrap=True)
+    if figures:
+        saved = [f.save(f"{figures.rstrip('/')}/{f.slug}.svg") for f in draw_figures(reports)]
+        out.print(f"figures  {plural(len(saved), 'file')} in {figures}", highlight=False)
     if n_failed:
         raise typer.Exit(1)
 

@@ -94,7 +94,7 @@ class Results:
         """
         if selection.over:
             return _divide(*(self.find(end) for end in selection.ends()))
-        dataset = self._dataset(selection.of)
+        dataset = self.dataset(selection.of)
         selected = self._select(dataset, selection)
         who = [dim for dim in selected.dims if dim in PEOPLE]
         values = np.asarray(selected.values, np.float64).ravel()
@@ -105,7 +105,21 @@ class Results:
             raise NotComputed(f"{selection.of}: no value was computed")
         return _reduce(values, selection)
 
-    def _dataset(self, name: str) -> xr.Dataset:
+    def values(self, selection: ResultSelection, along: str = "") -> NDArray[np.float64]:
+        """Return people's values, or those along a dimension, float64, shape (value,); none is NaN.
+
+        Raises as :meth:`find`.
+        """
+        at = {dim: label for dim, label in selection.at.items() if dim != along}
+        chosen = selection.where(at)
+        selected = self._select(self.dataset(chosen.of), chosen, kept=(*PEOPLE, along))
+        values = np.asarray(selected.values, np.float64).ravel()
+        if not np.isfinite(values).any():
+            raise NotComputed(f"{selection.of}: no value was computed")
+        return values[np.isfinite(values)]
+
+    def dataset(self, name: str) -> xr.Dataset:
+        """Return the dataset that has a variable; raises ConfigError if none has it."""
         datasets = self._datasets.values()
         for dataset in datasets:
             if name in dataset.data_vars:
@@ -114,7 +128,11 @@ class Results:
         raise ConfigError(f"of: the results have no variable {name!r}: {choices(name, known)}")
 
     def _select(
-        self, dataset: xr.Dataset, selection: ResultSelection, name: str | None = None
+        self,
+        dataset: xr.Dataset,
+        selection: ResultSelection,
+        name: str | None = None,
+        kept: Sequence[str] = PEOPLE,
     ) -> xr.DataArray:
         selected = dataset[name or selection.of]
         for dim, wanted in selection.at.items():
@@ -123,10 +141,10 @@ class Results:
                 raise ConfigError(f"at.{dim}: {selection.of} has no such dimension: {known}")
             selected = self._along(selected, dim, wanted, selection.take)
         for dim in map(str, selected.dims):
-            if dim not in PEOPLE and selected.sizes[dim] > 1:
+            if dim not in kept and selected.sizes[dim] > 1:
                 labels = ", ".join(map(str, selected[dim].values))
                 raise ConfigError(f"at: {selection.of} needs a label for {dim}, one of: {labels}")
-        return selected.squeeze([dim for dim in selected.dims if dim not in PEOPLE])
+        return selected.squeeze([dim for dim in selected.dims if dim not in kept])
 
     def _along(self, array: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
         labels = array[dim].values.tolist()
@@ -237,13 +255,13 @@ def compare(study: PaperStudy, results: Results) -> Iterator[report.ComparedNumb
     """
     for published in study.published:
         for figure in published.figures():
-            ours = _find(results, figure.selection)
+            ours = find_or_none(results, figure.selection)
             if ours is not None:
-                as_in_paper = _find(results, figure.as_in_paper)
+                as_in_paper = find_or_none(results, figure.as_in_paper)
                 yield _compare_one(study, published, figure, ours, as_in_paper)
 
 
-def _find(results: Results, selection: ResultSelection | None) -> Number | None:
+def find_or_none(results: Results, selection: ResultSelection | None) -> Number | None:
     """Return our number, or None if a quick run omits it."""
     try:
         return None if selection is None else results.find(selection)
@@ -367,7 +385,9 @@ def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
 def _steps(claim: Claim, at: Labels, results: Results) -> Iterator[_Margin]:
     """Yield the margin of each step of a trend; labels that a quick run omits are skipped."""
     sign = 1 if claim.relation == "rise" else -1
-    found = (_find(results, claim.where({**at, claim.along: label})) for label in claim.labels)
+    found = (
+        find_or_none(results, claim.where({**at, claim.along: label})) for label in claim.labels
+    )
     numbers = [number for number in found if number is not None]
     text = ", ".join(f"{number.value:.3g}" for number in numbers)
     for before, after in pairwise(numbers):

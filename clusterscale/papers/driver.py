@@ -15,7 +15,9 @@ from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.synthetic import open_or_synthesise
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.papers.compare import Results, check_claims, compare
+from clusterscale.papers.figures import plot_figures
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
+from clusterscale.reporting.figures import PaperPlot
 from clusterscale.reporting.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.storage import exists, put, read
 from clusterscale.study import Analysis, Tell, run
@@ -116,9 +118,12 @@ def reproduce(
             datasets[analysis.kind] = dataset
         results = Results(datasets, study.best)
         compared, claims = list(compare(study, results)), list(check_claims(study, results))
+        plots = list(plot_figures(study, results))
     who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
     data = f"{cube.n_users:,} {who}"
-    return _report(name, study, data, core_seconds=cost[0], compared=compared, kept=claims)
+    return _report(
+        name, study, data, core_seconds=cost[0], compared=compared, kept=claims, plots=plots
+    )
 
 
 def _analyses(study: PaperStudy) -> Iterator[Analysis]:
@@ -149,6 +154,7 @@ def _report(
     core_seconds: float = nan,
     compared: Sequence[ComparedNumber] = (),
     kept: Sequence[ClaimRow] = (),
+    plots: Sequence[PaperPlot] = (),
     missing: Sequence[Missing] = (),
 ) -> StudyReport:
     absent = [Missing(item.item, item.why) for item in study.absent]
@@ -161,6 +167,7 @@ def _report(
         core_seconds=core_seconds,
         compared=compared,
         claims=kept,
+        plots=plots,
         missing=[*absent, *missing],
         remarks=study.remarks,
     )

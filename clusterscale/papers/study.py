@@ -32,6 +32,9 @@ Labels = Mapping[str, Label | Several]
 
 Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
+Tick = str | int | Finite
+"""Value or word at an axis of a figure."""
+
 Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
 
 
@@ -244,6 +247,99 @@ PAPERS: Mapping[str, str] = {
 """Titles of the papers."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeriesSelection:
+    """Selections of one series of a figure, one for each tick, and those of the utility there."""
+
+    name: str
+    ticks: tuple[Tick, ...]
+    selections: tuple[ResultSelection, ...]
+    losses: tuple[ResultSelection, ...] = ()
+
+
+class PaperFigure(ResultSelection):
+    """A figure of the paper, drawn from our results in the paper's axes, order and units.
+
+    Attributes
+    ----------
+    item, title
+        The figure, as in ``Figure 7``, and what it shows; ``{}`` in the title is the panel's label.
+    kind
+        ``lines`` or ``bars`` of numbers; ``cumulative`` distributions or ``boxes`` of people's
+        values; ``points`` of a number against a loss of utility; or ``cells``, heatmaps of the
+        loadings of the traits' ``view``, of all ``who`` or only of the one in ``at``.
+    along
+        Dimension of the horizontal axis. Its labels are a list in ``at`` or ``series``, or a text
+        in which ``{}`` is replaced by each tick; without any, the ticks themselves. ``all`` selects
+        every label, for a curve.
+    ticks
+        Values or words at the horizontal axis; those of a curve divide it into equal parts.
+    series
+        Names in the legend in their order, and labels of each; one series if empty.
+    each
+        Labels with a panel for each.
+    measure
+        For ``points``: the measure of utility whose distance from its ideal is the horizontal axis.
+    x, y
+        Labels of the axes, with units.
+    log
+        Axes that are logarithmic, ``x``, ``y`` or ``xy``.
+    """
+
+    item: str
+    title: str = ""
+    kind: Literal["lines", "bars", "cumulative", "boxes", "points", "cells"] = "lines"
+    along: str = ""
+    ticks: Annotated[tuple[Tick, ...], Strict(False)] = ()
+    series: Mapping[str, Labels] = {}
+    each: Mapping[str, Several] = {}
+    measure: str = ""
+    x: str = ""
+    y: str = ""
+    log: Literal["", "x", "y", "xy"] = ""
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Self:
+        if bool(self.along) == (self.kind in ("cumulative", "cells")):
+            raise ValueError("along is needed, but not with cumulative or cells")
+        if bool(self.measure) != (self.kind == "points"):
+            raise ValueError("points, and only these, need a measure")
+        list(self.panels())
+        return self
+
+    def panels(self) -> Iterator[tuple[str, tuple[SeriesSelection, ...]]]:
+        """Yield the title of each panel, and its series.
+
+        Raises ValueError if labels are a text for each tick, and there are no ticks.
+        """
+        names = self.series or {self.y: {}}
+        for labels in product(*self.each.values()):
+            at = {**self.at, **dict(zip(self.each, labels, strict=True))}
+            title = self.title.replace("{}", " · ".join(map(str, labels)))
+            yield title, tuple(self._series(name, {**at, **own}) for name, own in names.items())
+
+    def _series(self, name: str, at: Labels) -> SeriesSelection:
+        given = at.get(self.along, "{}")
+        if not self.along or given == ALL:
+            return SeriesSelection(name, self.ticks, (self.where(at),))
+        if isinstance(given, tuple):
+            labels = given
+        elif not self.ticks:
+            raise ValueError(f"{self.item}: {self.along} {given!r} needs ticks")
+        else:
+            texts = (str(given).replace("{}", str(tick)) for tick in self.ticks)
+            is_tick = given == "{}" and not any(isinstance(tick, float) for tick in self.ticks)
+            labels = self.ticks if is_tick else tuple(texts)  # type: ignore[assignment]
+        ticks = self.ticks if len(self.ticks) == len(labels) else labels
+        selections = tuple(self.where({**at, self.along: label}) for label in labels)
+        losses = tuple(self._utility(selection.at) for selection in selections if self.measure)
+        return SeriesSelection(name, ticks, selections, losses)
+
+    def _utility(self, at: Labels) -> ResultSelection:
+        setting = {dim: at[dim] for dim in ("period", "group_size", "mechanism") if dim in at}
+        return ResultSelection(of="utility", at={**setting, "measure": self.measure})
+
+
 class Absent(ConfigModel):
     """Figures or tables that cannot be compared, and the reason.
 
@@ -274,8 +370,8 @@ class PaperStudy(ConfigModel):
         Number of people that the paper's means are over.
     best
         Attacks among which ``attack: best`` selects the strongest.
-    published, claims
-        Numbers, and statements.
+    published, claims, figures
+        Numbers, statements, and what is drawn.
     absent
         Figures and tables that cannot be compared.
     remarks
@@ -295,6 +391,7 @@ class PaperStudy(ConfigModel):
     best: Annotated[tuple[str, ...], *OptionalUnique] = ()
     published: Annotated[tuple[PublishedNumbers, ...], Strict(False)] = ()
     claims: Annotated[tuple[Claim, ...], Strict(False)] = ()
+    figures: Annotated[tuple[PaperFigure, ...], Strict(False)] = ()
     absent: Annotated[tuple[Absent, ...], Strict(False)] = ()
     remarks: Annotated[tuple[str, ...], Strict(False)] = ()
     quick: Mapping[str, Any] = {}
@@ -304,8 +401,8 @@ class PaperStudy(ConfigModel):
         if self.cube != CABS and self.cube not in PRESETS:
             known = [CABS, *sorted(PRESETS)]
             raise ValueError(f"cube {self.cube!r} is not known: {choices(self.cube, known)}")
-        if self.audit is None and self.recovery is None and (self.published or self.claims):
-            raise ValueError("published numbers and claims need an audit or a recovery")
+        if not self.runs and (self.published or self.claims or self.figures):
+            raise ValueError("published numbers, claims and figures need an audit or a recovery")
         if self.traits is not None and self.audit is None:
             raise ValueError("traits need an audit")
         return self
@@ -323,4 +420,6 @@ class PaperStudy(ConfigModel):
     def items(self) -> Iterator[str]:
         """Yield the names of all figures and tables, each once, in order."""
         published = (numbers.item for numbers in self.published)
-        yield from dict.fromkeys((*published, *(absent.item for absent in self.absent)))
+        drawn = (figure.item for figure in self.figures)
+        absent = (absent.item for absent in self.absent)
+        yield from dict.fromkeys((*published, *drawn, *absent))

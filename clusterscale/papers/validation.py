@@ -38,6 +38,10 @@ def find_faults(study: PaperStudy) -> Iterator[str]:
     for claim in study.claims:
         for selection in _selections(claim):
             yield from _of(selection, claim.text, known, labels)
+    for drawn in study.figures:
+        for series in (series for _, several in drawn.panels() for series in several):
+            for selection in (*series.selections, *series.losses):
+                yield from _of(selection, drawn.item, known, labels)
     for label in study.best:
         if label not in labels.get("attack", []):
             yield f"best: {choices(label, map(str, labels.get('attack', [])))}"

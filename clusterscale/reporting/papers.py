@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import floor, isfinite, log10, nan
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from clusterscale.reporting import figures
 from clusterscale.reporting import page as pages
 from clusterscale.reporting import section as html
+from clusterscale.validation_messages import plural
 
 Verdict = Literal["agrees", "explained", "differs", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
@@ -90,7 +92,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class StudyReport:
-    """Report of one study.
+    """Report of one study, whose ``plots`` are the panels of the paper's figures.
 
     ``paper`` is the paper's short name, ``paper_title`` its title. ``data`` describes the users;
     ``core_seconds`` is the computing time, NaN if the study did not run.
@@ -106,6 +108,7 @@ class StudyReport:
     claims: Sequence[ClaimRow]
     missing: Sequence[Missing]
     remarks: Sequence[str]
+    plots: Sequence[figures.PaperPlot] = ()
 
     def count_statements(self, verdict: Holding) -> int:
         """Return how many claims have a verdict."""
@@ -296,7 +299,11 @@ def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = Non
     for _, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
         heading = f"{several[0].paper} · {several[0].paper_title}"
-        groups.append((heading, [_study(study) for study in several]))
+        sections = [_study(study) for study in several]
+        if drawn := [_item(item, panels, several) for item, panels in _items(several)]:
+            section = html.section("figures", html.join(drawn))
+            sections.insert(0, replace(section, anchor=f"figures-{several[0].paper.lower()}"))
+        groups.append((heading, sections))
     reading = html.Section("reading", "How to read this page", "", pages.explanation("Papers"))
     groups.append(("About this page", [reading]))
     return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
@@ -307,6 +314,126 @@ def write_reproduced(
 ) -> str:
     """Write the page of all studies and return its location; raises StoreError on failure."""
     return pages.write(render_reproduced(reports, title=title), uri)
+
+
+def draw_figures(reports: Sequence[StudyReport]) -> figures.Figures:
+    """Return the figures of all studies, drawn, those of each paper in its order.
+
+    Reports of one paper are consecutive.
+    """
+    papers = ((paper, list(of)) for paper, of in groupby(reports, key=lambda study: study.paper))
+    return figures.Figures(
+        _figure(paper, i, panel)
+        for paper, studies in papers
+        for _, panels in _items(studies)
+        for i, panel in enumerate(panels, 1)
+    )
+
+
+def _items(studies: Sequence[StudyReport]) -> list[tuple[str, list[figures.PaperPlot]]]:
+    """Return the panels of each figure, in the order of the paper, merged over studies."""
+    merged: dict[str, dict[str, figures.PaperPlot]] = {}
+    for plot in (plot for study in studies for plot in study.plots):
+        panels = merged.setdefault(plot.item, {})
+        known = panels.get(plot.title)
+        panels[plot.title] = known.merge(plot) if known else plot
+
+    def place(item: str) -> tuple[int, str]:
+        return int("".join(filter(str.isdigit, item)) or 0), item
+
+    return [(item, list(merged[item].values())) for item in sorted(merged, key=place)]
+
+
+def _figure(paper: str, index: int, panel: figures.PaperPlot) -> figures.Figure:
+    ends = [
+        f"{one.name or panel.y} from {_short(one.points[0])} to {_short(one.points[-1])}"
+        for one in panel.series
+    ]
+    return figures.Figure(
+        figures.draw(panel),
+        f"{paper}-{panel.item}-{index}".lower().replace(" ", "-"),
+        panel.heading,
+        f"{panel.y} by {panel.x}: {'; '.join(ends) or 'a heatmap'}",
+        setting=f"{paper}, {panel.item}",
+        names=panel.names if panel.kind in ("bars", "boxes", "points") else (),
+    )
+
+
+def _short(point: figures.PlotPoint) -> str:
+    return f"{point.value:.3g}"
+
+
+def _item(item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[StudyReport]) -> Markup:
+    """Build a figure of a paper: its panels, one sentence on the paper's numbers, and ours."""
+    paper = studies[0].paper
+    drawn = [_figure(paper, i, panel).html for i, panel in enumerate(panels, 1)]
+    legends = [panel.legend for panel in panels]
+    if len(set(legends)) == 1:
+        body = legends[0] + html.side_by_side(drawn)
+    else:
+        both = zip(drawn, legends, strict=True)
+        body = html.side_by_side(Markup("<div>{}{}</div>").format(*pair) for pair in both)
+    of_item = [study for study in studies if any(plot.item == item for plot in study.plots)]
+    return html.fill(
+        "reproduced_figure.html.j2",
+        item=item,
+        data="; ".join(dict.fromkeys(study.data for study in of_item)),
+        panels=body,
+        has_printed=any(panel.has_printed for panel in panels),
+        sentence=_sentence(item, panels, studies),
+        tables=[table for panel in panels if (table := _numbers(panel)) is not None],
+    )
+
+
+def _sentence(
+    item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[StudyReport]
+) -> str:
+    """Return whether our figure agrees with what the paper says of it, or why not."""
+    numbers = [number for study in studies for number in study.compared if number.item == item]
+    tested = [number for number in numbers if number.verdict != NOT_COMPARED]
+    texts = {text for panel in panels for text in panel.claims}
+    claims = [claim for study in studies for claim in study.claims if claim.text in texts]
+    if tested:
+        agree = sum(number.verdict == AGREES for number in tested)
+        text = (
+            f"Of {plural(len(tested), 'number')} that the paper prints, {agree:,} agree with ours"
+        )
+        causes = [number.why for number in tested if number.verdict != AGREES]
+    elif claims:
+        hold = sum(claim.verdict == HOLDS for claim in claims)
+        none = "The paper's numbers are not compared" if numbers else "The paper prints no number"
+        text = f"{none}; of {plural(len(claims), 'claim')} on these results, {hold:,} hold"
+        causes = [claim.why for claim in claims if claim.verdict != HOLDS]
+    else:
+        return "The paper prints no number and claims nothing of it that can be compared."
+    known = "; ".join(dict.fromkeys(filter(None, causes)))
+    return f"{text}: {known}." if known else f"{text}."
+
+
+def _numbers(panel: figures.PaperPlot) -> Markup | None:
+    """Return a table of the numbers of a panel, the paper's in brackets; None for curves."""
+    ticks = list(dict.fromkeys(point.tick for one in panel.series for point in one.points))
+    if not ticks or len(ticks) > _MOST_ROWS:
+        return None
+    cells = [{point.tick: _cell(point) for point in one.points} for one in panel.series]
+    words = [tick if isinstance(tick, str) else f"{tick:g}" for tick in ticks]
+    rows: list[list[str | Markup]] = [
+        [html.breakable(word), *(column.get(tick, "–") for column in cells)]
+        for word, tick in zip(words, ticks, strict=True)
+    ]
+    names = [html.Column(name or panel.y) for name in panel.names]
+    columns = [html.Column("" if ticks == ["mean"] else panel.x, number=False, header=True), *names]
+    return html.Table(panel.heading, columns, [("", rows)]).html
+
+
+_MOST_ROWS = 60
+
+
+def _cell(point: figures.PlotPoint) -> str:
+    text = html.number(point.value)
+    if isfinite(point.printed):
+        text += f" ({point.printed:g})"
+    return f"{text} at {html.number(point.loss)}" if isfinite(point.loss) else text
 
 
 def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -269,7 +269,7 @@ def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> M
     )
 
 
-_MOST_ROWS, _MOST_COLUMNS = 120, 168  # of a heatmap: as many as a panel can show
+_ORIGINAL = "in original order"
 _WHO = {"all": "All targets", "top": "Most exposed", "bottom": "Least exposed"}
 
 
@@ -282,48 +282,42 @@ def build_cells(traits: xr.Dataset, views: Sequence[str]) -> html.Section | None
 
 
 def _panels(traits: xr.Dataset, view: int) -> Markup:
+    panels = []
+    for who, title, loading in loading_panels(traits, view):
+        n = int(traits.n_viewed.isel(view=view).sel(who=who).item())
+        by = "" if title == _ORIGINAL else ", by events"
+        panels.append(_panel(loading, view, title, f"region{by}", f"epoch{by}", n))
+    return html.side_by_side(panels)
+
+
+def loading_panels(traits: xr.Dataset, view: int) -> Iterator[tuple[str, str, figures.Floats]]:
+    """Yield whose loadings a heatmap shows, its title, and the loadings, shape (roi, epoch).
+
+    First those of all targets in original order; then those of all and of either side, with regions
+    and epochs by their events.
+    """
     chosen = traits.isel(view=view)
     period = traits.period.values.tolist().index(chosen.view_period.item())
     is_known = np.isfinite(chosen.loading.sel(who="all").values).any(axis=0)
     rois = np.argsort(traits.roi_events.values[period], kind="stable")
     epochs = np.argsort(traits.epoch_events.values[period][is_known], kind="stable")
-    panels = []
     for who, title in _WHO.items():
         loading = np.nan_to_num(chosen.loading.sel(who=who).values[:, is_known])
-        n = int(chosen.n_viewed.sel(who=who).item())
-        if not n:
+        if not int(chosen.n_viewed.sel(who=who).item()):
             continue
         if who == "all":
-            panels.append(_panel(loading, view, "in original order", "region", "epoch", n))
-        sorted_both = loading[np.ix_(rois, epochs)]
-        panels.append(
-            _panel(
-                sorted_both, view, f"{title}, sorted", "region, by events", "epoch, by events", n
-            )
-        )
-    return html.side_by_side(panels)
+            yield who, _ORIGINAL, loading
+        yield who, f"{title}, sorted", loading[np.ix_(rois, epochs)]
 
 
 def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str, n: int) -> Markup:
     shares = loading / max(float(loading.max()), 1e-12)
     top = np.unravel_index(int(np.argmax(shares)), shares.shape)
     return figures.plot(
-        figures.heatmap(_shrink(shares), loading.shape, across=across, up=up),
+        figures.heatmap(loading, across=across, up=up),
         slug=f"cells-{view + 1}",
         title=f"{title[0].upper()}{title[1:]}, {plural(n, 'target')}",
         description=f"Heatmap of {shares.shape[0]} regions by {shares.shape[1]} epochs. The "
         f"largest is region {top[0] + 1} from below in epoch {top[1] + 1} from the left; "
         f"{np.mean(shares > 0.5):.1%} of cells have more than half of it",
     )
-
-
-def _shrink(values: figures.Floats) -> figures.Floats:
-    """Return means of neighbouring cells if a panel cannot show all rows or columns."""
-    for axis, most in enumerate((_MOST_ROWS, _MOST_COLUMNS)):
-        n = values.shape[axis]
-        if n > most:
-            edges = np.linspace(0, n, most + 1).astype(int)
-            sums = np.add.reduceat(values, edges[:-1], axis=axis)
-            values = sums / np.expand_dims(np.diff(edges), 1 - axis)
-    peak = float(values.max(initial=0.0))
-    return values / peak if peak > 0 else values

@@ -11,7 +11,8 @@ from report.made import make_traits
 from report.page import Page
 
 from clusterscale.reporting import render
-from clusterscale.reporting.traits import _shrink, comparisons
+from clusterscale.reporting.figures.planar import shrink
+from clusterscale.reporting.traits import comparisons
 
 
 def arrays(figure):
@@ -117,7 +118,7 @@ def test_nobody_compared_is_said():
 @pytest.mark.parametrize("shape", [(6, 24), (583, 168), (5000, 720), (1, 1)])
 def test_shrinking_keeps_means_and_never_grows(shape):
     values = np.random.default_rng(0).uniform(size=shape)
-    small = _shrink(values)
+    small = shrink(values)
     assert small.shape == (min(shape[0], 120), min(shape[1], 168))
     assert small.max() == 1
     if small.shape != shape:

@@ -27,6 +27,7 @@ from clusterscale.reporting.figures.planar import (
     scale,
     tradeoff,
 )
+from clusterscale.reporting.figures.published import PaperPlot, PlotPoint, PlotSeries, draw
 from clusterscale.reporting.figures.single import (
     Figure,
     Figures,
@@ -39,7 +40,8 @@ from clusterscale.reporting.figures.single import (
     style_of,
 )
 
-__all__ = ["Axis", "Course", "Figure", "Figures", "Floats", "Point", "ReleaseAxis", "axis"]
+__all__ = ["Axis", "Course", "Figure", "Figures", "Floats", "PaperPlot", "PlotPoint", "PlotSeries"]
+__all__ += ["Point", "ReleaseAxis", "axis", "draw"]
 __all__ += ["boxed", "boxes", "brackets", "colour", "course_legend", "curves", "dash"]
 __all__ += ["distributions", "draw_time_series", "front", "heatmap", "legend", "map_of", "marks"]
 __all__ += ["plot", "scale", "strip", "style_of", "tradeoff", "verdict_mark"]

@@ -23,28 +23,30 @@ def distributions(
     names: Sequence[str],
     *,
     start: float,
+    end: float = 1.0,
     axis: str = "AUC of a target",
     among: str = "targets",
     chance: float | None = 0.5,
 ) -> Any:
-    """Draw CDFs of a number from ``start`` to 1 over people (NDSS18 Figs 2, 4, PETS17 Figs 1 to 5).
+    """Draw CDFs of a number from ``start`` to ``end`` (NDSS18 Figs 2, 4, PETS17 Figs 1 to 5).
 
     ``series`` maps the index of a name to the numbers, ``axis`` is their label, ``among`` a noun
     for the people, and ``chance`` the value marked on the axis.
     """
     drawn = panel(
         height=250,
-        x_range=Range1d(start, 1.005),
+        x_range=Range1d(start, 1.005 * end),
         y_range=Range1d(0, 1.01),
         x_axis_label=axis,
         y_axis_label=f"share of {among}",
     )
-    drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
+    if end == 1:
+        drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
     if chance is not None:
         _mark_guessing(drawn, chance, "height")
     lines = []
     for index, values in series.items():
-        x, y = _cumulate(values, start)
+        x, y = _cumulate(values, start, end)
         look = _look(index, names) | {"source": {"number": x, "share": y}}
         lines.append(drawn.step("number", "share", mode="after", line_width=2, **look))
     tips = [
@@ -67,7 +69,7 @@ def _look(index: int, names: Sequence[str]) -> dict[str, Any]:
     return {"name": names[index], "line_color": colour(index), "line_dash": dash(index)}
 
 
-def _cumulate(values: Floats, start: float) -> tuple[list[float], list[float]]:
+def _cumulate(values: Floats, start: float, end: float) -> tuple[list[float], list[float]]:
     x, counts = np.unique(values, return_counts=True)
     y = np.cumsum(counts) / len(values)
     if len(x) > _MAX_POINTS:
@@ -75,18 +77,19 @@ def _cumulate(values: Floats, start: float) -> tuple[list[float], list[float]]:
         keep = np.unique(np.linspace(0, len(x) - 1, _MAX_POINTS).astype(int))
         x, y = x[keep], y[keep]
     # four digits are finer than a pixel and keep the file small
-    return [start, *np.round(x, 4).tolist(), 1.01], [0.0, *np.round(y, 4).tolist(), 1.0]
+    return [start, *np.round(x, 4).tolist(), 1.01 * end], [0.0, *np.round(y, 4).tolist(), 1.0]
 
 
 def boxes(
-    groups: Sequence[tuple[int, Mapping[int, Floats]]],
+    groups: Sequence[tuple[int | str, Mapping[int, Floats]]],
     names: Sequence[str],
     *,
     across: str = "group size",
+    axis: str = "privacy loss",
 ) -> Any:
-    """Draw the privacy loss of targets as box plots, by attack and the horizontal axis.
+    """Draw numbers of targets as box plots, by series and the horizontal axis.
 
-    ``across`` is its label: the group size (NDSS18 Fig. 3) or the number of a period (Fig. 11).
+    ``across`` is its label, as the group size in NDSS18 Fig. 3; ``axis`` is that of the number.
     Whiskers extend to the furthest target within 1.5 times the box (Tukey); the diamond is the
     mean.
     """
@@ -94,7 +97,7 @@ def boxes(
         height=300,
         y_range=Range1d(-0.03, 1.03),
         x_axis_label=across,
-        y_axis_label="privacy loss",
+        y_axis_label=axis,
     )
     width, ticks = len(names) + 1, {}
     summaries: list[dict[str, Any]] = []
@@ -221,19 +224,22 @@ def curves(
     names: Sequence[str],
     *,
     axis: str = "mean error",
+    across: str = "epoch",
+    log: str = "",
 ) -> Any:
     """Draw a number in each epoch, a line per name (PETS17 Fig. 6, POMACS20 Fig. 4).
 
-    ``series`` maps the index of a name to its number in each of ``epochs``; ``axis`` is the label
-    of the vertical axis.
+    ``series`` maps the index of a name to its number in each of ``epochs``, or other values;
+    ``across`` and ``axis`` are the labels of the axes, and ``log`` has those that are logarithmic.
     """
-    drawn = panel(height=250, x_axis_label="epoch", y_axis_label=axis)
+    kinds = {f"{side}_axis_type": "log" if side in log else "linear" for side in "xy"}
+    drawn = panel(height=250, x_axis_label=across, y_axis_label=axis, **kinds)
     lines = []
     for index, values in series.items():
         data = {"epoch": epochs.tolist(), "number": [float(f"{v:.4g}") for v in values]}
         look = _look(index, names) | {"source": data}
         lines.append(drawn.line("epoch", "number", line_width=1.5, **look))
-    tips = [("curve", "$name"), ("epoch", "@epoch"), (axis, "@number{0.0000}")]
+    tips = [("curve", "$name"), (across, "@epoch"), (axis, "@number{0.0000}")]
     drawn.add_tools(HoverTool(renderers=lines, tooltips=tips))
     return drawn
 

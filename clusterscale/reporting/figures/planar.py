@@ -25,13 +25,15 @@ def scale(low: str, high: str) -> Markup:
     return fill_part("legends.scale", stops=_PALETTE[::9], low=low, high=high)
 
 
-def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> Any:
-    """Draw shares of the largest value, shape (row, column), the first row at the bottom.
+_MOST_CELLS = (120, 168)  # rows and columns that a panel can show
 
-    ``across`` and ``up`` are labels for columns and rows; ``size`` is the numbers of rows and
-    columns before neighbours were merged.
+
+def heatmap(values: Floats, *, across: str, up: str) -> Any:
+    """Draw values, shape (row, column), as shares of the largest, the first row at the bottom.
+
+    ``across`` and ``up`` are labels for columns and rows.
     """
-    n_rows, n_columns = size
+    n_rows, n_columns = values.shape
     drawn = panel(
         height=280,
         x_range=Range1d(0, n_columns),
@@ -41,13 +43,25 @@ def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> A
     )
     drawn.grid.grid_line_color = None
     # hundredths as bytes take an eighth of the space without a visible difference
-    cells = np.round(100 * np.nan_to_num(values)).astype(np.uint8)
+    cells = np.round(100 * shrink(np.nan_to_num(values))).astype(np.uint8)
     image = drawn.image(
         image=[cells], x=0, y=0, dw=n_columns, dh=n_rows, color_mapper=_mapper(0, 100)
     )
     tips = [(across, "$x{0}"), (up, "$y{0}"), ("of the largest", "@image{0} %")]
     drawn.add_tools(HoverTool(renderers=[image], tooltips=tips))
     return drawn
+
+
+def shrink(values: Floats) -> Floats:
+    """Return means of neighbouring cells if a panel cannot show all rows or columns."""
+    for axis, most in enumerate(_MOST_CELLS):
+        n = values.shape[axis]
+        if n > most:
+            edges = np.linspace(0, n, most + 1).astype(int)
+            sums = np.add.reduceat(values, edges[:-1], axis=axis)
+            values = sums / np.expand_dims(np.diff(edges), 1 - axis)
+    peak = float(values.max(initial=0.0))
+    return values / peak if peak > 0 else values
 
 
 def map_of(

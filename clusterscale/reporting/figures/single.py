@@ -1,7 +1,7 @@
 """One figure: a Bokeh panel, a part of the page, or a picture that matplotlib draws.
 
-The Bokeh model is read and drawn again: lines, steps, bars, segments and marks, which is all that
-figures of audits have. Text is drawn as it is, never as mathematics.
+The Bokeh model is read and drawn again: lines, steps, bars, segments, marks and images, which is
+all that figures have. Text is drawn as it is, never as mathematics.
 """
 
 from __future__ import annotations
@@ -220,20 +220,33 @@ def _scatter(axes: Any, glyph: Any, data: Any, name: str) -> None:
         axes.plot(*at, _MARKERS[shape], **look, label="" if i else name)
 
 
+def _image(axes: Any, glyph: Any, data: Any, name: str) -> None:
+    mapper = glyph.color_mapper
+    colours = [tuple(int(hue[i : i + 2], 16) for i in (1, 3, 5)) for hue in mapper.palette]
+    top = len(colours) - 1
+    for image in _values(glyph, "image", data):
+        share = (np.asarray(image, np.float64) - mapper.low) / (mapper.high - mapper.low)
+        pixels = np.array(colours, np.uint8)[np.clip(share * top, 0, top).round().astype(int)]
+        extent = (glyph.x, glyph.x + glyph.dw, glyph.y, glyph.y + glyph.dh)
+        axes.imshow(pixels, extent=extent, origin="lower", aspect="auto")
+
+
 def _at(value: Any, index: int) -> Any:
     return value if isinstance(value, str | float | int) or value is None else value[index]
 
 
 _DRAW = {"Step": _line, "Line": _line, "Segment": _segments, "VBar": _bars, "Scatter": _scatter}
+_DRAW |= {"Image": _image}
 
 
 def _frame(axes: Any, model: Any) -> None:
     """Draw the axes of a figure: labels, ranges, ticks and the lines that mark a value."""
     axes.set_xlabel(model.xaxis[0].axis_label, parse_math=False)
     axes.set_ylabel(model.yaxis[0].axis_label, parse_math=False)
-    if isinstance(model.x_scale, LogScale):
-        axes.set_xscale("log")
-        axes.minorticks_off()
+    for side, scale in (("x", model.x_scale), ("y", model.y_scale)):
+        if isinstance(scale, LogScale):
+            axes.set(**{f"{side}scale": "log"})
+            axes.minorticks_off()
     for side, limits, axis in (
         (axes.xaxis, model.x_range, model.xaxis[0]),
         (axes.yaxis, model.y_range, model.yaxis[0]),

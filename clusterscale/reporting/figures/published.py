@@ -1,0 +1,273 @@
+"""Figures of papers, drawn from our results, with the numbers that the paper prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import floor, isfinite, nan, pi
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, FixedTicker
+from markupsafe import Markup
+
+from clusterscale.reporting.figures.curves import boxes, curves, distributions
+from clusterscale.reporting.figures.planar import Point, axis, heatmap, tradeoff
+from clusterscale.reporting.figures.single import (
+    Floats,
+    colour,
+    legend,
+    marks,
+    panel,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlotPoint:
+    """One number of ours at a tick of the horizontal axis.
+
+    Attributes
+    ----------
+    tick, value
+        Where on the axis, and our number.
+    error
+        Its standard error, NaN if unknown.
+    printed
+        The paper's number, NaN if it prints none.
+    loss
+        The loss of utility there, NaN if none is drawn.
+    people
+        Values of people, float64, shape (person,); empty if none are drawn.
+    """
+
+    tick: str | float
+    value: float
+    error: float = nan
+    printed: float = nan
+    loss: float = nan
+    people: Floats = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class PlotSeries:
+    """A series in the legend; ``shares`` are printed points (value, share) of a distribution."""
+
+    name: str
+    points: Sequence[PlotPoint]
+    shares: Sequence[tuple[float, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPlot:
+    """What a panel of a paper's figure shows.
+
+    ``kind``, ``x``, ``y``, ``log`` and ``ticks`` are as in the study; ``cells`` are values of
+    a heatmap, float64, shape (row, column); ``claims`` are texts of claims on the same results.
+    """
+
+    item: str
+    title: str
+    kind: str
+    x: str
+    y: str
+    log: str = ""
+    ticks: Sequence[str | float] = ()
+    series: Sequence[PlotSeries] = ()
+    cells: Floats | None = None
+    claims: Sequence[str] = ()
+
+    def merge(self, other: PaperPlot) -> PaperPlot:
+        """Return the same panel with the series of another study, those of one name together."""
+        series = {one.name: one for one in self.series}
+        for one in other.series:
+            if one.name in series:
+                points = (*series[one.name].points, *one.points)
+                series[one.name] = replace(series[one.name], points=points)
+            else:
+                series[one.name] = one
+        claims = tuple(dict.fromkeys((*self.claims, *other.claims)))
+        return replace(self, series=tuple(series.values()), claims=claims)
+
+    @property
+    def heading(self) -> str:
+        """The title, or what the axes are."""
+        return self.title or f"{self.y} by {self.x}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the series in the order of their colours."""
+        return tuple(one.name for one in self.series)
+
+    @property
+    def has_printed(self) -> bool:
+        """Whether the paper prints a number that is drawn."""
+        points = (point for one in self.series for point in one.points)
+        return any(one.shares for one in self.series) or any(isfinite(p.printed) for p in points)
+
+    @property
+    def legend(self) -> Markup:
+        """The legend as HTML; nothing for a single series."""
+        if len(self.series) < 2:
+            return Markup("")
+        if self.kind == "points":
+            return marks(self.names, line="")
+        return legend(self.names, dashed=self.kind in ("lines", "cumulative"))
+
+
+_PRINTED = "printed in the paper"
+
+
+def draw(plot: PaperPlot) -> Any:
+    """Draw a panel as a Bokeh figure; what the paper prints are hollow marks."""
+    drawn, marked = _DRAW[plot.kind](plot)
+    if marked:
+        x, y, hues = map(list, zip(*marked, strict=True))
+        look = {"marker": "circle", "size": 9, "line_width": 2, "fill_color": None}
+        source = ColumnDataSource({"x": x, "y": y, "hue": hues})
+        drawn.scatter("x", "y", line_color="hue", source=source, name=_PRINTED, **look)
+    return drawn
+
+
+_Marks = list[tuple[float, float, str]]
+
+
+def _ticks(plot: PaperPlot) -> list[str | float]:
+    """Return the ticks of all series, in the order of the study."""
+    drawn = dict.fromkeys(point.tick for one in plot.series for point in one.points)
+    order = [tick for tick in plot.ticks if tick in drawn]
+    return [*order, *(tick for tick in drawn if tick not in order)]
+
+
+def _word(tick: str | float) -> str:
+    return tick if isinstance(tick, str) else f"{tick:,g}"
+
+
+def _draw_lines(plot: PaperPlot) -> tuple[Any, _Marks]:
+    ticks = _ticks(plot)
+    numeric = not any(isinstance(tick, str) for tick in ticks)
+    place: Mapping[Any, float] = {tick: tick if numeric else i for i, tick in enumerate(ticks)}  # type: ignore[misc]
+    x = np.array([place[tick] for tick in ticks])
+    series = {
+        i: np.array([{p.tick: p.value for p in one.points}.get(tick, nan) for tick in ticks])
+        for i, one in enumerate(plot.series)
+    }
+    drawn = curves(x, series, plot.names, axis=plot.y, across=plot.x, log=plot.log)
+    if len(x) <= _FEW:
+        drawn.xaxis.ticker = FixedTicker(ticks=x.tolist())
+        drawn.xaxis.major_label_overrides = dict(zip(x.tolist(), map(_word, ticks), strict=True))
+    elif plot.ticks:  # words that divide a curve into equal parts
+        starts = (np.arange(len(plot.ticks)) * len(x) / len(plot.ticks)).tolist()
+        drawn.xaxis.ticker = FixedTicker(ticks=starts)
+        drawn.xaxis.major_label_overrides = dict(zip(starts, map(_word, plot.ticks), strict=True))
+    points = [(i, place[p.tick], p) for i, one in enumerate(plot.series) for p in one.points]
+    _draw_errors(drawn, points)
+    return drawn, [(x, p.printed, colour(i)) for i, x, p in points if isfinite(p.printed)]
+
+
+_FEW = 24  # ticks of an axis with a label each, and rows of a table
+
+
+def _draw_errors(drawn: Any, points: Iterable[tuple[int, float, PlotPoint]]) -> None:
+    ends = [
+        (x, p.value - p.error, p.value + p.error, colour(i))
+        for i, x, p in points
+        if isfinite(p.error)
+    ]
+    if ends:
+        x, low, high, hues = map(list, zip(*ends, strict=True))
+        source = ColumnDataSource({"x": x, "low": low, "high": high, "hue": hues})
+        drawn.segment("x", "low", "x", "high", line_color="hue", line_width=1.5, source=source)
+
+
+def _draw_columns(plot: PaperPlot) -> tuple[Any, _Marks]:
+    """Draw boxes or bars, those of a tick side by side."""
+    ticks, width = _ticks(plot), len(plot.series) + 1
+    cells = {
+        (tick, i): next((p for p in one.points if p.tick == tick), None)
+        for tick in ticks
+        for i, one in enumerate(plot.series)
+    }
+    known = {key: point for key, point in cells.items() if point is not None}
+    x = {key: ticks.index(key[0]) * width + key[1] for key in known}
+    if plot.kind == "boxes":
+        groups = [
+            (_word(tick), {i: p.people for (at, i), p in known.items() if at == tick})
+            for tick in ticks
+        ]
+        drawn = boxes(groups, plot.names, across=plot.x, axis=plot.y)
+    else:
+        drawn = _bars(plot, [(x[key], point, key[1]) for key, point in known.items()])
+        middles = [i * width + (width - 2) / 2 for i in range(len(ticks))]
+        drawn.xaxis.ticker = FixedTicker(ticks=middles)
+        drawn.xaxis.major_label_overrides = dict(zip(middles, map(_word, ticks), strict=True))
+        _draw_errors(drawn, [(key[1], x[key], point) for key, point in known.items()])
+    if sum(len(_word(tick)) + 2 for tick in ticks) > _FEW * 3:
+        drawn.xaxis.major_label_orientation = pi / 3
+        drawn.height += 80
+    printed = [(x[key], p.printed, colour(key[1])) for key, p in known.items()]
+    return drawn, [mark for mark in printed if isfinite(mark[1])]
+
+
+def _bars(plot: PaperPlot, columns: Sequence[tuple[float, PlotPoint, int]]) -> Any:
+    drawn = panel(
+        height=300,
+        x_axis_label=plot.x,
+        y_axis_label=plot.y,
+    )
+    data = {
+        "x": [x for x, _, _ in columns],
+        "top": [point.value for _, point, _ in columns],
+        "bottom": [0.0] * len(columns),
+        "hue": [colour(i) for _, _, i in columns],
+    }
+    look = {"fill_color": "hue", "line_color": "hue", "fill_alpha": 0.45}
+    drawn.vbar("x", 0.8, "top", "bottom", source=ColumnDataSource(data), **look)
+    drawn.xgrid.grid_line_color = None
+    return drawn
+
+
+def _draw_cumulative(plot: PaperPlot) -> tuple[Any, _Marks]:
+    series = {i: one.points[0].people for i, one in enumerate(plot.series)}
+    everyone = np.concatenate(list(series.values()))
+    start = floor(10 * min(float(everyone.min()), 0.95)) / 10
+    end = 1.0 if everyone.max() <= 1 else float(everyone.max())
+    drawn = distributions(
+        series, plot.names, start=start, end=end, axis=plot.x, among="people", chance=None
+    )
+    drawn.yaxis.axis_label = plot.y
+    means = {"x": [one.points[0].value for one in plot.series], "y": [0.03] * len(series)}
+    source = ColumnDataSource(means | {"hue": [colour(i) for i in series]})
+    drawn.scatter("x", "y", color="hue", size=5, source=source, name="means")
+    return drawn, [
+        mark
+        for i, one in enumerate(plot.series)
+        for mark in (
+            *((x, share, colour(i)) for x, share in one.shares),
+            *((p.printed, 0.03, colour(i)) for p in one.points if isfinite(p.printed)),
+        )
+    ]
+
+
+def _draw_points(plot: PaperPlot) -> tuple[Any, _Marks]:
+    both = [(i, point) for i, one in enumerate(plot.series) for point in one.points]
+    across = axis(np.array([point.loss for _, point in both]), log="x" in plot.log)
+    shown = [Point(i, _word(p.tick), p.loss, p.value) for i, p in both]
+    drawn = tradeoff(shown, nan, across)
+    drawn.xaxis.axis_label, drawn.yaxis.axis_label = plot.x, plot.y
+    placed = ((across.place(p.loss), p.printed, colour(i)) for i, p in both)
+    return drawn, [mark for mark in placed if isfinite(mark[1])]
+
+
+def _draw_cells(plot: PaperPlot) -> tuple[Any, _Marks]:
+    assert plot.cells is not None, "cells have them"
+    return heatmap(plot.cells, across=plot.x, up=plot.y), []
+
+
+_DRAW = {
+    "lines": _draw_lines,
+    "bars": _draw_columns,
+    "boxes": _draw_columns,
+    "cumulative": _draw_cumulative,
+    "points": _draw_points,
+    "cells": _draw_cells,
+}
