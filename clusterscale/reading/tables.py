@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,12 +87,17 @@ def pieces(source: str, size: int) -> list[Piece]:
     return parts
 
 
-def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[ColumnBatch]:
-    """Yield the named columns of one piece; for CSV, as bytes."""
+def batches(
+    piece: Piece, columns: Sequence[str], *, delimiter: str, header: Sequence[str] = ()
+) -> Iterator[ColumnBatch]:
+    """Yield the named columns of one piece; for CSV, as bytes.
+
+    ``header`` names all columns of a CSV file whose first line does not.
+    """
     if is_parquet(piece.file.name):
         yield from _from_parquet(piece, columns)
     else:
-        yield from _from_csv(piece, columns, delimiter)
+        yield from _from_csv(piece, columns, delimiter, header)
 
 
 def is_parquet(name: str) -> bool:
@@ -168,16 +174,18 @@ def _describe_columns(names: Sequence[str]) -> str:
     return f"its columns are {', '.join(shown)}{more}"
 
 
-def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[ColumnBatch]:
-    line, names = _header(piece.file, delimiter)
-    if any(_VALUE.fullmatch(name) for name in names):
+def _from_csv(
+    piece: Piece, columns: Sequence[str], delimiter: str, header: Sequence[str]
+) -> Iterator[ColumnBatch]:
+    line, names = (b"", list(header)) if header else _header(piece.file, delimiter)
+    if not header and any(_VALUE.fullmatch(name) for name in names):
         # Do not quote the line: it contains a user's record.
         raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
     _check_columns(names, columns, piece.file.name)
     wanted = {name: names.index(name) for name in columns}
     at_top = piece.start == 0
     for block in sources.text_blocks(piece, BLOCK):
-        body = block[len(line) :] if at_top else block
+        body = block[len(line) :].removeprefix(BOM_UTF8) if at_top else block
         at_top = False
         yield from parse_lines(body, wanted, len(names), delimiter)
 

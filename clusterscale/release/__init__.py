@@ -11,10 +11,12 @@ flow_data_frame  ``FlowDataFrame`` of scikit-mobility
 flowkit          aggregates of FlowKit
 mds              Metrics of the Mobility Data Specification
 mitma            trips between districts of Spain
+call_grid        calls, messages and Internet of the Telecom Italia Big Data Challenge
 ================ ==========================================================================
 
 :func:`read_table` reads a table over (roi, epoch), whatever its format; hidden cells are NaN, and
-are never read as 0. What does not fit is an error that names file, row and column.
+are read as 0 only where a format declares that empty means 0. What does not fit is an error that
+names file, row and column.
 """
 
 from clusterscale.release.content import (

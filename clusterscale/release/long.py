@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.contracts import Ints, Values
+from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
@@ -28,10 +28,12 @@ from clusterscale.release.text import (
     HIDDEN,
     HIDDEN_STATUS,
     TOTAL,
+    Clock,
     Codes,
     Spot,
     TextTable,
     decode_values,
+    is_empty,
     text_of,
 )
 
@@ -65,6 +67,8 @@ class LongTable(TextTable):
         Statuses of hidden values, e.g. ``[c]``.
     absent
         What cells without a row are, e.g. ``hidden``; by default an error.
+    empty
+        What an empty value is, e.g. ``zero`` where nothing is written if nothing was counted.
     total
         Name of the place in rows that are totals over places, and of the time in those over
         times, e.g. ``Total``.
@@ -72,6 +76,11 @@ class LongTable(TextTable):
         Whether several rows of one place and time are added, such as those of age groups.
     delimiter
         Field separator of a CSV file.
+    header
+        Names of all columns of a CSV file whose first line does not name them, e.g. ``[zone,
+        time, people]``.
+    milliseconds
+        Whether times are in milliseconds since 1970.
     decimal_comma
         Whether decimals follow a comma.
     inspire
@@ -89,9 +98,12 @@ class LongTable(TextTable):
     status: str | None = None
     hidden_status: Codes = HIDDEN_STATUS
     absent: Literal["zero", "hidden"] | None = None
+    empty: Literal["hidden", "zero"] = "hidden"
     total: str | None = None
     add_rows: bool = False
     delimiter: Delimiter = ","
+    header: Annotated[tuple[str, ...], *NonEmptyUnique] | None = None
+    milliseconds: bool = False
     decimal_comma: bool = False
     inspire: bool = False
 
@@ -106,7 +118,16 @@ class LongTable(TextTable):
             raise ValueError("give place, or origin and destination")
         if self.slots and (self.hour or self.time_format or self.step):
             raise ValueError("slots: numbers of epochs have no hour, time_format or step")
+        if self.milliseconds and (self.slots or self.hour or self.time_format):
+            raise ValueError("milliseconds: these times have no slots, hour or time_format")
+        if self.empty == "zero" and self.status is not None:
+            raise ValueError("empty: with a status, empty values are hidden")
         return self
+
+    @property
+    def clock(self) -> Clock:
+        """How times are stated."""
+        return replace(super().clock, milliseconds=self.milliseconds)
 
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
@@ -135,7 +156,12 @@ class LongTable(TextTable):
                 yield f"folders of {key} ({shown}) were read as one table"
 
     def write(self, uri: str, release: RawRelease) -> None:
-        """Write a CSV or Parquet file; hidden values are empty, times in UTC."""
+        """Write a CSV or Parquet file; hidden values are empty, times in UTC.
+
+        Raises InputError for files without a line of names, and for times in milliseconds.
+        """
+        if self.header or self.milliseconds:
+            return super().write(uri, release)
         write_beside(uri, self.to_frame(release), release.metadata)
 
     def to_frame(self, release: RawRelease) -> pd.DataFrame:
@@ -170,7 +196,11 @@ class LongTable(TextTable):
             if piece.file.name != file:
                 file, row = piece.file.name, 0
             unit, above = ("row", 1) if columns.is_parquet(file) else ("line", 2)
-            for batch in columns.batches(piece, self._columns(), delimiter=self.delimiter):
+            if self.header:
+                above = 1
+            for batch in columns.batches(
+                piece, self._columns(), delimiter=self.delimiter, header=self.header or ()
+            ):
                 if batch.malformed.count:
                     raise SourceError(
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
@@ -217,6 +247,8 @@ class LongTable(TextTable):
             comma=self.decimal_comma,
             spot=spot,
         )
+        if self.empty == "zero":
+            values[is_empty(raw[self.count])] = 0.0
         return place, seconds, all_times, values
 
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
@@ -315,3 +347,27 @@ class Mitma(LongTable):
     time_format: str | None = "%Y%m%d"
     timezone: Zone | None = "Europe/Madrid"
     delimiter: Delimiter = "|"
+
+
+class CallGrid(LongTable):
+    """Activity of phones in squares of a grid, as the Telecom Italia Big Data Challenge has it.
+
+    A file a day, without a line of names: square, milliseconds, country, ``sms_in``, ``sms_out``,
+    ``call_in``, ``call_out`` and ``internet``, which ``count`` selects. Rows of one square and time
+    are those of countries, and are added; where nothing was counted, values are empty or rows
+    absent. Values are in proportion to numbers of records, not numbers of people.
+    """
+
+    name: Literal["call_grid"] = "call_grid"  # type: ignore[assignment]
+    place: str = "square"
+    time: str = "milliseconds"
+    count: str = "internet"
+    absent: Literal["zero", "hidden"] | None = "zero"
+    empty: Literal["hidden", "zero"] = "zero"
+    add_rows: bool = True
+    delimiter: Delimiter = "\t"
+    header: Annotated[tuple[str, ...], *NonEmptyUnique] | None = (
+        *("square", "milliseconds", "country"),
+        *("sms_in", "sms_out", "call_in", "call_out", "internet"),
+    )
+    milliseconds: bool = True

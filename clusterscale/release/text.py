@@ -142,6 +142,14 @@ def _is_number(code: str) -> bool:
     return re.fullmatch(r"[+-]?\d+(\.\d+)?", code) is not None
 
 
+def is_empty(raw: Any) -> NDArray[np.bool_]:
+    """Return which values of a column are empty or null, shape (row,)."""
+    plain = decode.plain(raw)
+    if _is_text(plain.type):
+        return _among(text_of(plain), ("",))
+    return np.asarray(pc.is_null(plain).to_numpy(zero_copy_only=False), np.bool_)
+
+
 def _among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
     found = pc.is_in(pc.fill_null(texts, ""), value_set=pa.array(list(codes), pa.string()))
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
@@ -161,12 +169,13 @@ class Clock:
 
     Times without a zone are in ``timezone``, or refused if it is None. ``format`` is that of
     ``datetime.strptime``, None for ISO 8601, dates or epoch seconds; with ``slots`` times are
-    numbers of epochs.
+    numbers of epochs, with ``milliseconds`` they are in milliseconds since 1970.
     """
 
     timezone: str | None = None
     format: str | None = None
     slots: bool = False
+    milliseconds: bool = False
 
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
         """Return UTC seconds or numbers of epochs, int64, shape (row,).
@@ -182,6 +191,14 @@ class Clock:
     def _seconds(self, name: str, raw: Any, *, spot: Spot) -> Ints:
         if self.format is not None:
             return self._local(name, raw, None, spot)
+        seconds = self._milliseconds if self.milliseconds else self._stated
+        return self._checked(name, seconds(name, raw, spot), spot)
+
+    def _milliseconds(self, name: str, raw: Any, spot: Spot) -> Values:
+        return np.asarray(self._whole(name, raw, spot=spot) / 1000)
+
+    def _stated(self, name: str, raw: Any, spot: Spot) -> Values:
+        """Return UTC seconds of ISO 8601 text, dates, timestamps or epoch seconds."""
         plain = decode.plain(raw)
         if pa.types.is_date(plain.type):
             plain = plain.cast(pa.string())
@@ -195,12 +212,17 @@ class Clock:
             row = int(np.argmax(np.isnan(seconds)))
             shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
             raise SourceError(f"{spot.name(row, name)}: {shown}{times.fault(row)}")
+        return seconds
+
+    def _checked(self, name: str, seconds: Values, spot: Spot) -> Ints:
+        """Return whole UTC seconds; raise SourceError if one cannot be that of a table."""
         spot.refuse(seconds != np.floor(seconds), name, "the time is not in whole seconds")
         if seconds.max(initial=_EARLIEST) > _LATEST:
             row = int(np.argmax(seconds))
             raise SourceError(
                 f"{spot.name(row, name)}: the time is after 2100; if it is not in seconds since "
-                "1970, set `time_format`, or `slots: true` for the number of an epoch"
+                "1970, set `time_format`, or `slots: true` for the number of an epoch, or, in a "
+                "long table, `milliseconds: true`"
             )
         if seconds.min(initial=_EARLIEST) < _EARLIEST:
             row = int(np.argmin(seconds))

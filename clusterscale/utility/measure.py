@@ -22,8 +22,8 @@ class Utility(NamedModel):
     A subclass defines ``measure`` and ``ideal``, the value when the release equals the raw counts.
     ``kind`` is ``relative`` if the loss can exceed 1, ``total`` for the share of events that is
     kept, ``share`` if the loss is a share of what is lost, which reports do not compare with a
-    random guess's: a guess hides nothing. A measure with ``events_only`` compares visits only: in an audit with a null ROI it is
-    given all other ROIs.
+    random guess's: a guess hides nothing. A measure with ``events_only`` compares visits only: in
+    an audit with a null ROI it is given all other ROIs.
     """
 
     _registry: ClassVar[str] = "clusterscale.utility:UTILITIES"

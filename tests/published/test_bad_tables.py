@@ -1,12 +1,15 @@
 """Damaged and ambiguous tables are refused with the file, row and column, never read as zeros."""
 
+import codecs
+import itertools
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clusterscale.errors import ClusterscaleError, SourceError
+from clusterscale.errors import ClusterscaleError, ConfigError, InputError, SourceError
 from clusterscale.release import TABLE_FORMATS
 
 HEAD = "place,time,count\n"
@@ -281,6 +284,87 @@ def test_trips_of_the_ministry_are_added_over_their_other_columns(tmp_path):
     assert found.rois == ("01001 → 01002", "01002 → 01001")
     assert found.values.tolist() == [[3.75, 4], [0, 3]]
     assert str(found.epochs[0]) == "2026-03-01T23:00:00"  # midnight in Madrid
+
+
+def write_days(folder, cells):
+    """Write cells of (square, slot of 10 minutes, country) as a file for each day; return a sum.
+
+    What is None is left empty.
+    """
+    lines, sums = {}, {}
+    for (square, slot, country), value in cells.items():
+        shown = "" if value is None else repr(value)
+        row = (square, 1383260400000 + 600_000 * slot, country, "", 0.25, "", "", shown)
+        lines.setdefault(slot // 144, []).append("\t".join(map(str, row)) + "\n")
+        sums[square, slot] = sums.get((square, slot), 0) + (value or 0)
+    for day, rows in lines.items():
+        path = folder / f"sms-call-internet-mi-2013-11-{day + 1:02}.txt"
+        path.write_text("".join(rows))
+    return sums
+
+
+def test_call_grid_is_added_over_countries_and_empty_where_nothing_was_counted(tmp_path):
+    rng = np.random.default_rng(3)
+    keys = {(1, 0, 39), (1, 287, 39)}  # the first and the last 10 minutes of two days
+    keys |= {tuple(map(int, rng.integers((1, 0, 0), (12, 288, 4)))) for _ in range(900)}
+    cells = {key: None if rng.random() < 0.3 else float(rng.random()) for key in sorted(keys)}
+    sums = write_days(tmp_path, cells)
+    found = TABLE_FORMATS.create("call_grid").read(str(tmp_path))
+    assert found.values.shape == (11, 288)
+    assert str(found.epochs[0]) == "2013-10-31T23:00:00"  # midnight in Milan
+    for (i, name), slot in itertools.product(enumerate(found.rois), range(288)):
+        assert found.values[i, slot] == pytest.approx(sums.get((int(name), slot), 0))
+    (change,) = found.changes
+    assert "of one place and time" in change
+    sent = TABLE_FORMATS.create("call_grid", count="sms_out").read(str(tmp_path))
+    assert sent.values.sum() == 0.25 * len(cells)
+
+
+def test_call_grid_refuses_other_rows(tmp_path):
+    head = "1\t1383260400000\t39\t\t\t\t\t1.5\n"
+    for line, message in (
+        ("1\t1383261000\t39\t\t\t\t\t1\n", "line 2, column milliseconds: the time is 1970-01-17"),
+        ("1\t1383261000500\t39\t\t\t\t\t1\n", "line 2, column milliseconds: the time is not in"),
+        ("1\tsoon\t39\t\t\t\t\t1\n", "line 2, column milliseconds: the value is not a whole"),
+        ("1\t1383261000000\t39\t\t\t\t\t*\n1\t1383261600000\t39\t\t\t\t\t*\n", None),
+        ("1\t1383261000000\t39\t\t1\n", "1 lines are not rows; the first has 5 fields, not 8"),
+    ):
+        (tmp_path / "a.txt").write_text(head + line)
+        read = TABLE_FORMATS.create("call_grid").read
+        if message is None:  # only what is empty is 0
+            assert np.isnan(read(str(tmp_path / "a.txt")).values[0, 1:]).all()
+            continue
+        with pytest.raises(SourceError) as caught:
+            read(str(tmp_path / "a.txt"))
+        assert message in str(caught.value)
+    (tmp_path / "a.txt").write_bytes(codecs.BOM_UTF8 + (head + head.replace("400", "401")).encode())
+    with pytest.raises(InputError, match="tables are not written as call_grid"):
+        TABLE_FORMATS.create("call_grid").write("a.txt", read(str(tmp_path / "a.txt")))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"milliseconds": True, "slots": True}, "milliseconds: these times have no slots"),
+        ({"milliseconds": True, "time_format": "%Y"}, "milliseconds: these times have no slots"),
+        ({"empty": "zero", "status": "status"}, "empty: with a status, empty values are hidden"),
+        ({"header": []}, "header"),
+        ({"header": ["a", "a"]}, "header"),
+    ],
+)
+def test_settings_of_unnamed_columns_that_contradict_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        TABLE_FORMATS.create("long", **settings)
+
+
+def test_empty_parquet_values_are_zero_only_if_declared(tmp_path):
+    table = pa.table({"place": ["a", "b"], "time": ["2026-03-02"] * 2, "count": [None, 2.5]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for empty, first in (("zero", 0.0), ("hidden", np.nan)):
+        form = TABLE_FORMATS.create("long", timezone="UTC", step="1h", empty=empty)
+        np.testing.assert_array_equal(
+            form.read(str(tmp_path / "a.parquet")).values, [[first], [2.5]]
+        )
 
 
 NESTED = pa.array([[1], [2]]), pa.array([{"a": 1}, {"a": 2}]), pa.array([[(1, 2)], []])
