@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
 
 
-_NO_CABS = "it needs the San Francisco cabs: give their location with --cabs"
-
-
 def reproduce(
     names: Annotated[
         list[str] | None,
@@ -38,6 +35,12 @@ def reproduce(
         str | None,
         shared.option(
             "The San Francisco cabs: a cube, their fixes as Parquet, or the original files."
+        ),
+    ] = None,
+    milan: Annotated[
+        str | None,
+        shared.option(
+            "Milan's tweets instead of the preset: a cube, Parquet, or Social Pulse's GeoJSON."
         ),
     ] = None,
     output: Annotated[str, shared.option("Folder of all studies: path or URL.")] = "runs/papers",
@@ -68,12 +71,12 @@ def reproduce(
         )
     paths = find_studies(names or ["all"])
     studies = {name: load_study(path, quick=quick) for name, path in paths.items()}
+    folder = output.rstrip("/")
+    cubes = Cubes(f"{folder}/cubes", {"cabs": cabs, "milan": milan})
     if only_list:
-        _list(studies)
+        _list(studies, cubes)
         return
     chosen_cluster = shared.pick_cluster(Local(), cluster, workers)
-    folder = output.rstrip("/")
-    cubes = Cubes(f"{folder}/cubes", cabs)
     home = f"{folder}/quick" if quick else folder
     reports, n_failed = _work(studies, cubes, home, chosen_cluster, memory)
     _show(reports)
@@ -86,14 +89,14 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _list(studies: Mapping[str, PaperStudy]) -> None:
+def _list(studies: Mapping[str, PaperStudy], cubes: Cubes) -> None:
     table = new_table("study")
     for name in ("data", "figures and tables"):
         table.add_column(name)
     add_numbers(table, "numbers", "claims")
     for name, study in studies.items():
         n_numbers = sum(1 for numbers in study.published for _ in numbers.figures())
-        cells = name, study.cube, ", ".join(study.items())
+        cells = name, cubes.describe(study), ", ".join(study.items())
         table.add_row(*map(escape, cells), f"{n_numbers}", f"{len(study.claims)}")
     out.print(table)
 
@@ -106,7 +109,7 @@ def _work(
     memory: str | None,
 ) -> tuple[list[StudyReport], int]:
     """Run all studies whose data exist; return their reports and the number of failures."""
-    from clusterscale.papers import report_without_results, reproduce
+    from clusterscale.papers import REAL, report_without_results, reproduce
     from clusterscale.study import prefixed
 
     reports: list[StudyReport] = []
@@ -116,8 +119,12 @@ def _work(
         running_cluster(cluster, "reproduce", status) as (executor, tell),
     ):
         for name, study in studies.items():
-            if not study.runs or not cubes.has(study):
-                reports.append(report_without_results(name, study, _NO_CABS if study.runs else ""))
+            if not study.runs:
+                reports.append(report_without_results(name, study))
+                continue
+            if not cubes.has(study):
+                why = f"it needs the {REAL[study.cube].users}: give their location with "
+                reports.append(report_without_results(name, study, f"{why}--{study.cube}"))
                 continue
             address = cubes, f"{folder}/{name}", executor
             try:

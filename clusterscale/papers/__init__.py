@@ -1,7 +1,7 @@
 """Reproduction of papers: compares our results with published numbers, and checks claims."""
 
 from clusterscale.papers.compare import NotComputed, Number, Results, check_claims, compare
-from clusterscale.papers.driver import Cubes, report_without_results, reproduce
+from clusterscale.papers.driver import REAL, Cubes, report_without_results, reproduce
 from clusterscale.papers.study import (
     CABS,
     PAPERS,
@@ -16,6 +16,7 @@ from clusterscale.papers.validation import find_faults
 __all__ = [
     "CABS",
     "PAPERS",
+    "REAL",
     "Absent",
     "Claim",
     "Cubes",

@@ -1,93 +1,190 @@
-"""Run or resume a study on its cube, and compare its results with the paper's numbers."""
+"""Run or resume a study on its cube, and compare its results with the paper's numbers.
+
+Milan's tweets are those of Social Pulse (doi:10.7910/DVN/9IZALB), in the box of the code that
+POPETS24's authors published. Their 168 hours begin with the first tweets, an hour before November.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import nan
 from time import monotonic
+
+import numpy as np
 
 from clusterscale.analyses.audit import AuditAnalysis, count_failed
 from clusterscale.analyses.recovery import RecoveryAnalysis
 from clusterscale.analyses.traits import TraitsAnalysis
 from clusterscale.cube import Calendar, Grid, TraceCube
-from clusterscale.cube.synthetic import open_or_synthesise
+from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.papers.compare import Results, check_claims, compare
 from clusterscale.papers.figures import plot_figures
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
 from clusterscale.reporting.figures import PaperPlot
 from clusterscale.reporting.papers import ClaimRow, ComparedNumber, Missing, StudyReport
+from clusterscale.seeds import stream
 from clusterscale.storage import exists, put, read
 from clusterscale.study import Analysis, Tell, run
 from clusterscale.study.execution import MEMORY, Executor
 
-_GRID = "37.7282,-122.4528,37.8021,-122.3637/10x10"
-_START, _HOURS, _ZONE = "2008-05-19T00:00", 504, "America/Los_Angeles"
 _SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RealData:
+    """Data that a paper used: who is in them, and how a cube of their records is made.
+
+    Cells are those of ``grid``, epochs are hours. ``room`` is the share by which the number of
+    users may differ, ``least_events`` the number of events of a target that the paper draws, None
+    if its studies list users of these data. Other files than Parquet with the columns user,
+    timestamp, lat and lon are read by ``reader``, with ``settings``.
+    """
+
+    users: str
+    n_users: int
+    n_hours: int
+    grid: str
+    start: str
+    timezone: str
+    reader: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    room: float = 0.0
+    least_events: int | None = None
+
+    def ingest(self, source: str, uri: str) -> None:
+        """Write the cube of the records at ``source``."""
+        from clusterscale.ingestion import READERS, IngestOptions, ingest
+
+        is_parquet = source.endswith(".parquet")
+        reader = (
+            READERS.create("events") if is_parquet else READERS.create(self.reader, **self.settings)
+        )
+        calendar = Calendar.parse(self.start, "1h", self.n_hours, self.timezone)
+        locator = Grid.parse(self.grid)
+        ingest(source, uri, IngestOptions(reader=reader, locator=locator, calendar=calendar))
+
+    def check(self, cube: TraceCube, where: str) -> TraceCube:
+        """Return the cube, if it has the shape of the paper's and is not a preset's.
+
+        Raises InputError if it is another cube.
+        """
+        grid, shape = Grid.parse(self.grid), (cube.n_users, cube.n_rois, cube.n_epochs)
+        n_rois = grid.n_lat * grid.n_lon
+        few = abs(cube.n_users - self.n_users) <= self.room * self.n_users
+        if not few or shape[1:] != (n_rois, self.n_hours):
+            about = "about " if self.room else ""
+            raise InputError(
+                f"{where}: the papers have {about}{self.n_users:,} {self.users}, {n_rois} ROIs and "
+                f"{self.n_hours} hours, but this cube has {shape[0]:,}, {shape[1]:,} and "
+                f"{shape[2]:,}"
+            )
+        if "preset" in cube.attributes["provenance"]:
+            raise InputError(f"{where}: this cube is synthetic; give one of real {self.users}")
+        return cube
+
+
+REAL: Mapping[str, RealData] = {
+    CABS: RealData(  # NDSS18 §V-A
+        users="San Francisco cabs",
+        n_users=534,
+        n_hours=504,
+        grid="37.7282,-122.4528,37.8021,-122.3637/10x10",
+        start="2008-05-19T00:00",
+        timezone="America/Los_Angeles",
+        reader="cabspotting",
+    ),
+    "milan": RealData(  # POPETS24 §5.1
+        users="users of Social Pulse in Milan",
+        n_users=4_840,
+        n_hours=168,
+        grid="45.394252,9.079541,45.541507,9.278994/10x10",
+        start="2013-10-31T23:00",
+        timezone="Europe/Rome",
+        reader="geojson",
+        settings={"geometry": "geomPoint.geom"},
+        room=0.01,
+        least_events=10,
+    ),
+}
+"""Data that can be given, by the name of a study's cube."""
 
 
 class Cubes:
     """Cubes below a folder that all workers can reach, each created when first opened.
 
-    ``cabs`` are the San Francisco cabs: a cube, a Parquet file of fixes (user, timestamp, lat,
-    lon), or the folder of the original text files; None if not available.
+    ``given`` are places of real data by the name of a study's cube, as in :data:`REAL`: a cube, a
+    Parquet file (user, timestamp, lat, lon), or the original files. A preset whose data are given
+    is replaced by them, except in studies of fewer users.
     """
 
-    def __init__(self, folder: str, cabs: str | None) -> None:
-        self._folder, self._cabs = folder.rstrip("/"), cabs
+    def __init__(self, folder: str, given: Mapping[str, str | None]) -> None:
+        self._folder = folder.rstrip("/")
+        self._given = {name: source for name, source in given.items() if source is not None}
 
     def has(self, study: PaperStudy) -> bool:
         """Return whether the cube of a study is available."""
-        return study.cube != CABS or self._cabs is not None
+        return study.cube in PRESETS or study.cube in self._given
+
+    def is_real(self, study: PaperStudy) -> bool:
+        """Return whether a study runs on the data that its paper used."""
+        return study.cube in self._given and (study.users is None or study.is_real)
+
+    def describe(self, study: PaperStudy) -> str:
+        """Return the name of a study's data, and whether they are real, synthetic or not given."""
+        kind = "real" if self.is_real(study) else "synthetic" if self.has(study) else "not given"
+        return f"{study.cube} ({kind})"
 
     def open(self, study: PaperStudy) -> TraceCube:
         """Return the cube of a study.
 
-        Raises ConfigError if it needs the cabs and none are given, InputError if they are not those
-        of the papers, and ExistsError if another cube is at the preset's path.
+        Raises ConfigError if it needs data that are not given, InputError if they are not those
+        of the paper, and ExistsError if another cube is at the preset's path.
         """
-        if study.cube == CABS:
-            return self._open_cabs()
+        if self.is_real(study):
+            return self._open_given(study.cube)
+        if not self.has(study):
+            raise ConfigError(
+                f"this study needs the {REAL[study.cube].users}: pass `--{study.cube}`"
+            )
         name = f"{study.cube}-{study.users}" if study.users else study.cube
         uri = f"{self._folder}/{name}.zarr"
         return open_or_synthesise(study.cube, uri, users=study.users, seed=_SEED)
 
-    def _open_cabs(self) -> TraceCube:
-        if self._cabs is None:
-            raise ConfigError("this study needs the San Francisco cabs: pass `--cabs`")
-        if exists(f"{self._cabs.rstrip('/')}/zarr.json"):
-            return _checked(TraceCube(self._cabs), self._cabs)
-        uri = f"{self._folder}/{CABS}.zarr"
+    def _open_given(self, name: str) -> TraceCube:
+        source, data = self._given[name], REAL[name]
+        if exists(f"{source.rstrip('/')}/zarr.json"):
+            return data.check(TraceCube(source), source)
+        uri = f"{self._folder}/{name}-given.zarr"
         if not exists(f"{uri}/zarr.json"):
-            _ingest(self._cabs, uri)
-        return _checked(TraceCube(uri), self._cabs)
+            data.ingest(source, uri)
+        return data.check(TraceCube(uri), source)
 
+    def with_targets(self, study: PaperStudy, cube: TraceCube) -> PaperStudy:
+        """Return the study with targets of ``cube`` where it lists users of a preset.
 
-def _ingest(source: str, uri: str) -> None:
-    """Ingest fixes on a grid of ten by ten cells and hourly epochs, as in NDSS18 §V-A."""
-    from clusterscale.ingestion import READERS, IngestOptions, ingest
-
-    ingest(
-        source,
-        uri,
-        IngestOptions(
-            reader=READERS.create("events" if source.endswith(".parquet") else "cabspotting"),
-            locator=Grid.parse(_GRID),
-            calendar=Calendar.parse(_START, "1h", _HOURS, _ZONE),
-        ),
-    )
-
-
-def _checked(cube: TraceCube, where: str) -> TraceCube:
-    shape = (cube.n_users, cube.n_rois, cube.n_epochs)
-    if shape != (534, 100, _HOURS):
-        raise InputError(
-            f"{where}: the papers have 534 cabs, 100 ROIs and {_HOURS} hours, but this cube has "
-            f"{shape[0]:,}, {shape[1]:,} and {shape[2]:,}"
-        )
-    return cube
+        They are as many, drawn from users with the number of events that the paper requires; those
+        of a study with fewer targets are among those of one with more. Raises InputError if there
+        are too few such users.
+        """
+        least = REAL[study.cube].least_events if self.is_real(study) else None
+        if least is None or study.audit is None or study.audit.targets.listed is None:
+            return study
+        n_targets = len(study.audit.targets.listed)
+        active = np.flatnonzero(np.diff(cube.offsets) >= least)
+        if len(active) < n_targets:
+            raise InputError(
+                f"{cube.uri}: the study has {n_targets} targets with {least} events or more, but "
+                f"{len(active)} users of this cube have as many"
+            )
+        drawn = stream(study.audit.seed, "targets of a paper").permutation(active)[:n_targets]
+        listed = tuple(f"row {user}" for user in np.sort(drawn))
+        targets = study.audit.targets.model_copy(update={"listed": listed})
+        audit = study.audit.model_copy(update={"targets": targets})
+        return study.model_copy(update={"audit": audit})
 
 
 def reproduce(
@@ -107,8 +204,11 @@ def reproduce(
     or a store fails.
     """
     folder = folder.rstrip("/")
+    if cubes.is_real(study) and not study.is_real:
+        folder += "/real"  # results on the preset remain beside those on the data that it imitates
     with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
         cube, uri, datasets = cubes.open(study), f"{folder}/run", {}
+        study = cubes.with_targets(study, cube)
         for analysis in _analyses(study):
             dataset = run(analysis, cube, uri, executor, memory=memory, on_progress=tell)
             if analysis.kind == "audit" and (n_failed := count_failed(dataset)):
@@ -117,10 +217,10 @@ def reproduce(
                 )
             datasets[analysis.kind] = dataset
         results = Results(datasets, study.best)
-        compared, claims = list(compare(study, results)), list(check_claims(study, results))
-        plots = list(plot_figures(study, results))
-    who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
-    data = f"{cube.n_users:,} {who}"
+        compared = list(compare(study, results, is_real=cubes.is_real(study)))
+        claims, plots = list(check_claims(study, results)), list(plot_figures(study, results))
+    preset = f"synthetic users of the preset {study.cube}"
+    data = f"{cube.n_users:,} {REAL[study.cube].users if cubes.is_real(study) else preset}"
     return _report(
         name, study, data, core_seconds=cost[0], compared=compared, kept=claims, plots=plots
     )

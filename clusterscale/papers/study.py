@@ -236,7 +236,7 @@ class Claim(ResultSelection):
 
 
 CABS = "cabs"
-"""Name of the San Francisco cabs, which are real data; all other cubes are presets."""
+"""Name of the San Francisco cabs, which have no preset; all other cubes are presets."""
 
 PAPERS: Mapping[str, str] = {
     "NDSS18": "Knock Knock, Who's There? Membership Inference on Aggregate Location Data",
@@ -363,7 +363,8 @@ class PaperStudy(ConfigModel):
     paper, title
         The paper, and the title of the study.
     cube, users
-        ``cabs`` or a preset, with so many users; None: all.
+        ``cabs`` or a preset, with so many users; None: all. The data that a preset imitates may
+        replace it.
     audit, recovery, traits
         What infers membership and locations, and what exposed users have in common.
     people
@@ -409,8 +410,8 @@ class PaperStudy(ConfigModel):
 
     @property
     def is_real(self) -> bool:
-        """Whether the cube has the data that the paper used."""
-        return self.cube == CABS
+        """Whether the study runs on nothing but the data that the paper used."""
+        return self.cube not in PRESETS
 
     @property
     def runs(self) -> bool:

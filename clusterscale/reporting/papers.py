@@ -138,7 +138,7 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
         html.Column("Agree"),
         html.Column("Share"),
         html.Column("Explained", hint="Our result agrees if computed as in the paper"),
-        html.Column("Not compared", hint="A synthetic preset replaces data that are not public"),
+        html.Column("Not compared", hint="A synthetic preset replaces the paper's data"),
         html.Column("Claims"),
         html.Column("Hold"),
         html.Column("Open", hint="Too few people to decide"),

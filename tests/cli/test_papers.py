@@ -40,6 +40,18 @@ def test_studies_are_listed(studies):
     for word in ("popets24/small", "popets24/drawn", "ndss18/cabs", "Figure 7"):
         assert word in result.output
     assert "ndss18/cabs" not in call("reproduce", "popets24", "--list").output
+    assert "cabs (not given)" in result.output
+
+
+@pytest.mark.parametrize(("words", "kind"), [((), "synthetic"), (("--milan", "x.zarr"), "real")])
+def test_the_list_says_which_data_are_real(studies, words, kind):
+    (studies / "studies/popets24/drawn.yaml").unlink()
+    for name in ("popets24/small", "ndss18/cabs"):
+        path = studies / f"studies/{name}.yaml"
+        path.write_text(path.read_text().replace("users: 60\n", ""))
+    listed = call("reproduce", "all", "--list", *words).output
+    assert f"milan ({kind})" in listed
+    assert listed.count("milan (") == 1
 
 
 def test_the_list_needs_no_names(studies):

@@ -27,7 +27,7 @@ def figures(name):
 def milan(tmp_path_factory):
     """The users whom studies of Milan are of."""
     study = next(iter(OF_MILAN.values()))
-    return Cubes(str(tmp_path_factory.mktemp("cubes")), None).open(study)
+    return Cubes(str(tmp_path_factory.mktemp("cubes")), {}).open(study)
 
 
 def test_every_figure_and_table_is_told_of():

@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 
 def done(folder, **fields):
     study = PaperStudy.model_validate({**SMALL, **fields})
-    return reproduce("popets24/small", study, Cubes(f"{folder}/cubes", None), folder, EXECUTOR)
+    return reproduce("popets24/small", study, Cubes(f"{folder}/cubes", {}), folder, EXECUTOR)
 
 
 EXECUTOR = SerialExecutor()
@@ -75,7 +75,7 @@ def test_a_study_tells_numbers_statements_and_what_is_absent(folder):
     assert kept.margin == pytest.approx(number.ours - 0.6)
     assert (missing.item, missing.why) == ("Figure 8", "drawn only")
     assert told.remarks == ("so we define it",)
-    assert told.data == "60 users of the preset milan"
+    assert told.data == "60 synthetic users of the preset milan"
     assert told.core_seconds > 0
 
 
@@ -138,19 +138,21 @@ def test_a_study_without_its_data_is_told_as_missing():
 
 def test_cabs_must_be_there_and_be_the_papers(tmp_path, cube):
     study = PaperStudy.model_validate({**SMALL, "cube": "cabs", "users": None})
-    none = Cubes(str(tmp_path), None)
+    none = Cubes(str(tmp_path), {})
     assert not none.has(study)
     with pytest.raises(ConfigError, match="needs the San Francisco cabs"):
         none.open(study)
-    others = Cubes(str(tmp_path), cube.uri)
+    others = Cubes(str(tmp_path), {"cabs": cube.uri})
     assert others.has(study)
-    with pytest.raises(InputError, match="the papers have 534 cabs"):
+    with pytest.raises(
+        InputError, match="the papers have 534 San Francisco cabs, 100 ROIs and 504 hours, but"
+    ):
         others.open(study)
 
 
 def test_a_preset_is_made_once(tmp_path):
-    cubes, study = Cubes(str(tmp_path), None), PaperStudy.model_validate(SMALL)
+    cubes, study = Cubes(str(tmp_path), {}), PaperStudy.model_validate(SMALL)
     first = cubes.open(study)
     assert first.n_users == 60
-    assert Cubes(str(tmp_path), None).open(study).fingerprint == first.fingerprint
+    assert Cubes(str(tmp_path), {}).open(study).fingerprint == first.fingerprint
     assert [each.name for each in tmp_path.iterdir()] == ["milan-60.zarr"]

@@ -39,7 +39,7 @@ def told(tmp_path_factory):
     folder = Path(DONE or tmp_path_factory.mktemp("papers") / "quick")
     root = folder.parent if QUICK else folder
     data = os.environ.get("CLUSTERSCALE_DATA")
-    cubes = Cubes(f"{root}/cubes", f"{data}/sfcabs.parquet" if data else None)
+    cubes = Cubes(f"{root}/cubes", {"cabs": f"{data}/sfcabs.parquet"} if data else {})
     with Local(workers=2, memory="5GB").open() as executor:
 
         @functools.cache
