@@ -111,6 +111,7 @@ def test_other_cubes_are_refused_with_what_is_expected(source, study, tmp_path):
     )
 
 
+@pytest.mark.slow  # compiles what draws a preset
 def test_a_preset_is_not_taken_for_real_data(small, study, tmp_path):
     synthesise("milan", f"{tmp_path}/preset", users=N_USERS)
     with pytest.raises(InputError, match="this cube is synthetic; give one of real users of So"):
