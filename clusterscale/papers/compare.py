@@ -76,7 +76,7 @@ class Number:
 
 
 class Results:
-    """Datasets of a study by kind: audit, recovery, traits.
+    """Datasets of a study by kind: audit, recovery, traits, marginals.
 
     ``best`` are labels of the attacks among which ``attack: best`` selects the strongest; all if
     empty.
@@ -372,7 +372,8 @@ def check_claims(study: PaperStudy, results: Results) -> Iterator[report.ClaimRo
         verdict = report.BREAKS if broken else report.HOLDS if worst.value > 0 else report.OPEN
         half = worst.half if isfinite(worst.half) else 0.0
         why = "" if verdict == report.HOLDS else claim.differs
-        yield report.ClaimRow(claim.text, claim.source, worst.value, half, worst.text, verdict, why)
+        source = ", ".join(filter(None, (claim.item, claim.source)))
+        yield report.ClaimRow(claim.text, source, worst.value, half, worst.text, verdict, why)
 
 
 def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:

@@ -16,6 +16,7 @@ from time import monotonic
 import numpy as np
 
 from clusterscale.analyses.audit import AuditAnalysis, count_failed
+from clusterscale.analyses.marginals import MarginalsAnalysis
 from clusterscale.analyses.recovery import RecoveryAnalysis
 from clusterscale.analyses.traits import TraitsAnalysis
 from clusterscale.cube import Calendar, Grid, TraceCube
@@ -233,6 +234,8 @@ def _analyses(study: PaperStudy) -> Iterator[Analysis]:
             yield TraitsAnalysis(study.audit, study.traits)
     if study.recovery is not None:
         yield RecoveryAnalysis(study.recovery)
+    if study.marginals is not None:
+        yield MarginalsAnalysis(study.marginals)
 
 
 def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:

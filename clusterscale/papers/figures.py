@@ -49,7 +49,9 @@ def plot_figures(study: PaperStudy, results: Results) -> Iterator[PaperPlot]:
 
 
 def _concerns(claim: Claim, figure: PaperFigure) -> bool:
-    """Return whether a claim is about the variable of a figure, and not about other labels."""
+    """Return whether a claim names a figure, or else is about its variable at no other labels."""
+    if claim.item:
+        return claim.item == figure.item
     return claim.of == figure.of and all(
         figure.at.get(dim, label) in (label, ALL) for dim, label in claim.at.items()
     )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.marginals import MarginalsPlan
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.traits import TraitsPlan
 from clusterscale.contracts import ConfigModel, Count, OptionalUnique, Positive
@@ -19,8 +20,8 @@ from clusterscale.validation_messages import choices
 Label = str | int
 """Label of a coordinate of a results dataset."""
 
-PEOPLE = ("target", "user")
-"""Dimensions of people, which a selection reduces."""
+PEOPLE = ("target", "user", "group")
+"""Dimensions of people and of random groups of them, which a selection reduces."""
 
 BEST, ALL = "best", "all"
 """Special labels: the strongest of the attacks that a study lists, and all labels."""
@@ -47,8 +48,8 @@ class ResultSelection(ConfigModel):
         The variable.
     at
         A label for each dimension that has more than one, other than that of people (``target`` or
-        ``user``); ``all`` selects all labels, and ``attack: best`` the strongest attack that the
-        study lists.
+        ``user``) or random groups (``group``); ``all`` selects all labels, and ``attack: best`` the
+        strongest attack that the study lists.
     over
         Other labels; the number is divided by the number there.
     take
@@ -198,6 +199,8 @@ class Claim(ResultSelection):
     ----------
     text, source
         The claim, and the paper's section.
+    item
+        The figure or table that shows it; empty: the text only.
     relation
         ``above``, ``below`` or ``near`` what ``than`` gives, or ``rise`` or ``fall`` along labels.
     than
@@ -215,6 +218,7 @@ class Claim(ResultSelection):
 
     text: str
     source: str
+    item: str = ""
     relation: Literal["above", "below", "near", "rise", "fall"]
     than: Finite | Labels | None = None
     along: str = ""
@@ -365,8 +369,9 @@ class PaperStudy(ConfigModel):
     cube, users
         ``cabs`` or a preset, with so many users; None: all. The data that a preset imitates may
         replace it.
-    audit, recovery, traits
-        What infers membership and locations, and what exposed users have in common.
+    audit, recovery, traits, marginals
+        What infers membership and locations, what exposed users have in common, and marginals that
+        are estimated from releases.
     people
         Number of people that the paper's means are over.
     best
@@ -388,6 +393,7 @@ class PaperStudy(ConfigModel):
     audit: AuditPlan | None = None
     recovery: RecoveryPlan | None = None
     traits: TraitsPlan | None = None
+    marginals: MarginalsPlan | None = None
     people: Count = 150
     best: Annotated[tuple[str, ...], *OptionalUnique] = ()
     published: Annotated[tuple[PublishedNumbers, ...], Strict(False)] = ()
@@ -403,7 +409,9 @@ class PaperStudy(ConfigModel):
             known = [CABS, *sorted(PRESETS)]
             raise ValueError(f"cube {self.cube!r} is not known: {choices(self.cube, known)}")
         if not self.runs and (self.published or self.claims or self.figures):
-            raise ValueError("published numbers, claims and figures need an audit or a recovery")
+            raise ValueError(
+                "published numbers, claims and figures need an audit, a recovery or marginals"
+            )
         if self.traits is not None and self.audit is None:
             raise ValueError("traits need an audit")
         return self
@@ -416,11 +424,10 @@ class PaperStudy(ConfigModel):
     @property
     def runs(self) -> bool:
         """Whether there is anything to run."""
-        return self.audit is not None or self.recovery is not None
+        return any(plan is not None for plan in (self.audit, self.recovery, self.marginals))
 
     def items(self) -> Iterator[str]:
         """Yield the names of all figures and tables, each once, in order."""
-        published = (numbers.item for numbers in self.published)
-        drawn = (figure.item for figure in self.figures)
-        absent = (absent.item for absent in self.absent)
-        yield from dict.fromkeys((*published, *drawn, *absent))
+        several = (self.published, self.figures, self.claims, self.absent)
+        items = (one.item for part in several for one in part)
+        yield from dict.fromkeys(item for item in items if item)

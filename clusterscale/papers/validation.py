@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from clusterscale.analyses.marginals import ESTIMATES, LAWS, MARGINALS, SCHEMA
 from clusterscale.analyses.recovery import RECOVERY
 from clusterscale.analyses.recovery.estimates import DECISION_RULES
 from clusterscale.analyses.recovery.task import BASELINES
@@ -54,10 +55,12 @@ def _variables(study: PaperStudy) -> Iterator[Mapping[str, Variable]]:
         yield TRAITS
     if study.recovery is not None:
         yield RECOVERY
+    if study.marginals is not None:
+        yield SCHEMA
 
 
 def _labels(study: PaperStudy) -> Known:
-    """Return the labels of each dimension; a study has an audit or a recovery, not both."""
+    """Return the labels of each dimension; a study has one plan with labels."""
     labels: dict[str, list[Label]] = {}
     if (audit := study.audit) is not None:
         labels |= {
@@ -75,6 +78,15 @@ def _labels(study: PaperStudy) -> Known:
             "strategy": [*BASELINES, *(strategy.label for strategy in recovery.strategies)],
             "reading": list(DECISION_RULES),
             "epoch": list(range(*recovery.inferred)),
+        }
+    if (marginals := study.marginals) is not None:
+        labels |= {
+            "period": [period.label for period in marginals.periods],
+            "group_size": list(marginals.group_sizes),
+            "mechanism": [mechanism.label for mechanism in marginals.mechanisms],
+            "estimate": list(ESTIMATES),
+            "marginal": list(MARGINALS),
+            "law": list(LAWS),
         }
     return labels
 

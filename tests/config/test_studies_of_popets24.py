@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from loops import for_each
 
+from clusterscale.analyses.marginals import MarginalsAnalysis
 from clusterscale.config import find_studies, load_study
 from clusterscale.papers import Cubes
 
 pytestmark = pytest.mark.slow  # reading the studies takes seconds
 
 STUDIES = {name: load_study(path) for name, path in find_studies(["popets24"]).items()}
-RUN = {name: study for name, study in STUDIES.items() if study.runs}
+RUN = {name: study for name, study in STUDIES.items() if study.audit is not None}
 OF_MILAN = {name: study for name, study in RUN.items() if study.cube == "milan"}
 
 # Tables 1 and 2 list symbols and settings.
@@ -101,3 +102,11 @@ def test_targets_of_milan_are_active_and_the_same_everywhere(milan):
 def test_studies_of_milan_can_be_answered(name, milan):
     STUDIES[name].audit.check(milan)
     load_study(find_studies([name])[name], quick=True).audit.check(milan)
+
+
+@for_each("quick", [False, True])
+def test_marginals_of_milan_can_be_answered(quick, milan):
+    study = load_study(
+        find_studies(["popets24/marginals-milan"])["popets24/marginals-milan"], quick=quick
+    )
+    MarginalsAnalysis(study.marginals).check(milan, 0)

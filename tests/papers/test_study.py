@@ -13,7 +13,7 @@ from clusterscale.papers import PaperStudy, find_faults
     [
         ({"cube": "taxis"}, "cube 'taxis' is not known: choose from cabs"),
         ({"paper": "NDSS19"}, "NDSS18"),
-        ({"audit": None, "published": [published()]}, "need an audit or a recovery"),
+        ({"audit": None, "published": [published()]}, "need an audit, a recovery or marg"),
         ({"audit": None, "traits": {}}, "traits need an audit"),
         ({"figure": "4"}, "Extra inputs"),
     ],
@@ -32,9 +32,10 @@ def test_a_study_may_only_say_what_is_absent():
 def test_items_are_told_once_and_in_order():
     several = study(
         published=[published(), published(item="Figure 3b"), published(source="caption")],
+        claims=[{**CLAIM, "at": AT}, {**CLAIM, "at": AT, "item": "Figure 5"}],
         absent=[{"item": "Figure 1", "why": "drawn only"}],
     )
-    assert list(several.items()) == ["Figure 4", "Figure 3b", "Figure 1"]
+    assert list(several.items()) == ["Figure 4", "Figure 3b", "Figure 5", "Figure 1"]
 
 
 def test_what_undoes_a_difference_must_be_there_too():
@@ -111,6 +112,17 @@ def test_recoveries_have_labels_too():
     wrong = {**good, "at": {**at, "strategy": "guess"}}
     (found,) = faults(audit=None, recovery=recovery, published=[wrong])
     assert "strategy 'guess'" in found
+
+
+def test_marginals_have_labels_too():
+    marginals = {"group_sizes": [5], "mechanisms": [{"name": "exact"}], "groups": 2}
+    at = {"estimate": "corrected", "marginal": "time"}
+    good = {**CLAIM, "of": "distance", "at": at, "than": {"estimate": "uncorrected"}}
+    assert faults(audit=None, marginals=marginals, claims=[good]) == []
+    (found,) = faults(
+        audit=None, marginals=marginals, claims=[{**good, "than": {"estimate": "best"}}]
+    )
+    assert "estimate 'best': choose from true, uncorrected" in found
 
 
 def test_a_study_is_known_by_what_it_says():
