@@ -254,7 +254,7 @@ class Likelihood(BaseAttack):
     """
 
     name: Literal["likelihood"] = "likelihood"
-    seconds = AttackSeconds(train=4e-10, score=5.1e-9, score_changed=3.8e-7)
+    seconds = AttackSeconds(train=4e-10, score=5.1e-9, score_changed=6.5e-7)
     usual_against = ("zero_knowledge",)
 
     needs_whereabouts: ClassVar[bool] = True

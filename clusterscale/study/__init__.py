@@ -5,15 +5,17 @@ from clusterscale.study.identity import Identity
 from clusterscale.study.kinds import ANALYSES, AnalysisPlan, built_in, find_kind
 from clusterscale.study.resources import (
     PROCESS_BYTES,
+    START_SECONDS,
     StudyCost,
     describe_bytes,
     describe_cluster,
     describe_cost,
+    measure_slowness,
     require_memory,
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["ANALYSES", "PROCESS_BYTES", "Analysis", "AnalysisPlan", "Identity"]
+__all__ = ["ANALYSES", "PROCESS_BYTES", "START_SECONDS", "Analysis", "AnalysisPlan", "Identity"]
 __all__ += [
     "Page",
     "Progress",
@@ -27,4 +29,4 @@ __all__ += [
     "each",
     "prefixed",
 ]
-__all__ += ["built_in", "find_kind", "require_memory", "run"]
+__all__ += ["built_in", "find_kind", "measure_slowness", "require_memory", "run"]

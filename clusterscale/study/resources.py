@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
+from time import process_time
+
+import numpy as np
 
 from clusterscale.errors import ConfigError
 from clusterscale.phrases import option
@@ -14,7 +18,35 @@ from clusterscale.study.execution import batch_seconds
 PROCESS_BYTES = 350 * 10**6
 """Memory of the interpreter and its libraries, without the classifiers of learned attacks."""
 
+START_SECONDS = 3.0
+"""Seconds to start a process, import libraries and load compiled loops."""
+
+_REFERENCE = 0.017  # seconds of _exercise on the machine on which rates were measured
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def measure_slowness(clock: Callable[[], float] = process_time) -> float:
+    """Return the processor time of this machine relative to that on which rates were measured.
+
+    Parameters
+    ----------
+    clock
+        Returns processor seconds of this process.
+    """
+    seconds = []
+    for _ in range(15):
+        began = clock()
+        _exercise()
+        seconds.append(clock() - began)
+    return min(seconds) / _REFERENCE
+
+
+def _exercise() -> None:
+    """Do the most frequent work of audits, in one thread: draw noise, and add it to counts."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(3.0, size=20_000)
+    for _ in range(40):
+        np.cumsum(counts + rng.laplace(size=counts.size))
 
 
 def describe_bytes(n_bytes: float) -> str:
@@ -138,8 +170,8 @@ def describe_cluster(
 class StudyCost:
     """Predicted cost of a study that works on all users of a cube.
 
-    Seconds are from rates of a common processor, and assume that events are spread evenly over
-    time.
+    Seconds are from rates of a common processor, without those to start a process, and assume that
+    events are spread evenly over time.
 
     Attributes
     ----------
@@ -159,11 +191,12 @@ class StudyCost:
 
     def describe(self, how_often: str) -> dict[str, str]:
         """Return the rows of :func:`describe_cost`; ``how_often`` the traces are read."""
+        slowness = measure_slowness()
         return describe_cost(
             read=f"{describe_bytes(self.store_bytes)}, {how_often}",
             worker=describe_bytes(self.worker_bytes),
-            core_seconds=self.core_seconds,
-            seconds=(self.seconds,),
+            core_seconds=slowness * (START_SECONDS + self.core_seconds),
+            seconds=(slowness * (START_SECONDS + self.seconds),),
         )
 
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, plan_resources, predict
 from clusterscale.analyses.audit.resources import _PROCESS, UNSURE
-from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.attacks import ATTACKS
 from clusterscale.cube import blocks
 from clusterscale.cube.sized import SizedCube
 from clusterscale.errors import ConfigError
+from clusterscale.study import measure_slowness
 
 GB = 10**9
 

@@ -27,7 +27,6 @@ from clusterscale.analyses.audit.results import (
 )
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, run_task
-from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.dp_audit import (
     MechanismEvaluation,
     MechanismEvaluationTask,
@@ -53,6 +52,7 @@ from clusterscale.study import (
     describe_bytes,
     describe_cluster,
     describe_cost,
+    measure_slowness,
 )
 from clusterscale.study.execution import Executor, Finished, Reduction
 from clusterscale.study.identity import run_in

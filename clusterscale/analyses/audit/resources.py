@@ -119,7 +119,7 @@ def predict(
         Number of workers.
     slowness
         How many times slower processors are than those on which rates were measured
-        (:func:`~clusterscale.analyses.audit.workload.measure_slowness`).
+        (:func:`~clusterscale.study.measure_slowness`).
 
     Returns
     -------
@@ -140,8 +140,8 @@ def predict(
         screen = predict_screen(plan.whole_screen, cube, memory, n_workers)
         resources = replace(
             resources,
-            core_seconds=resources.core_seconds + screen.core_seconds,
-            seconds=resources.seconds + screen.seconds,
+            core_seconds=resources.core_seconds + slowness * screen.core_seconds,
+            seconds=resources.seconds + slowness * screen.seconds,
         )
     n_games = n_attacked * len(plan.priors) * len(plan.group_sizes)
     return Cost(
@@ -189,7 +189,7 @@ def plan_resources(
         Number of targets; for the seconds.
     slowness
         How many times slower processors are than those on which rates were measured
-        (:func:`~clusterscale.analyses.audit.workload.measure_slowness`); for the seconds.
+        (:func:`~clusterscale.study.measure_slowness`); for the seconds.
 
     Returns
     -------

@@ -2,28 +2,25 @@
 
 The rates are processor seconds on one idle core of a Xeon of 2 cores, with numba's code compiled
 beforehand; attacks and mechanisms state their own. ``tests/nightly/benchmarks/explain.py`` compares
-predictions with measurements.
-:func:`measure_slowness` returns how many times slower this machine is.
+predictions with measurements. :func:`~clusterscale.study.measure_slowness` returns how many times
+slower this machine is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from math import ceil
-from time import process_time
-
-import numpy as np
 
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.settings import Period, interim_looks
 from clusterscale.contracts import Mechanism, Prior
 from clusterscale.cube import TraceCube
+from clusterscale.study import START_SECONDS
 
 # Seconds to read an event from the store, to draw a member, to look up a member's trace, to count
 # one event and one idle epoch of it, and to store a count.
 _READ, _DRAW, _LOOK_UP, _ADD, _IDLE, _COUNT = 3e-8, 1e-8, 4e-8, 1e-9, 1.5e-10, 5e-10
-_START = 4.0  # to start a process, import libraries and load compiled loops
 _CASE = 8e-3  # for each mechanism, attack and target, independent of size
 _PUBLISH_DISCRETE = 4.6e-8  # seconds to publish a value with discrete noise
 # Seconds to compute statistics of each ROI, per value (integers are faster than noise), and to
@@ -31,31 +28,6 @@ _PUBLISH_DISCRETE = 4.6e-8  # seconds to publish a value with discrete noise
 _FEATURES_OF_COUNTS, _FEATURES_OF_NOISE, _ELIMINATE = 6e-10, 6e-9, 1e-6
 # Seconds to measure the utility of a value, of a mechanism or of a guess, and of a trial release.
 _MEASURE, _TRY = 1.5e-7, 5e-6
-_REFERENCE = 0.0142  # seconds of _exercise on the reference machine
-
-
-def measure_slowness(clock: Callable[[], float] = process_time) -> float:
-    """Return the processor time of this machine relative to the reference machine.
-
-    Parameters
-    ----------
-    clock
-        Returns processor seconds of this process.
-    """
-    seconds = []
-    for _ in range(5):
-        began = clock()
-        _exercise()
-        seconds.append(clock() - began)
-    return min(seconds) / _REFERENCE
-
-
-def _exercise() -> None:
-    """Do the most frequent work of audits, in one thread: draw noise, and add it to counts."""
-    rng = np.random.default_rng(0)
-    counts = rng.poisson(3.0, size=20_000)
-    for _ in range(40):
-        np.cumsum(counts + rng.laplace(size=counts.size))
 
 
 class Workload:
@@ -65,7 +37,7 @@ class Workload:
         self._plan, self._cube = plan, cube
         self._n_lists = len({(), *(mechanism.trace_steps for mechanism in plan.mechanisms)})
         self.n_games = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
-        self.start_seconds = _START
+        self.start_seconds = START_SECONDS
 
     @property
     def read_seconds(self) -> float:

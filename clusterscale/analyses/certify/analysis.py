@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 
 _KEYS = 32  # ceilings of a task
-_READ, _CEILING = 2e-8, 3e-5  # seconds of a processor per event, and per visit of a ceiling
+# Seconds of a processor per event, for a ceiling under noise, and per visit of it.
+_READ, _CEILING, _VISIT = 2e-8, 4e-3, 8e-5
 _SPREAD = 4  # numbers of visits that differ, as a multiple of their mean
 
 
@@ -202,10 +203,13 @@ class CertifyAnalysis(Analysis):
         made, size = self.certification, block_size(cube)
         n_cases = len(made.releases) * len(made.group_sizes) * len(made.mechanisms)
         block = 4 * cube.cell_bytes * min(size, cube.n_users) * (cube.n_events // cube.n_users + 1)
-        n_visits = cube.n_events // cube.n_users + 1
-        n_ceilings = 2 * min(cube.n_users, _SPREAD * n_visits)
-        n_settings = len(made.releases) * len(made.mechanisms)
-        seconds = _READ * cube.n_events + n_settings * n_ceilings * n_visits * _CEILING
+        seconds = _READ * cube.n_events
+        n_noisy = sum(mechanism.guarantee.unit != "none" for mechanism in made.mechanisms)
+        for _, spans in made.releases:
+            n_epochs = sum(last - first for first, last in spans)
+            n_visits = cube.n_events / cube.n_users * n_epochs / cube.n_epochs
+            n_ceilings = 2 * min(cube.n_users, _SPREAD * n_visits)
+            seconds += n_noisy * n_ceilings * (_CEILING + _VISIT * n_visits)
         cost = StudyCost(
             n_users=cube.n_users,
             store_bytes=raw_bytes(cube),

@@ -45,7 +45,7 @@ _USER = 14 * 8  # bytes per user of columns, comparisons and sums of an epoch
 _SUMS = 8 + 4 * 4  # bytes per user and estimate that a task returns
 _ENTRY = 4 + 8  # bytes per user and ROI in a column
 # Seconds of a processor of 2020 per event that is read, and per user and epoch.
-_READ, _COMPARE = 3e-8, 2e-7
+_READ, _COMPARE = 1.3e-8, 8e-8
 
 _RECOVERED = ("mechanism", "prior", "strategy")
 

@@ -18,8 +18,8 @@ from clusterscale.study import PROCESS_BYTES, StudyCost, require_memory
 from clusterscale.study.execution import MEMORY
 
 _SERIES_USERS = 32
-# Seconds of a processor of 2020 per gathered term, weighed value, compared pair and read event.
-_GATHER, _WEIGH, _COMPARE, _READ = 4e-10, 1.2e-7, 1.2e-10, 1e-8
+# Seconds of a processor per gathered term, weighed value, compared pair and read event.
+_GATHER, _WEIGH, _COMPARE, _READ = 3.3e-10, 1e-7, 1e-10, 1e-8
 _COUNTED = 5 * 3  # bytes per group and cell while counts are added up: two parts and their sum
 _CELL = 4 + 4 + 4 + 8 + 8  # bytes per cell: its row, and one group's counts, release and noise
 

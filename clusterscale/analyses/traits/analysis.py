@@ -16,7 +16,6 @@ from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, pred
 from clusterscale.analyses.audit.blockwise import CountsBySteps, TaskPart, add_parts, count_part
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, set_up
-from clusterscale.analyses.audit.workload import measure_slowness
 from clusterscale.analyses.traits.comparison import WHO, CompareTask, ComparisonResult, compare
 from clusterscale.analyses.traits.exposure import (
     Exposed,
@@ -53,13 +52,14 @@ from clusterscale.study import (
     describe_bytes,
     describe_cost,
     each,
+    measure_slowness,
 )
 from clusterscale.study.execution import Reduction
 
 Single = NDArray[np.float32]
 
 # Seconds to measure an event, and to count it among others; of a tree, and of a user in it.
-_MEASURE, _COUNT_UNIQUE, _TREE, _ROW = 1e-7, 1.5e-7, 1.4e-3, 4.1e-6
+_MEASURE, _COUNT_UNIQUE, _TREE, _ROW = 1e-7, 1.5e-7, 2e-3, 5.8e-6
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from show import sum_up
 
 import clusterscale as cs
 from clusterscale.analyses.audit.resources import UNSURE
-from clusterscale.analyses.audit.workload import measure_slowness
+from clusterscale.study import measure_slowness
 
 WEEK = {"name": "week", "first": 0, "epochs": 168}
 SUBSET = {"name": "known_subset", "alpha": 0.5, "training": 200, "challenges": 100}
