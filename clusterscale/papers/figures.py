@@ -107,8 +107,8 @@ def _points(
 
 def _loss(utility: ResultSelection, results: Results) -> float:
     """Return the distance of a measure of utility from its best value."""
-    best = ResultSelection(of="ideal", at={"measure": utility.at["measure"]})
-    return abs(results.find(utility).value - results.find(best).value)
+    best = results.dataset("utility")["ideal"].sel(measure=utility.at["measure"])
+    return abs(results.find(utility).value - float(best))
 
 
 def _shares(chosen: SeriesSelection, printed: _Printed) -> tuple[tuple[float, float], ...]:

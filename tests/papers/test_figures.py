@@ -50,7 +50,7 @@ KINDS = {
 
 def plotted(*kinds, dataset=None, **fields):
     figures = [{"item": f"Figure {i}", **KINDS[kind]} for i, kind in enumerate(kinds, 1)]
-    dataset = audited().assign(ideal=("measure", [1.0])) if dataset is None else dataset
+    dataset = audited().assign_coords(ideal=("measure", [1.0])) if dataset is None else dataset
     results = Results({"audit": dataset})
     return list(plot_figures(study(figures=figures, **fields), results))
 
