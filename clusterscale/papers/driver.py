@@ -222,8 +222,18 @@ def reproduce(
         claims, plots = list(check_claims(study, results)), list(plot_figures(study, results))
     preset = f"synthetic users of the preset {study.cube}"
     data = f"{cube.n_users:,} {REAL[study.cube].users if cubes.is_real(study) else preset}"
+    undrawn = {figure.item for figure in study.figures} - {plot.item for plot in plots}
     return _report(
-        name, study, data, core_seconds=cost[0], compared=compared, kept=claims, plots=plots
+        name,
+        study,
+        data,
+        core_seconds=cost[0],
+        compared=compared,
+        kept=claims,
+        plots=plots,
+        missing=[
+            Missing(item, "this run did not compute what it shows") for item in sorted(undrawn)
+        ],
     )
 
 

@@ -65,7 +65,7 @@ def _cells(figure: PaperFigure, results: Results, printed: _Printed) -> Iterator
     if isinstance(view, int) and view < traits.sizes["view"]:
         for who, title, loading in loading_panels(traits, view):
             if figure.at.get("who", who) == who:
-                yield f"{figure.title}: {title}", (), loading
+                yield f"{figure.title}, {title}", (), loading
 
 
 def _series(figure: PaperFigure, results: Results, printed: _Printed) -> Iterator[_Panel]:

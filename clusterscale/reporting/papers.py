@@ -394,18 +394,26 @@ def _sentence(
     texts = {text for panel in panels for text in panel.claims}
     claims = [claim for study in studies for claim in study.claims if claim.text in texts]
     if tested:
-        agree = sum(number.verdict == AGREES for number in tested)
-        text = (
-            f"Of {plural(len(tested), 'number')} that the paper prints, {agree:,} agree with ours"
+        agree, explained, differ = (
+            sum(number.verdict == verdict for number in tested)
+            for verdict in (AGREES, EXPLAINED, DIFFERS)
         )
+        counts = f"{agree:,} agrees with ours" if agree == 1 else f"{agree:,} agree with ours"
+        counts += f", {explained:,} if ours is computed as in the paper" if explained else ""
+        counts += f", and {differ:,} differ" if differ else ""
+        text = f"Of {plural(len(tested), 'number')} that the paper prints for it, {counts}"
         causes = [number.why for number in tested if number.verdict != AGREES]
     elif claims:
         hold = sum(claim.verdict == HOLDS for claim in claims)
-        none = "The paper's numbers are not compared" if numbers else "The paper prints no number"
+        none = (
+            "The paper's numbers are not compared"
+            if numbers
+            else "The paper prints no number for it"
+        )
         text = f"{none}; of {plural(len(claims), 'claim')} on these results, {hold:,} hold"
         causes = [claim.why for claim in claims if claim.verdict != HOLDS]
     else:
-        return "The paper prints no number and claims nothing of it that can be compared."
+        return "The paper prints no number for it, and claims nothing that this run can test."
     known = "; ".join(dict.fromkeys(filter(None, causes)))
     return f"{text}: {known}." if known else f"{text}."
 

@@ -307,7 +307,7 @@ def loading_panels(traits: xr.Dataset, view: int) -> Iterator[tuple[str, str, fi
             continue
         if who == "all":
             yield who, _ORIGINAL, loading
-        yield who, f"{title}, sorted", loading[np.ix_(rois, epochs)]
+        yield who, f"{title.lower()}, sorted", loading[np.ix_(rois, epochs)]
 
 
 def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str, n: int) -> Markup:

@@ -12,7 +12,7 @@ from bokeh.models import ColumnDataSource, FixedTicker
 from markupsafe import Markup
 
 from clusterscale.reporting.figures.curves import boxes, curves, distributions
-from clusterscale.reporting.figures.planar import Point, axis, heatmap, tradeoff
+from clusterscale.reporting.figures.planar import Point, axis, heatmap, scale, tradeoff
 from clusterscale.reporting.figures.single import (
     Floats,
     colour,
@@ -107,6 +107,8 @@ class PaperPlot:
     @property
     def legend(self) -> Markup:
         """The legend as HTML; nothing for a single series."""
+        if self.kind == "cells":
+            return scale("low", "high")
         if len(self.series) < 2:
             return Markup("")
         if self.kind == "points":
@@ -161,6 +163,10 @@ def _draw_lines(plot: PaperPlot) -> tuple[Any, _Marks]:
         drawn.xaxis.major_label_overrides = dict(zip(starts, map(_word, plot.ticks), strict=True))
     points = [(i, place[p.tick], p) for i, one in enumerate(plot.series) for p in one.points]
     _draw_errors(drawn, points)
+    if len(x) <= _FEW:  # a number beside unknown ones has no line
+        dots = {"x": [x for _, x, _ in points], "y": [p.value for _, _, p in points]}
+        source = ColumnDataSource(dots | {"hue": [colour(i) for i, _, _ in points]})
+        drawn.scatter("x", "y", color="hue", size=6, source=source)
     return drawn, [(x, p.printed, colour(i)) for i, x, p in points if isfinite(p.printed)]
 
 
