@@ -1,7 +1,7 @@
 """Run or resume a study on its cube, and compare its results with the paper's numbers.
 
 Milan's tweets are those of Social Pulse (doi:10.7910/DVN/9IZALB), in the box of the code that
-POPETS24's authors published. Their 168 hours begin with the first tweets, an hour before November.
+POPETS24's authors published; the 168 hours end where that code stops, at 22:00 UTC on 7 November.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from clusterscale.analyses.audit import AuditAnalysis, count_failed
 from clusterscale.analyses.marginals import MarginalsAnalysis
 from clusterscale.analyses.recovery import RecoveryAnalysis
 from clusterscale.analyses.traits import TraitsAnalysis
+from clusterscale.contracts import hash_of
 from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
@@ -75,8 +76,8 @@ class RealData:
         """
         grid, shape = Grid.parse(self.grid), (cube.n_users, cube.n_rois, cube.n_epochs)
         n_rois = grid.n_lat * grid.n_lon
-        few = abs(cube.n_users - self.n_users) <= self.room * self.n_users
-        if not few or shape[1:] != (n_rois, self.n_hours):
+        fits = abs(cube.n_users - self.n_users) <= self.room * self.n_users
+        if not fits or shape[1:] != (n_rois, self.n_hours):
             about = "about " if self.room else ""
             raise InputError(
                 f"{where}: the papers have {about}{self.n_users:,} {self.users}, {n_rois} ROIs and "
@@ -159,7 +160,7 @@ class Cubes:
         source, data = self._given[name], REAL[name]
         if exists(f"{source.rstrip('/')}/zarr.json"):
             return data.check(TraceCube(source), source)
-        uri = f"{self._folder}/{name}-given.zarr"
+        uri = f"{self._folder}/{name}-{hash_of(source)[:8]}.zarr"  # not that of another source
         if not exists(f"{uri}/zarr.json"):
             data.ingest(source, uri)
         return data.check(TraceCube(uri), source)
