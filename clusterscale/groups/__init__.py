@@ -8,6 +8,7 @@ from clusterscale.groups.choose import (
 )
 from clusterscale.groups.count import (
     Counter,
+    add_idle,
     count_visits,
     replace_member,
     subsample_trace,
@@ -19,6 +20,7 @@ __all__ = [
     "SLICE_BYTES",
     "Counter",
     "Pool",
+    "add_idle",
     "check_lists",
     "check_pool",
     "count_visits",

@@ -227,7 +227,10 @@ def subsample_trace(trace: Ints, traces: Traces, share: float, *, rng: np.random
     visits = trace[trace < n_seen]
     n_kept = ceil(Fraction(share).limit_denominator(10**9) * len(visits))
     kept = np.sort(rng.choice(visits, n_kept, replace=False)).astype(trace.dtype)
-    if not traces.null_roi:
-        return kept
-    idle = np.setdiff1d(np.arange(traces.n_epochs), kept % traces.n_epochs)
-    return np.concatenate([kept, (n_seen + idle).astype(trace.dtype)])
+    return add_idle(kept, traces.n_rois, traces.n_epochs) if traces.null_roi else kept
+
+
+def add_idle(visits: Ints, n_rois: int, n_epochs: int) -> Ints:
+    """Return flat cells of visits, followed by those of the null ROI, the last of ``n_rois``."""
+    idle = np.setdiff1d(np.arange(n_epochs), visits % n_epochs)
+    return np.concatenate([visits, ((n_rois - 1) * n_epochs + idle).astype(visits.dtype)])

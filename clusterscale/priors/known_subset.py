@@ -1,23 +1,41 @@
 """Prior: the adversary knows the traces of some users in the period of the release."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import model_validator
 
 from clusterscale.contracts import (
+    Count,
     Even,
     Game,
     GroupRequest,
     GroupSample,
     Ints,
+    Knowledge,
+    Mechanism,
     Prior,
+    Release,
     Share,
     TargetKnowledge,
 )
-from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
+from clusterscale.groups import Pool, add_idle, check_pool, count_visits
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
+from clusterscale.priors.zero_knowledge import SyntheticPopulation, VisitCounts
+from clusterscale.priors.zero_knowledge.moment_matching import normalise
+from clusterscale.priors.zero_knowledge.target_information import (
+    KnownCells,
+    KnownPlaces,
+    Knows,
+    Times,
+    check_limits,
+    describe_target,
+    name_places,
+)
 from clusterscale.validation_messages import exact_percent
 
 
@@ -31,7 +49,8 @@ class KnownSubset(Prior):
 
     ``sampling: paired`` trains on pairs that differ in one member and share their noise (POPETS24
     §4.4). With a ``known_fraction`` below 1 the adversary knows only that share of the target's
-    visits (POPETS24 §6.3); challenges contain the whole trace. Where the plan has membership lists,
+    visits (POPETS24 §6.3), and one that ``knows: rois`` only places, whose times it guesses
+    (POPETS24 D.3); challenges contain the whole trace. Where the plan has membership lists,
     challenges are drawn from these, and may contain known users.
 
     Where sums of the weights of users are published, an adversary with ``weights: unknown`` trains
@@ -54,6 +73,12 @@ class KnownSubset(Prior):
         Share of the target's visits that is known.
     weights
         Whether the weights of users are ``known``, or only their mean (``unknown``).
+    knows
+        Whether the target's ``trace`` is known, or only its ``rois``.
+    top_rois
+        Number of the target's most visited ROIs that are known, e.g. ``5``; None: all.
+    times
+        How times are guessed in known ROIs: all (``greedy``) or some at ``random``.
     """
 
     name: Literal["known_subset"] = "known_subset"
@@ -64,6 +89,11 @@ class KnownSubset(Prior):
     sampling: Literal["independent", "paired"] = "independent"
     known_fraction: Share = 1.0
     weights: Literal["known", "unknown"] = "known"
+    knows: Knows = "trace"
+    top_rois: Count | None = None
+    times: Times = "greedy"
+
+    _consistent = model_validator(mode="after")(check_limits)
 
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
@@ -74,11 +104,14 @@ class KnownSubset(Prior):
         text = f"adversary knows {exact_percent(self.alpha)} of users"
         if self.known_fraction < 1:
             text += f" and {exact_percent(self.known_fraction)} of the target’s visits"
+        elif self.knows == "rois":
+            text += f" and {name_places(self.top_rois)}"
         others = {
             "sampling": "in pairs",
             "challenges": f"{self.challenges:,} challenges",
             "validation": f"{self.validation:,} validation groups",
             "weights": "weights of users unknown",
+            "times": "times at random",
         }
         changed = self.model_dump(exclude_defaults=True)
         parts = [f"{text}, trains on {self.training:,} groups"]
@@ -142,18 +175,16 @@ class KnownSubset(Prior):
         validation = None
         if request.validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
-        trace = full = traces.trace(target)
-        if self.known_fraction < 1:  # drawn last, as it depends on whether the target is held
-            trace = subsample_trace(full, traces, self.known_fraction, rng=rng)
-        for sample in (training, validation):
-            if sample is not None and trace is not full:
+        # Drawn last, as it depends on whether the target is held.
+        found = describe_target(traces, target, self, rng=rng)
+        full, visits = traces.trace(target), count_visits(traces, known[None])
+        trace = found.cells if isinstance(found, KnownCells) else full[:0]
+        if not found.complete:
+            for sample in filter(None, (training, validation)):
                 _swap(sample, full, trace, traces.weight(target))
         weights = target_weights(traces, target, known)
-        visits = count_visits(traces, known[None])[0]
-        target_knowledge = TargetKnowledge(
-            trace, self.known_fraction == 1, visits, len(known), weights
-        )
-        adversary = AuxiliaryDataAdversary(
+        target_knowledge = TargetKnowledge(trace, found.complete, visits[0], len(known), weights)
+        own = AuxiliaryDataAdversary(
             size,
             training,
             target_knowledge,
@@ -161,6 +192,11 @@ class KnownSubset(Prior):
             paired,
             mean_weight=request.mean_weight if self.weights == "unknown" else None,
         )
+        adversary: AuxiliaryDataAdversary | PlacesAdversary = own
+        if isinstance(found, KnownPlaces):
+            visits.reshape(-1)[full] -= 1
+            own = replace(own, whereabouts=None)
+            adversary = PlacesAdversary(own, target_knowledge, found, traces.null_roi)
         return Game(
             group_size=size,
             adversary=adversary,
@@ -168,6 +204,75 @@ class KnownSubset(Prior):
             absent=absent,
             more=None if request.more is None else partial(challenge_pool.draw_more, request.more),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacesAdversary:
+    """An adversary who knows the traces of others, but of the target only places.
+
+    Attributes
+    ----------
+    groups
+        Its groups, in which the target is a member without visits.
+    others
+        Where the other users that it knows were.
+    places
+        The target's places.
+    null_roi
+        Whether the last ROI is the virtual one.
+    """
+
+    groups: AuxiliaryDataAdversary
+    others: TargetKnowledge
+    places: KnownPlaces
+    null_roi: bool
+
+    @property
+    def retrains_per_release(self) -> bool:
+        """False: it does not learn from a release."""
+        return False
+
+    def study(
+        self, release: Release | None, mechanism: Mechanism, *, rng: np.random.Generator
+    ) -> Knowledge:
+        """Return its groups with the target in the cells that it assumes, published likewise.
+
+        The visits of an average user, and their times, are those of the others.
+        """
+        groups, others, shape = self.groups, self.others, self.others.occupancy.shape
+        visits = others.occupancy[: shape[0] - self.null_roi]
+        space, time = (normalise(visits.sum(axis=axis).astype(np.float64)) for axis in (1, 0))
+        mean = VisitCounts(float(visits.sum()) / max(others.n_users - 1, 1))
+        cells = self.places.assume_cells(SyntheticPopulation(space, time, mean), rng=rng)
+        if self.null_roi:
+            cells = add_idle(cells, *shape)
+        occupancy = others.occupancy.copy()
+        occupancy.reshape(-1)[cells] += 1
+        weight = 1.0 if others.weights is None else others.weights[0]
+        fill = partial(_with_target, cells=cells, weight=weight)
+        own = replace(
+            groups,
+            training=fill(groups.training),
+            validation=groups.validation and fill(groups.validation),
+            whereabouts=replace(others, trace=cells, occupancy=occupancy),
+        )
+        return own.study(release, mechanism, rng=rng)
+
+    def plus(self, other: PlacesAdversary) -> PlacesAdversary:
+        """Add the counts of the users that follow these, in the same groups."""
+        return replace(
+            self,
+            groups=self.groups.plus(other.groups),
+            others=self.others.plus(other.others),
+            places=self.places.plus(other.places),
+        )
+
+
+def _with_target(sample: GroupSample, cells: Ints, weight: float) -> GroupSample:
+    """Return a copy in which the target was in these cells, in the groups with the target."""
+    filled = sample.take(np.arange(len(sample)))
+    _swap(filled, cells[:0], cells, weight)
+    return filled
 
 
 def _swap(sample: GroupSample, old: Ints, new: Ints, weight: float) -> None:

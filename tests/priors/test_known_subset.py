@@ -1,15 +1,22 @@
 """Who is in which group of a known subset, told from the counts alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from oracles.dense import traces_of
 
 from clusterscale import mechanisms, priors
 from clusterscale.contracts import NO_NOISE, GroupRequest, publish
 from clusterscale.cube import with_null_roi
+from clusterscale.errors import ConfigError
 from clusterscale.groups import subsample_trace
+from clusterscale.priors.known_subset import PlacesAdversary
+from clusterscale.priors.zero_knowledge import SyntheticPopulation, VisitCounts
+from clusterscale.priors.zero_knowledge.target_information import KnownPlaces
 from clusterscale.seeds import stream
 
 N_USERS = 40
@@ -145,6 +152,118 @@ def test_only_the_adversarys_copy_of_the_trace_is_partial(dense, null_roi):
     inside = all_groups.labels
     assert (difference[~inside] == 0).all()
     np.testing.assert_array_equal(difference[inside], np.tile(full - known, (10, 1)))
+
+
+PLACES = [{}, {"top_rois": 1}, {"times": "random"}, {"times": "random", "top_rois": 2}]
+
+
+def knowing(traces, **fields):
+    """Return the game of an adversary who knows half of these users."""
+    prior = priors.create("known_subset", alpha=0.5, training=20, challenges=12, **fields)
+    return prior.set_up(GroupRequest(traces, TARGET, group_size=8, rng=stream(0, "groups")))
+
+
+def learn(game):
+    return game.adversary.study(None, EXACT, rng=stream(0, "study"))
+
+
+def places_of(traces, top):
+    """Return the most visited ROIs of the target, ties in order of index, by counting."""
+    visits = densify(traces)[TARGET].sum(axis=1)
+    return sorted(np.flatnonzero(visits), key=lambda roi: (-visits[roi], roi))[:top]
+
+
+def densify(traces):
+    rows = [
+        np.bincount(traces.trace(user), minlength=traces.n_cells) for user in range(traces.n_users)
+    ]
+    return np.reshape(rows, (traces.n_users, traces.n_rois, traces.n_epochs))
+
+
+@pytest.mark.parametrize("null_roi", [False, True])
+@for_each("fields", PLACES)
+def test_of_the_target_only_places_are_known_and_times_are_guessed(dense, null_roi, fields):
+    """Guesses are as those of zero knowledge, from the visits of the other known users."""
+    seen = traces_of(dense)
+    traces = with_null_roi(seen) if null_roi else seen
+    whole, game = knowing(traces), knowing(traces, knows="rois", **fields)
+    np.testing.assert_array_equal(whole.challenge.counts, game.challenge.counts)
+    assert isinstance(game.adversary, PlacesAdversary)
+    before, learnt = learn(whole), learn(game)
+    real, true = densify(seen), traces.trace(TARGET)
+    known = before.whereabouts.occupancy[: seen.n_rois] - real[TARGET]
+    mean = known.sum() / (before.whereabouts.n_users - 1)
+    people = SyntheticPopulation(
+        np.full(seen.n_rois, 1 / seen.n_rois), known.sum(axis=(0)) / known.sum(), VisitCounts(mean)
+    )
+    rois = np.array(places_of(seen, fields.get("top_rois")), traces.cells.dtype)
+    guess = KnownPlaces(rois, fields.get("times", "greedy"))
+    cells = guess.assume_cells(people, rng=stream(0, "study"))
+    if null_roi:
+        idle = np.setdiff1d(np.arange(seen.n_epochs), cells % seen.n_epochs)
+        cells = np.concatenate([cells, seen.n_cells + idle])
+    change = np.zeros(traces.n_cells, int)
+    change[cells] += 1
+    change[true] -= 1
+    inside = before.training.labels
+    for one, other, expected in (
+        (before.training.release.flat, learnt.training.release.flat, np.outer(inside, change)),
+        (before.whereabouts.occupancy, learnt.whereabouts.occupancy, change),
+    ):
+        np.testing.assert_array_equal(other - one, np.reshape(expected, one.shape))
+    np.testing.assert_array_equal(learnt.whereabouts.trace, cells)
+    assert not learnt.whereabouts.complete
+
+
+def test_a_second_study_learns_the_same_and_times_at_random_are_drawn_again(dense):
+    game = knowing(traces_of(dense), knows="rois", times="random")
+    first, second, other = (
+        game.adversary.study(None, EXACT, rng=stream(0, name)).training.release.values
+        for name in ("study", "study", "another")
+    )
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+@for_each("fields", PLACES)
+def test_parts_of_the_users_know_together_the_places_that_all_do(dense, fields):
+    traces = with_null_roi(traces_of(dense))
+    at, n = traces.offsets[20], traces.n_users
+    parts = [
+        replace(
+            traces,
+            offsets=traces.offsets[rows] - start,
+            cells=traces.cells[cells],
+            idle=traces.idle[held],
+            first=first,
+            population=n,
+        )
+        for rows, start, cells, held, first in (
+            (slice(21), 0, slice(at), slice(20), 0),
+            (slice(20, None), at, slice(at, None), slice(20, None), 20),
+        )
+    ]
+    whole = knowing(traces, knows="rois", **fields)
+    one, other = (knowing(part, knows="rois", **fields) for part in parts)
+    for both in (one.plus(other), other.plus(one)):
+        found, expected = learn(both), learn(whole)
+        np.testing.assert_array_equal(found.whereabouts.trace, expected.whereabouts.trace)
+        np.testing.assert_array_equal(found.whereabouts.occupancy, expected.whereabouts.occupancy)
+        np.testing.assert_array_equal(
+            found.training.release.values, expected.training.release.values
+        )
+
+
+@for_each(
+    ("fields", "words"),
+    [
+        ({"top_rois": 3}, "set knows to rois"),
+        ({"knows": "rois", "known_fraction": 0.5}, "known_fraction is a share of the trace"),
+    ],
+)
+def test_contradictory_knowledge_of_the_target_is_refused(fields, words):
+    with pytest.raises(ConfigError, match=words):
+        priors.create("known_subset", alpha=0.5, **fields)
 
 
 def test_known_fraction_is_rounded_up_and_exact():

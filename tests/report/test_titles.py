@@ -121,6 +121,12 @@ TITLES = [
         "adversary knows 60 % of users and 50 % of the target’s visits, trains on 1,200 groups, "
         "in pairs",
     ),
+    (
+        "known_subset",
+        {"alpha": 0.2, "knows": "rois", "top_rois": 1, "times": "random"},
+        "adversary knows 20 % of users and the target’s 1 most visited place, trains on 400 "
+        "groups, times at random",
+    ),
     ("same_groups", {}, "adversary saw past releases of the same 150 groups"),
     ("different_groups", {}, "adversary saw past releases of 300 other groups"),
     (
@@ -143,6 +149,12 @@ TITLES = [
         {"knows": "rois", "top_rois": 3, "activity": {"name": "lognormal"}},
         "adversary knows only the target’s 3 most visited places, trains on 400 groups, "
         "log-normal (σ 1) activity",
+    ),
+    (
+        "zero_knowledge",
+        {"positions": "unknown"},
+        "adversary knows only the target’s trace, trains on 400 groups, positions of places "
+        "unknown",
     ),
 ]
 

@@ -45,6 +45,7 @@ from clusterscale.priors.zero_knowledge.synthesis import (
     LogNormal,
     SyntheticPopulation,
     VisitCounts,
+    correlated_rois,
     synthetic_traces,
     triangulate,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "VisitCounts",
     "ZeroKnowledge",
     "ZeroKnowledgeAdversary",
+    "correlated_rois",
     "estimate_marginals",
     "synthetic_traces",
     "triangulate",

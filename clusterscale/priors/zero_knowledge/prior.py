@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,15 @@ from clusterscale.contracts import (
     Even,
     Game,
     GroupRequest,
-    Ints,
     Knowledge,
     Mechanism,
     Prior,
     Release,
     Share,
-    Traces,
+    Values,
 )
 from clusterscale.errors import InputError
-from clusterscale.groups import Pool, check_pool, subsample_trace
+from clusterscale.groups import Pool, check_pool
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
 from clusterscale.priors.zero_knowledge.moment_matching import response_curve
@@ -40,118 +39,18 @@ from clusterscale.priors.zero_knowledge.synthesis import (
     Exponential,
     Graph,
     SyntheticPopulation,
-    draw_epochs,
+    correlated_rois,
     triangulate,
 )
-from clusterscale.validation_messages import exact_percent, plural
-
-
-class Limits(Protocol):
-    """How much an adversary knows of the target; the fields of a zero-knowledge prior."""
-
-    @property
-    def knows(self) -> Literal["trace", "rois"]:
-        """Whether it knows when the target was where, or only where."""
-
-    @property
-    def known_fraction(self) -> float:
-        """Share of the visits that is known."""
-
-    @property
-    def top_rois(self) -> int | None:
-        """Number of ROIs that are known, None for all."""
-
-    @property
-    def times(self) -> Literal["greedy", "random"]:
-        """How times are guessed."""
-
-
-class TargetInformation(Protocol):
-    """Information on where the target was."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether it covers every cell."""
-
-    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
-        """Return the flat cells in which the target is assumed to have been, sorted, (event,).
-
-        ``population`` is used to guess what is unknown.
-        """
-
-    def plus(self, other: Self) -> Self:
-        """Add the information from another block of users."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownCells:
-    """Flat ``cells`` where the target was, int32, sorted, shape (event,); all of them or some."""
-
-    cells: Ints
-    complete: bool
-
-    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
-        """Return the cells; nothing is drawn."""
-        return self.cells
-
-    def plus(self, other: Self) -> Self:
-        """Add the information from another block of users."""
-        return replace(self, cells=np.concatenate([self.cells, other.cells]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownPlaces:
-    """``rois`` where the target was, the most visited first, without times.
-
-    ``times``: ``greedy`` assumes that it was in each of them in every epoch; ``random`` divides the
-    visits of an average user among them, at epochs drawn from the population (POPETS24 D.3).
-    """
-
-    rois: Ints
-    times: Literal["greedy", "random"]
-
-    @property
-    def complete(self) -> bool:
-        """False: cells are guessed."""
-        return False
-
-    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
-        """Return the guessed cells."""
-        rois, n_epochs = np.sort(self.rois).astype(np.int64), population.n_epochs
-        if self.times == "greedy":
-            cells = rois[:, None] * n_epochs + np.arange(n_epochs)
-            return cells.ravel().astype(self.rois.dtype)
-        n_visits = max(1, round(population.activity.mean / max(len(rois), 1)))
-        visited = np.repeat(rois, n_visits)
-        cells = visited * n_epochs + draw_epochs(population, visited, rng=rng)
-        return np.unique(cells).astype(self.rois.dtype)
-
-    def plus(self, other: Self) -> Self:
-        """Add the information from another block of users."""
-        return replace(self, rois=np.concatenate([self.rois, other.rois]))
-
-
-def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
-    """Return the ``top`` ROIs of a trace, the most visited first, ties in order of index."""
-    rois, visits = np.unique(trace // n_epochs, return_counts=True)
-    rois, visits = rois[rois < n_seen], visits[rois < n_seen]
-    most_visited: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # not a view
-    return most_visited
-
-
-def describe_target(
-    traces: Traces, target: int, limits: Limits, *, rng: np.random.Generator
-) -> TargetInformation:
-    """Return what an adversary knows of a target, which is among ``traces``."""
-    trace = traces.trace(target).copy()  # a view would give access to all users' cells
-    if limits.knows == "rois":
-        n_real = traces.n_rois - traces.null_roi
-        rois = most_visited_rois(trace, traces.n_epochs, n_real, limits.top_rois)
-        return KnownPlaces(rois, limits.times)
-    if limits.known_fraction < 1:
-        trace = subsample_trace(trace, traces, limits.known_fraction, rng=rng)
-    return KnownCells(trace, limits.known_fraction == 1)
-
+from clusterscale.priors.zero_knowledge.target_information import (
+    Knows,
+    TargetInformation,
+    Times,
+    check_limits,
+    describe_target,
+    name_places,
+)
+from clusterscale.validation_messages import exact_percent
 
 if TYPE_CHECKING:
     Law = ActivityLaw
@@ -198,6 +97,10 @@ class ZeroKnowledge(Prior):
         Number of rhythms that are mixed.
     crowd
         Whether groups are of synthetic ``users`` or of independent ``counts``.
+    positions
+        Whether the positions of ROIs are ``known``, and synthetic users stay among neighbours
+        (Delaunay triangulation), or ``unknown``: ROIs whose published series correlate then are
+        neighbours, and users go anywhere if none do (POPETS24 §7.3).
     """
 
     name: Literal["zero_knowledge"] = "zero_knowledge"
@@ -208,34 +111,27 @@ class ZeroKnowledge(Prior):
     refit: Literal["per_release", "shared"] = "per_release"
     sampling: Literal["independent", "paired"] = "paired"
     known_fraction: Share = 1.0
-    knows: Literal["trace", "rois"] = "trace"
+    knows: Knows = "trace"
     top_rois: Count | None = None
-    times: Literal["greedy", "random"] = "greedy"
+    times: Times = "greedy"
     activity: Law = Exponential()
     correction: Correction = "paper"
     rhythm: Literal["common", "mixed"] = "common"
     rank: Count = 3
     crowd: Literal["users", "counts"] = "users"
+    positions: Literal["known", "unknown"] = "known"
 
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
 
-    @model_validator(mode="after")
-    def _of_one_kind(self) -> Self:
-        if self.knows == "trace" and self.top_rois is not None:
-            raise ValueError("top_rois needs an adversary who knows only ROIs: set knows to rois")
-        if self.knows == "rois" and self.known_fraction < 1:
-            raise ValueError("known_fraction is a share of the trace, but only ROIs are known")
-        return self
+    _consistent = model_validator(mode="after")(check_limits)
 
     @property
     def phrase(self) -> str:
         """What the adversary knows, and each option that differs from the paper, in words."""
-        known = "the target’s trace" if self.knows == "trace" else "the target’s places"
+        known = "the target’s trace" if self.knows == "trace" else name_places(self.top_rois)
         if self.known_fraction < 1:
             known = f"{exact_percent(self.known_fraction)} of {known}"
-        elif self.top_rois is not None:
-            known = f"the target’s {plural(self.top_rois, 'most visited place')}"
         others = {
             "reference": f"{self.reference:,} synthetic users",
             "challenges": f"{self.challenges:,} challenges",
@@ -248,6 +144,7 @@ class ZeroKnowledge(Prior):
             "rhythm": "mixed rhythms",
             "rank": f"rank {self.rank:,}",
             "crowd": "synthetic counts",
+            "positions": "positions of places unknown",
         }
         changed = self.model_dump(exclude_defaults=True)
         parts = [f"adversary knows only {known}", f"trains on {self.training:,} groups"]
@@ -289,7 +186,7 @@ class ZeroKnowledge(Prior):
         """
         traces, frame = request.traces, request.frame
         if frame is None:
-            raise InputError("this prior needs the positions of the ROIs: give a frame")
+            raise InputError("this prior needs the days, and the positions of ROIs: give a frame")
         if traces.null_roi and self.crowd == "counts":
             raise InputError(
                 f"{self.name}: a null ROI counts users without a visit, which independent counts "
@@ -301,6 +198,7 @@ class ZeroKnowledge(Prior):
             self.challenges, rng=request.rng, control=request.control
         )
         unplaced = self.crowd == "counts" and not np.isfinite(frame.lat + frame.lon).all()
+        unplaced |= self.positions == "unknown"
         adversary = ZeroKnowledgeAdversary(
             size,
             (traces.n_rois, traces.n_epochs),
@@ -337,7 +235,7 @@ class ZeroKnowledgeAdversary:
     null_roi
         Whether the last ROI is the virtual one.
     graph
-        Neighbours of each ROI; None if positions are not known, for independent counts.
+        Neighbours of each ROI; None if positions are not known.
     days
         Number of the day in which each epoch begins, shape (epoch,).
     known
@@ -370,14 +268,15 @@ class ZeroKnowledgeAdversary:
     ) -> Knowledge:
         """Return synthetic groups with and without the target, published by ``mechanism``."""
         settings, paired = self.settings, self.settings.sampling == "paired"
-        population = self.estimate(release, mechanism, rng=rng)
+        graph = self.find_neighbours(release)
+        population = self.estimate(release, mechanism, graph, rng=rng)
         trace = self.known.assume_cells(population, rng=rng)
         size, null_roi = self.group_size, self.null_roi
         reference: ReferencePopulation
         if settings.crowd == "counts":
             reference = PoissonCounts(population, trace, size)
         else:
-            some = settings.reference, population, self.graph, trace, size
+            some = settings.reference, population, graph, trace, size
             reference = SyntheticUsers(*some, null_roi=null_roi, rng=rng)
         training = reference.draw(settings.training, rng=rng, paired=paired)
         target = reference.whereabouts(complete=self.known.complete)
@@ -390,16 +289,26 @@ class ZeroKnowledgeAdversary:
         validation = make(sample).study(None, mechanism, rng=rng)
         return replace(knowledge, validation=validation.training)
 
+    def find_neighbours(self, release: Release) -> Graph | None:
+        """Return the neighbours of each ROI; None if users go anywhere."""
+        if self.settings.positions == "known":
+            return self.graph
+        return correlated_rois(self._values(release), self.days)
+
     def estimate(
-        self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
+        self,
+        release: Release,
+        mechanism: Mechanism,
+        graph: Graph | None,
+        *,
+        rng: np.random.Generator,
     ) -> SyntheticPopulation:
         """Return the population marginals (space, time, activity) estimated from the release."""
-        settings, m = self.settings, self.group_size
+        settings, m, values = self.settings, self.group_size, self._values(release)
         mechanism = mechanism.at_weight(self.mean_weight)
-        values = np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
         law, correction = settings.activity, settings.correction
         population = estimate_marginals(
-            values, m, mechanism, graph=self.graph, law=law, correction=correction, rng=rng
+            values, m, mechanism, graph=graph, law=law, correction=correction, rng=rng
         )
         if settings.rhythm == "common":
             return population
@@ -407,6 +316,10 @@ class ZeroKnowledgeAdversary:
         if correction == "matched":
             undo = response_curve(values, m, mechanism, rng=rng).invert
         return mix_rhythms(values, population, self.days, settings.rank, undo=undo)
+
+    def _values(self, release: Release) -> Values:
+        """Return the published values of real ROIs, float64, shape (roi, epoch)."""
+        return np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
 
     def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
         """Add the information on the target from another block of users."""

@@ -171,7 +171,8 @@ def triangulate(frame: CellCoordinates) -> Graph:
     if unknown := int((~np.isfinite(lat + lon)).sum()):
         raise InputError(
             f"{unknown} of {len(lat)} ROIs have no position, which is needed to find their "
-            "neighbours: give lat and lon of each ROI when creating the cube"
+            "neighbours: give lat and lon of each ROI when creating the cube, or set positions of "
+            "zero_knowledge to unknown"
         )
     if not len(lat):
         return Graph.of(0, np.zeros((0, 2), np.int64))
@@ -206,6 +207,45 @@ def _triangles(places: Floats) -> Edges:
         _, nearest = scipy.spatial.KDTree(places[others]).query(places[left_out])
         edges.append(np.column_stack([left_out, others[nearest]]))
     return np.concatenate(edges)
+
+
+_SIGNIFICANT = 4.0  # standard errors of the correlation of independent series
+_COINCIDENCES = 5.0  # expected number from which counts of two ROIs are tested
+_MOST_ROIS = 10_000  # for more, all pairs would take gigabytes
+
+
+def correlated_rois(values: Floats, days: Edges) -> Graph | None:
+    """Return as neighbours the ROIs whose published series correlate; None if none do.
+
+    The correlation is that of what the sum of all series, by least squares, does not explain; it
+    must be significant on odd and on even days. Pairs with so few visits that five coincidences
+    are not expected are not tested. A ROI that correlates with no other has all others as
+    neighbours. Above 10,000 ROIs, None is returned.
+
+    ``values`` are float64, shape (roi, epoch), without a null ROI; ``days``, int64, shape
+    (epoch,), are the numbers of the day in which each epoch begins.
+    """
+    odd = (days - days[0]) % 2 == 1
+    if len(values) > _MOST_ROIS or not odd.any():
+        return None
+    near = ~np.eye(len(values), dtype=bool)
+    for half in (odd, ~odd):
+        part = values[:, half]
+        common = part.sum(axis=0)
+        expected = np.outer(part @ common / max(common @ common, 1e-300), common)
+        part, common = (each - each.mean(axis=-1, keepdims=True) for each in (part, common))
+        part -= np.outer(part @ common / max(common @ common, 1e-300), common)
+        norms = np.sqrt((part**2).sum(axis=1, keepdims=True))
+        part = np.divide(part, norms, out=np.zeros_like(part), where=norms > 1e-9)
+        near &= part @ part.T * np.sqrt(part.shape[1]) > _SIGNIFICANT
+        near &= expected @ expected.T > _COINCIDENCES
+    alone = ~near.any(axis=1)
+    if alone.all():
+        return None
+    near[alone] = True
+    np.fill_diagonal(near, False)
+    offsets = np.concatenate([[0], np.cumsum(near.sum(axis=1))])
+    return Graph(offsets, np.nonzero(near)[1])
 
 
 Longs = NDArray[np.int64]

@@ -67,7 +67,7 @@ def study(
     release = publish(game.challenge.counts[:1], mechanism, group_size=group_size, rng=noise)
     forger, rng = game.adversary, stream(0, "study", target)
     start = time.process_time()
-    population = forger.estimate(release, mechanism, rng=rng)
+    population = forger.estimate(release, mechanism, forger.graph, rng=rng)
     yield "marginals", time.process_time() - start
     start = time.process_time()
     synthetic_traces(prior.reference, population, forger.graph, rng=rng)

@@ -35,6 +35,7 @@ OPTIONS = {
     "mixed and matched": {"rhythm": "mixed", "correction": "matched"},
     "counts": {"crowd": "counts"},
     "counts, mixed": {"crowd": "counts", "rhythm": "mixed", "correction": "matched"},
+    "positions unknown": {"positions": "unknown"},
     "all ROIs": {"knows": "rois"},
     "two ROIs": {"knows": "rois", "top_rois": 2, "times": "random"},
     "counts of ROIs": {"knows": "rois", "top_rois": 1, "crowd": "counts"},

@@ -11,6 +11,7 @@ from loops import mostly_slow
 from priors.zero_knowledge.choices import (
     DAYS,
     DEFENCES,
+    FRAME,
     N_ROIS,
     N_USERS,
     OPTIONS,
@@ -73,7 +74,9 @@ def test_there_is_no_way_to_anyone_but_the_target(option):
         each for each in found if isinstance(each, (Traces, TraceCube, Pool, GroupSample, Game))
     ]
     known = getattr(adversary.known, "cells", getattr(adversary.known, "rois", None))
-    held = [adversary.graph.offsets, adversary.graph.neighbours, adversary.days, known]
+    held = [adversary.days, known]
+    if OPTIONS[option].get("positions") != "unknown":
+        held += [adversary.graph.offsets, adversary.graph.neighbours]
     arrays = [each for each in found if isinstance(each, np.ndarray)]
     assert {id(each) for each in arrays} == {id(each) for each in held}
     trace = people().trace(TARGET)
@@ -114,6 +117,24 @@ def test_what_it_learns_hangs_on_the_release_the_mechanism_and_the_draws_alone(o
         assert same(learn(adversary, release, by), first)
     assert not same(learn(game.adversary, release, by, seed=2), first)
     assert not same(learn(game.adversary, released(game, by, row=1), by), first)
+
+
+def test_where_positions_are_unknown_neighbours_are_found_in_the_release():
+    """Positions in the frame change nothing; a release whose series correlate does."""
+    game = set_up("positions unknown")
+    moved = replace(FRAME, lat=FRAME.lat[::-1].copy())
+    release = released(game)
+    first = learn(game.adversary, release)
+    assert same(learn(set_up("positions unknown", frame=moved).adversary, release), first)
+    assert not same(
+        learn(set_up(frame=moved).adversary, release), learn(set_up().adversary, release)
+    )
+    assert game.adversary.find_neighbours(release) is None
+    values = np.random.default_rng(1).poisson(40.0, (1, N_ROIS, 60)).astype(float)
+    values[0, 1] = values[0, 0]
+    adversary = replace(game.adversary, days=np.arange(60))
+    graph = adversary.find_neighbours(replace(release, values=values))
+    np.testing.assert_array_equal(graph.neighbours[: graph.offsets[2]], [1, 0])
 
 
 def test_groups_to_check_on_change_nothing_of_those_to_learn_from():

@@ -88,11 +88,12 @@ def test_a_raw_release_tells_who_is_inside_and_not_who_is_not(option):
 
 
 def test_who_does_not_say_where_rois_are_is_refused():
-    with pytest.raises(InputError, match="needs the positions of the ROIs: give a frame"):
+    with pytest.raises(InputError, match="needs the days, and the positions of ROIs: give a frame"):
         set_up(frame=None)
     unknown = replace(FRAME, lat=np.where(np.arange(N_ROIS) < 2, np.nan, FRAME.lat))
     with pytest.raises(InputError, match=r"2 of 6 ROIs have no position.*give lat and lon of each"):
         set_up(frame=unknown)
+    assert set_up(frame=unknown, positions="unknown").adversary.graph is None
 
 
 def test_counts_cannot_tell_who_is_nowhere():
@@ -111,6 +112,7 @@ def test_counts_cannot_tell_who_is_nowhere():
         ({"rank": 0}, "rank"),
         ({"refit": "never"}, "refit"),
         ({"crowd": "nobody"}, "crowd"),
+        ({"positions": "secret"}, "positions"),
         ({"correction": "wrong"}, "correction"),
         ({"activity": {"name": "poisson"}}, "activity"),
         ({"training": 7}, "training"),

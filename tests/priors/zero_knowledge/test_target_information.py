@@ -6,7 +6,7 @@ from loops import for_each
 from mechanisms.published import fits
 
 from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
-from clusterscale.priors.zero_knowledge.prior import (
+from clusterscale.priors.zero_knowledge.target_information import (
     KnownCells,
     KnownPlaces,
     most_visited_rois,

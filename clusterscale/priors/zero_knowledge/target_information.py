@@ -1,0 +1,141 @@
+"""What an adversary knows of the target, and the cells that it assumes from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self, TypeVar
+
+import numpy as np
+
+from clusterscale.contracts import Ints, Traces
+from clusterscale.groups import subsample_trace
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, draw_epochs
+from clusterscale.validation_messages import plural
+
+Knows = Literal["trace", "rois"]
+Times = Literal["greedy", "random"]
+
+
+class Limits(Protocol):
+    """How much an adversary knows of the target; the fields of a prior."""
+
+    @property
+    def knows(self) -> Knows:
+        """Whether it knows when the target was where, or only where."""
+
+    @property
+    def known_fraction(self) -> float:
+        """Share of the visits that is known."""
+
+    @property
+    def top_rois(self) -> int | None:
+        """Number of ROIs that are known, None for all."""
+
+    @property
+    def times(self) -> Times:
+        """How times are guessed."""
+
+
+AnyLimits = TypeVar("AnyLimits", bound=Limits)
+
+
+def check_limits(limits: AnyLimits) -> AnyLimits:
+    """Return the fields of a prior; raise ValueError if they contradict each other."""
+    if limits.knows == "trace" and limits.top_rois is not None:
+        raise ValueError("top_rois needs an adversary who knows only ROIs: set knows to rois")
+    if limits.knows == "rois" and limits.known_fraction < 1:
+        raise ValueError("known_fraction is a share of the trace, but only ROIs are known")
+    return limits
+
+
+def name_places(top_rois: int | None) -> str:
+    """Return the known places in words."""
+    places = "places" if top_rois is None else plural(top_rois, "most visited place")
+    return f"the target’s {places}"
+
+
+class TargetInformation(Protocol):
+    """Information on where the target was."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it covers every cell."""
+
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+        """Return the flat cells in which the target is assumed to have been, sorted, (event,).
+
+        ``population`` is used to guess what is unknown.
+        """
+
+    def plus(self, other: Self) -> Self:
+        """Add the information from another block of users."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownCells:
+    """Flat ``cells`` where the target was, int32, sorted, shape (event,); all of them or some."""
+
+    cells: Ints
+    complete: bool
+
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+        """Return the cells; nothing is drawn."""
+        return self.cells
+
+    def plus(self, other: Self) -> Self:
+        """Add the information from another block of users."""
+        return replace(self, cells=np.concatenate([self.cells, other.cells]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownPlaces:
+    """``rois`` where the target was, the most visited first, without times.
+
+    ``times``: ``greedy`` assumes that it was in each of them in every epoch; ``random`` divides the
+    visits of an average user among them, at epochs drawn from the population (POPETS24 D.3).
+    """
+
+    rois: Ints
+    times: Times
+
+    @property
+    def complete(self) -> bool:
+        """False: cells are guessed."""
+        return False
+
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+        """Return the guessed cells."""
+        rois, n_epochs = np.sort(self.rois).astype(np.int64), population.n_epochs
+        if self.times == "greedy":
+            cells = rois[:, None] * n_epochs + np.arange(n_epochs)
+            return cells.ravel().astype(self.rois.dtype)
+        n_visits = max(1, round(population.activity.mean / max(len(rois), 1)))
+        visited = np.repeat(rois, n_visits)
+        cells = visited * n_epochs + draw_epochs(population, visited, rng=rng)
+        return np.unique(cells).astype(self.rois.dtype)
+
+    def plus(self, other: Self) -> Self:
+        """Add the information from another block of users."""
+        return replace(self, rois=np.concatenate([self.rois, other.rois]))
+
+
+def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
+    """Return the ``top`` ROIs of a trace, the most visited first, ties in order of index."""
+    rois, visits = np.unique(trace // n_epochs, return_counts=True)
+    rois, visits = rois[rois < n_seen], visits[rois < n_seen]
+    most_visited: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # not a view
+    return most_visited
+
+
+def describe_target(
+    traces: Traces, target: int, limits: Limits, *, rng: np.random.Generator
+) -> KnownCells | KnownPlaces:
+    """Return what an adversary knows of a target, which is among ``traces``."""
+    trace = traces.trace(target).copy()  # a view would give access to all users' cells
+    if limits.knows == "rois":
+        n_real = traces.n_rois - traces.null_roi
+        rois = most_visited_rois(trace, traces.n_epochs, n_real, limits.top_rois)
+        return KnownPlaces(rois, limits.times)
+    if limits.known_fraction < 1:
+        trace = subsample_trace(trace, traces, limits.known_fraction, rng=rng)
+    return KnownCells(trace, limits.known_fraction == 1)
