@@ -124,6 +124,9 @@ class Results:
         for dataset in datasets:
             if name in dataset.data_vars:
                 return dataset
+        for dataset in datasets:
+            if name in dataset.coords and name not in dataset.dims:  # such as a target's events
+                return dataset
         known = sorted({str(name) for dataset in datasets for name in dataset.data_vars})
         raise ConfigError(f"of: the results have no variable {name!r}: {choices(name, known)}")
 

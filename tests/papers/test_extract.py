@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-from papers.made import ATTACKS, MECHANISMS, SIZES, audited
+from papers.made import ATTACKS, MECHANISMS, N_TARGETS, SIZES, audited
 
 from clusterscale.errors import ConfigError
 from clusterscale.papers import NotComputed, Results, ResultSelection
@@ -89,6 +89,17 @@ def test_people_who_failed_are_left_out():
 def test_a_label_that_is_not_there_is_told_apart(results):
     with pytest.raises(NotComputed, match="group_size has no 50"):
         results.find(ResultSelection(at={**AT, "group_size": 50}))
+
+
+def test_what_describes_people_is_found_too():
+    """Events of a target are a coordinate of an audit; a variable of another dataset is first."""
+    events = np.arange(N_TARGETS)
+    described = audited().assign_coords(n_events=("target", events))
+    found = Results({"audit": described}).find(ResultSelection(of="n_events"))
+    assert (found.value, found.n) == (events.mean(), N_TARGETS)
+    other = described.drop_vars("n_events").assign(n_events=("target", 2 * events))
+    both = Results({"audit": described, "traits": other})
+    assert both.find(ResultSelection(of="n_events")).value == 2 * events.mean()
 
 
 def test_the_right_dataset_is_found():
