@@ -346,7 +346,7 @@ def _items(studies: Sequence[StudyReport]) -> list[tuple[str, list[figures.Paper
 
 def _figure(paper: str, index: int, panel: figures.PaperPlot) -> figures.Figure:
     ends = [
-        f"{one.name or panel.y} from {_short(one.points[0])} to {_short(one.points[-1])}"
+        f"{one.name or panel.y} from {one.points[0].value:.3g} to {one.points[-1].value:.3g}"
         for one in panel.series
     ]
     return figures.Figure(
@@ -357,10 +357,6 @@ def _figure(paper: str, index: int, panel: figures.PaperPlot) -> figures.Figure:
         setting=f"{paper}, {panel.item}",
         names=panel.names if panel.kind in ("bars", "boxes", "points") else (),
     )
-
-
-def _short(point: figures.PlotPoint) -> str:
-    return f"{point.value:.3g}"
 
 
 def _item(item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[StudyReport]) -> Markup:
@@ -379,7 +375,6 @@ def _item(item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[Stud
         item=item,
         data="; ".join(dict.fromkeys(study.data for study in of_item)),
         panels=body,
-        has_printed=any(panel.has_printed for panel in panels),
         sentence=_sentence(item, panels, studies),
         tables=[table for panel in panels if (table := _numbers(panel)) is not None],
     )

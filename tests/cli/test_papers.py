@@ -70,8 +70,11 @@ def test_without_names_or_list_it_says_what_to_type(studies):
 @pytest.mark.slow
 def test_what_can_be_run_is_run_and_told(studies):
     place = studies / "out"
-    result = call("reproduce", "all", "--output", place, "--cluster", "serial")
+    words = ("--output", place, "--cluster", "serial", "--figures", place / "figures")
+    result = call("reproduce", "all", *words)
     assert result.exit_code == 0, result.output
+    assert [path.name for path in (place / "figures").iterdir()] == ["popets24-figure-7-1.svg"]
+    assert "1 file in" in " ".join(result.output.split())
     page = (place / "reproduced.html").read_text()
     assert "it needs the San Francisco cabs" in page
     assert "drawn only" in page

@@ -49,6 +49,7 @@ SMALL = {
             "than": 0.6,
         }
     ],
+    "figures": [{"item": "Figure 7", "along": "group_size", "ticks": [5, 10], "y": "AUC"}],
     "absent": [{"item": "Figure 8", "why": "drawn only"}],
     "remarks": ["so we define it"],
 }

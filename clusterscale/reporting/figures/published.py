@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor, isfinite, nan, pi
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from clusterscale.reporting.figures.curves import boxes, curves, distributions
 from clusterscale.reporting.figures.planar import Point, axis, heatmap, scale, tradeoff
@@ -99,12 +100,6 @@ class PaperPlot:
         return tuple(one.name for one in self.series)
 
     @property
-    def has_printed(self) -> bool:
-        """Whether the paper prints a number that is drawn."""
-        points = (point for one in self.series for point in one.points)
-        return any(one.shares for one in self.series) or any(isfinite(p.printed) for p in points)
-
-    @property
     def legend(self) -> Markup:
         """The legend as HTML; nothing for a single series."""
         if self.kind == "cells":
@@ -131,6 +126,10 @@ def draw(plot: PaperPlot) -> Any:
 
 
 _Marks = list[tuple[float, float, str]]
+"""Position and colour of each number that the paper prints."""
+
+_Points = Sequence[tuple[int, float, PlotPoint]]
+"""Index of the series, horizontal position, and number."""
 
 
 def _ticks(plot: PaperPlot) -> list[str | float]:
@@ -144,36 +143,43 @@ def _word(tick: str | float) -> str:
     return tick if isinstance(tick, str) else f"{tick:,g}"
 
 
+def _label(drawn: Any, places: NDArray[Any], ticks: Sequence[str | float]) -> None:
+    at = [float(place) for place in places]
+    drawn.xaxis.ticker = FixedTicker(ticks=at)
+    drawn.xaxis.major_label_overrides = dict(zip(at, map(_word, ticks), strict=True))
+
+
 def _draw_lines(plot: PaperPlot) -> tuple[Any, _Marks]:
     ticks = _ticks(plot)
     numeric = not any(isinstance(tick, str) for tick in ticks)
     place: Mapping[Any, float] = {tick: tick if numeric else i for i, tick in enumerate(ticks)}  # type: ignore[misc]
     x = np.array([place[tick] for tick in ticks])
-    series = {
-        i: np.array([{p.tick: p.value for p in one.points}.get(tick, nan) for tick in ticks])
-        for i, one in enumerate(plot.series)
-    }
+    series = {}
+    for i, one in enumerate(plot.series):
+        values = {point.tick: point.value for point in one.points}
+        series[i] = np.array([values.get(tick, nan) for tick in ticks])
     drawn = curves(x, series, plot.names, axis=plot.y, across=plot.x, log=plot.log)
     if len(x) <= _FEW:
-        drawn.xaxis.ticker = FixedTicker(ticks=x.tolist())
-        drawn.xaxis.major_label_overrides = dict(zip(x.tolist(), map(_word, ticks), strict=True))
+        _label(drawn, x, ticks)
     elif plot.ticks:  # words that divide a curve into equal parts
-        starts = (np.arange(len(plot.ticks)) * len(x) / len(plot.ticks)).tolist()
-        drawn.xaxis.ticker = FixedTicker(ticks=starts)
-        drawn.xaxis.major_label_overrides = dict(zip(starts, map(_word, plot.ticks), strict=True))
+        _label(drawn, np.linspace(0, len(x), len(plot.ticks), endpoint=False), plot.ticks)
     points = [(i, place[p.tick], p) for i, one in enumerate(plot.series) for p in one.points]
     _draw_errors(drawn, points)
     if len(x) <= _FEW:  # a number beside unknown ones has no line
         dots = {"x": [x for _, x, _ in points], "y": [p.value for _, _, p in points]}
         source = ColumnDataSource(dots | {"hue": [colour(i) for i, _, _ in points]})
         drawn.scatter("x", "y", color="hue", size=6, source=source)
-    return drawn, [(x, p.printed, colour(i)) for i, x, p in points if isfinite(p.printed)]
+    return drawn, _printed(points)
 
 
 _FEW = 24  # ticks of an axis with a label each, and rows of a table
 
 
-def _draw_errors(drawn: Any, points: Iterable[tuple[int, float, PlotPoint]]) -> None:
+def _printed(points: _Points) -> _Marks:
+    return [(x, p.printed, colour(i)) for i, x, p in points if isfinite(p.printed)]
+
+
+def _draw_errors(drawn: Any, points: _Points) -> None:
     ends = [
         (x, p.value - p.error, p.value + p.error, colour(i))
         for i, x, p in points
@@ -188,43 +194,31 @@ def _draw_errors(drawn: Any, points: Iterable[tuple[int, float, PlotPoint]]) -> 
 def _draw_columns(plot: PaperPlot) -> tuple[Any, _Marks]:
     """Draw boxes or bars, those of a tick side by side."""
     ticks, width = _ticks(plot), len(plot.series) + 1
-    cells = {
-        (tick, i): next((p for p in one.points if p.tick == tick), None)
-        for tick in ticks
+    points = [
+        (i, ticks.index(p.tick) * width + i, p)
         for i, one in enumerate(plot.series)
-    }
-    known = {key: point for key, point in cells.items() if point is not None}
-    x = {key: ticks.index(key[0]) * width + key[1] for key in known}
+        for p in one.points
+    ]
     if plot.kind == "boxes":
-        groups = [
-            (_word(tick), {i: p.people for (at, i), p in known.items() if at == tick})
-            for tick in ticks
-        ]
+        groups = [(_word(t), {i: p.people for i, _, p in points if p.tick == t}) for t in ticks]
         drawn = boxes(groups, plot.names, across=plot.x, axis=plot.y)
     else:
-        drawn = _bars(plot, [(x[key], point, key[1]) for key, point in known.items()])
-        middles = [i * width + (width - 2) / 2 for i in range(len(ticks))]
-        drawn.xaxis.ticker = FixedTicker(ticks=middles)
-        drawn.xaxis.major_label_overrides = dict(zip(middles, map(_word, ticks), strict=True))
-        _draw_errors(drawn, [(key[1], x[key], point) for key, point in known.items()])
+        drawn = _bars(plot, points)
+        _label(drawn, width * np.arange(len(ticks)) + width / 2 - 1, ticks)
+        _draw_errors(drawn, points)
     if sum(len(_word(tick)) + 2 for tick in ticks) > _FEW * 3:
         drawn.xaxis.major_label_orientation = pi / 3
         drawn.height += 80
-    printed = [(x[key], p.printed, colour(key[1])) for key, p in known.items()]
-    return drawn, [mark for mark in printed if isfinite(mark[1])]
+    return drawn, _printed(points)
 
 
-def _bars(plot: PaperPlot, columns: Sequence[tuple[float, PlotPoint, int]]) -> Any:
-    drawn = panel(
-        height=300,
-        x_axis_label=plot.x,
-        y_axis_label=plot.y,
-    )
+def _bars(plot: PaperPlot, points: _Points) -> Any:
+    drawn = panel(height=300, x_axis_label=plot.x, y_axis_label=plot.y)
     data = {
-        "x": [x for x, _, _ in columns],
-        "top": [point.value for _, point, _ in columns],
-        "bottom": [0.0] * len(columns),
-        "hue": [colour(i) for _, _, i in columns],
+        "x": [x for _, x, _ in points],
+        "top": [point.value for _, _, point in points],
+        "bottom": [0.0] * len(points),
+        "hue": [colour(i) for i, _, _ in points],
     }
     look = {"fill_color": "hue", "line_color": "hue", "fill_alpha": 0.45}
     drawn.vbar("x", 0.8, "top", "bottom", source=ColumnDataSource(data), **look)
@@ -235,8 +229,8 @@ def _bars(plot: PaperPlot, columns: Sequence[tuple[float, PlotPoint, int]]) -> A
 def _draw_cumulative(plot: PaperPlot) -> tuple[Any, _Marks]:
     series = {i: one.points[0].people for i, one in enumerate(plot.series)}
     everyone = np.concatenate(list(series.values()))
-    start = floor(10 * min(float(everyone.min()), 0.95)) / 10
-    end = 1.0 if everyone.max() <= 1 else float(everyone.max())
+    end = max(1.0, float(everyone.max()))
+    start = floor(10 * min(float(everyone.min()), 0.95)) / 10 if end == 1 else 0.0
     drawn = distributions(
         series, plot.names, start=start, end=end, axis=plot.x, among="people", chance=None
     )
@@ -244,14 +238,9 @@ def _draw_cumulative(plot: PaperPlot) -> tuple[Any, _Marks]:
     means = {"x": [one.points[0].value for one in plot.series], "y": [0.03] * len(series)}
     source = ColumnDataSource(means | {"hue": [colour(i) for i in series]})
     drawn.scatter("x", "y", color="hue", size=5, source=source, name="means")
-    return drawn, [
-        mark
-        for i, one in enumerate(plot.series)
-        for mark in (
-            *((x, share, colour(i)) for x, share in one.shares),
-            *((p.printed, 0.03, colour(i)) for p in one.points if isfinite(p.printed)),
-        )
-    ]
+    marked = [(x, y, colour(i)) for i, one in enumerate(plot.series) for x, y in one.shares]
+    points = [(i, nan, one.points[0]) for i, one in enumerate(plot.series)]
+    return drawn, marked + [(mean, 0.03, hue) for _, mean, hue in _printed(points)]
 
 
 def _draw_points(plot: PaperPlot) -> tuple[Any, _Marks]:
@@ -260,8 +249,7 @@ def _draw_points(plot: PaperPlot) -> tuple[Any, _Marks]:
     shown = [Point(i, _word(p.tick), p.loss, p.value) for i, p in both]
     drawn = tradeoff(shown, nan, across)
     drawn.xaxis.axis_label, drawn.yaxis.axis_label = plot.x, plot.y
-    placed = ((across.place(p.loss), p.printed, colour(i)) for i, p in both)
-    return drawn, [mark for mark in placed if isfinite(mark[1])]
+    return drawn, _printed([(i, across.place(p.loss), p) for i, p in both])
 
 
 def _draw_cells(plot: PaperPlot) -> tuple[Any, _Marks]:
