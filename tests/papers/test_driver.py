@@ -108,7 +108,8 @@ def test_a_recovery_is_run_too(tmp_path):
         "at": {"strategy": "bayes"},
         "values": 0.5,
     }
-    told = done(str(tmp_path), audit=None, recovery=recovery, published=[number], claims=[])
+    fields = {"audit": None, "recovery": recovery, "claims": [], "figures": []}
+    told = done(str(tmp_path), **fields, published=[number])
     found = open_recovery(f"{tmp_path}/run/recovery/results.zarr").profiling_error
     assert told.compared[0].ours == pytest.approx(found.sel(strategy="bayes").mean().item())
     assert np.isfinite(told.compared[0].low)
@@ -146,7 +147,7 @@ def test_marginals_are_measured_too(tmp_path):
         "relation": "below",
         "than": {"estimate": "uncorrected"},
     }
-    fields = {"audit": None, "users": 2000, "marginals": marginals, "published": []}
+    fields = {"audit": None, "users": 2000, "marginals": marginals, "published": [], "figures": []}
     (kept,) = done(str(tmp_path), **fields, claims=[claim]).claims
     distance = (
         MarginalsAnalysis.read(f"{tmp_path}/run").distance.sel(marginal="space").mean("group")
