@@ -395,16 +395,14 @@ def _sentence(
         )
         counts = f"{agree:,} agrees with ours" if agree == 1 else f"{agree:,} agree with ours"
         counts += f", {explained:,} if ours is computed as in the paper" if explained else ""
-        counts += f", and {differ:,} differ" if differ else ""
+        counts += f", and {differ:,} {'differs' if differ == 1 else 'differ'}" if differ else ""
         text = f"Of {plural(len(tested), 'number')} that the paper prints for it, {counts}"
         causes = [number.why for number in tested if number.verdict != AGREES]
     elif claims:
         hold = sum(claim.verdict == HOLDS for claim in claims)
-        none = (
-            "The paper's numbers are not compared"
-            if numbers
-            else "The paper prints no number for it"
-        )
+        none = "The paper prints no number for it"
+        if numbers:
+            none = f"The paper's numbers are not compared ({numbers[0].why})"
         text = f"{none}; of {plural(len(claims), 'claim')} on these results, {hold:,} hold"
         causes = [claim.why for claim in claims if claim.verdict != HOLDS]
     else:
