@@ -400,13 +400,13 @@ def _sentence(
         causes = [number.why for number in tested if number.verdict != AGREES]
     elif claims:
         hold = sum(claim.verdict == HOLDS for claim in claims)
-        none = "The paper prints no number for it"
+        none = "The paper prints no number for what this run computed"
         if numbers:
             none = f"The paper's numbers are not compared ({numbers[0].why})"
         text = f"{none}; of {plural(len(claims), 'claim')} on these results, {hold:,} hold"
         causes = [claim.why for claim in claims if claim.verdict != HOLDS]
     else:
-        return "The paper prints no number for it, and claims nothing that this run can test."
+        return "The paper prints no number and no claim for what this run computed."
     known = "; ".join(dict.fromkeys(filter(None, causes)))
     return f"{text}: {known}." if known else f"{text}."
 
