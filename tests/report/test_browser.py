@@ -96,9 +96,9 @@ def dump(path, profile, width=1280):
 def test_all_open_figures_are_drawn_without_an_error(make_results, tmp_path):
     results = make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))
     html, console = dump(Path(write_report(results, tmp_path / "a.html")), tmp_path / "profile")
-    # in the first fold: ten measures, three group sizes, the boxes
-    assert html.count('data-drawn="done"') == html.count("bk-Figure") == 14
-    assert html.count('data-figure="tradeoff-') == 30
+    # in the first fold: eleven measures, three group sizes, the boxes
+    assert html.count('data-drawn="done"') == html.count("bk-Figure") == 15
+    assert html.count('data-figure="tradeoff-') == 33
     assert all("bokeh" in line and "idle" in line for line in console), console
 
 
