@@ -288,7 +288,7 @@ def _compare_one(
 ) -> report.ComparedNumber:
     own = ours.known_error
     room = _largest_difference(study, published, figure, ours)
-    verdict, why = report.DIFFERS, published.differs
+    verdict, why = report.NOT_REPRODUCED, published.differs
     if published.unstated:
         verdict, why = report.NOT_COMPARED, published.unstated
     elif abs(ours.value - figure.value) <= room:

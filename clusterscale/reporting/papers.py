@@ -16,13 +16,13 @@ from clusterscale.reporting import page as pages
 from clusterscale.reporting import section as html
 from clusterscale.validation_messages import plural
 
-Verdict = Literal["agrees", "explained", "differs", "not compared"]
+Verdict = Literal["agrees", "explained", "not reproduced", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
 AGREES: Verdict = "agrees"
 EXPLAINED: Verdict = "explained"
-DIFFERS: Verdict = "differs"
+NOT_REPRODUCED: Verdict = "not reproduced"
 NOT_COMPARED: Verdict = "not compared"
-VERDICTS: tuple[Verdict, ...] = (AGREES, EXPLAINED, DIFFERS, NOT_COMPARED)
+VERDICTS: tuple[Verdict, ...] = (AGREES, EXPLAINED, NOT_REPRODUCED, NOT_COMPARED)
 HOLDS: Holding = "holds"
 BREAKS: Holding = "breaks"
 OPEN: Holding = "open"
@@ -122,7 +122,7 @@ class StudyReport:
 _LOOKS: Mapping[str, str] = {
     AGREES: "good",
     EXPLAINED: "middling",
-    DIFFERS: "bad",
+    NOT_REPRODUCED: "bad",
     HOLDS: "good",
     OPEN: "middling",
     BREAKS: "bad",
@@ -138,6 +138,7 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
         html.Column("Agree"),
         html.Column("Share"),
         html.Column("Explained", hint="Our result agrees if computed as in the paper"),
+        html.Column("Not reproduced", hint="Neither agrees nor is explained"),
         html.Column("Not compared", hint="A synthetic preset replaces the paper's data"),
         html.Column("Claims"),
         html.Column("Hold"),
@@ -148,10 +149,10 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
     rows = []
     for paper, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
-        agree, explained, differ, not_compared = (
+        agree, explained, not_reproduced, not_compared = (
             sum(study.count(verdict) for study in several) for verdict in VERDICTS
         )
-        compared = agree + explained + differ
+        compared = agree + explained + not_reproduced
         claims = [claim for study in several for claim in study.claims]
         seconds = [study.core_seconds for study in several if isfinite(study.core_seconds)]
         rows.append(
@@ -162,6 +163,7 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
                 f"{agree:,}",
                 html.percent(agree / compared) if compared else "–",
                 f"{explained:,}",
+                f"{not_reproduced:,}",
                 f"{not_compared:,}",
                 f"{len(claims):,}",
                 *(f"{sum(claim.verdict == word for claim in claims):,}" for word in HOLDINGS),
@@ -190,11 +192,11 @@ def differences(reports: Sequence[StudyReport]) -> Markup:
             _ours(number),
             _number(number.as_in_paper, number.step / 10) if isfinite(number.as_in_paper) else "–",
             _verdict(number.verdict),
-            number.why or "unknown",
+            number.why or "nothing was tried",
         ]
         for study in reports
         for number in study.compared
-        if number.verdict in (EXPLAINED, DIFFERS)
+        if number.verdict in (EXPLAINED, NOT_REPRODUCED)
     ]
     return html.Table("Numbers that differ", columns, [("", rows)]).html
 
@@ -438,13 +440,13 @@ def _cell(point: figures.PlotPoint) -> str:
 
 
 def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
-    agree, explained, differ = (
-        sum(study.count(verdict) for study in reports) for verdict in (AGREES, EXPLAINED, DIFFERS)
+    agree, explained, not_reproduced = (
+        sum(study.count(verdict) for study in reports) for verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)
     )
     claims = [claim for study in reports for claim in study.claims]
     body = html.fill(
         "reproduced.html.j2",
-        n_compared=agree + explained + differ,
+        n_compared=agree + explained + not_reproduced,
         n_agree=agree,
         n_explained=explained,
         n_hold=sum(claim.verdict == HOLDS for claim in claims),
@@ -453,7 +455,7 @@ def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
         table=papers_table(reports),
     )
     yield html.Section("overview", "Findings", "", body)
-    if explained + differ:
+    if explained + not_reproduced:
         intro = (
             "Published numbers that our results do not agree with, and the reason if known; if our "
             "result can be computed as in the paper, that result too."

@@ -10,7 +10,7 @@ from clusterscale.papers import Claim, Results, ResultSelection, check_claims, c
 from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
-    DIFFERS,
+    NOT_REPRODUCED,
     EXPLAINED,
     HOLDS,
     NOT_COMPARED,
@@ -25,7 +25,7 @@ def compared(dataset=None, *, best=(), **fields):
 
 def test_what_is_near_agrees_and_what_is_far_differs():
     near, far = compared(published=[published(values=[0.9, 0.7])])
-    assert (near.verdict, far.verdict) == (AGREES, DIFFERS)
+    assert (near.verdict, far.verdict) == (AGREES, NOT_REPRODUCED)
     assert near.low < near.ours < near.high
     assert (near.item, near.source, near.paper, near.step) == ("Figure 4", "section VI", 0.9, 0.01)
     assert near.setting == "auc · exact · logistic · 10"
@@ -60,7 +60,7 @@ def test_what_is_computed_as_the_papers_was_explains_a_difference():
     assert (near.verdict, near.why) == (AGREES, "")
     fields = {"values": [0.6, 0.75], "differs": "by size", "as_in_paper": {"group_size": [100, 10]}}
     proved, not_so = compared(published=[published(**fields)])
-    assert (proved.verdict, not_so.verdict) == (EXPLAINED, DIFFERS)
+    assert (proved.verdict, not_so.verdict) == (EXPLAINED, NOT_REPRODUCED)
     assert not_so.as_in_paper == pytest.approx(0.9, abs=0.02)
 
 

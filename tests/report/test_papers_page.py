@@ -9,7 +9,7 @@ from report.page import Page
 from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
-    DIFFERS,
+    NOT_REPRODUCED,
     EXPLAINED,
     HOLDS,
     NOT_COMPARED,
@@ -34,7 +34,7 @@ NUMBER = ComparedNumber(
     verdict=AGREES,
     why="",
 )
-FAR = replace(NUMBER, paper=0.7, verdict=DIFFERS, why="other cabs <1>")
+FAR = replace(NUMBER, paper=0.7, verdict=NOT_REPRODUCED, why="other cabs <1>")
 PROVED = replace(FAR, verdict=EXPLAINED, as_in_paper=0.7044)
 PRESET = replace(NUMBER, item="Table 1", paper=4285.809, step=0.001, verdict=NOT_COMPARED)
 KEPT = ClaimRow("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)

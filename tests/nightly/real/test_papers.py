@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusterscale.config import find_studies, load_study
-from clusterscale.reporting.papers import AGREES, BREAKS, DIFFERS, EXPLAINED, OPEN
+from clusterscale.reporting.papers import AGREES, BREAKS, NOT_REPRODUCED, EXPLAINED, OPEN
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.nightly(group="papers"), pytest.mark.dask, pytest.mark.timeout(7200)]
@@ -73,8 +73,8 @@ def test_numbers_of_the_cabs(told):
     A twentieth of the numbers may differ by chance, of which nothing can be said.
     """
     found = [each for name in COMPARED for each in told(name).compared]
-    compared = [each for each in found if each.verdict in (AGREES, EXPLAINED, DIFFERS)]
-    others = [each for each in compared if each.verdict == DIFFERS]
+    compared = [each for each in found if each.verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)]
+    others = [each for each in compared if each.verdict == NOT_REPRODUCED]
     unknown = [each for each in others if not each.why]
     for each in unknown:
         print(f"{each.item} {each.setting}: {each.paper}, ours {each.ours:.4g} ± {each.room:.2g}")
