@@ -140,11 +140,11 @@ def _work(
 
 
 def _show(reports: list[StudyReport]) -> None:
-    from clusterscale.reporting.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
+    from clusterscale.reporting.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED, NOT_REPRODUCED
 
     out.print("published numbers, and statements")
     table = new_table("study")
-    for name in ("agree", "explained", "hold", "core-s"):
+    for name in ("agree", "explained", "not reproduced", "hold", "core-s"):
         table.add_column(name, justify="right", no_wrap=True)
     for report in reports:
         n_compared = len(report.compared) - report.count(NOT_COMPARED)
@@ -155,5 +155,6 @@ def _show(reports: list[StudyReport]) -> None:
         agree, hold = (f"{part:,}/{whole:,}" if whole else "–" for part, whole in shares)
         seconds = report.core_seconds
         cost = "–" if isnan(seconds) else f"{seconds:,.0f}"
-        table.add_row(escape(report.name), agree, f"{report.count(EXPLAINED):,}", hold, cost)
+        others = (f"{report.count(verdict):,}" for verdict in (EXPLAINED, NOT_REPRODUCED))
+        table.add_row(escape(report.name), agree, *others, hold, cost)
     out.print(table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
 from time import monotonic
 
@@ -143,11 +143,12 @@ class Cubes:
     def open(self, study: PaperStudy) -> TraceCube:
         """Return the cube of a study.
 
-        Raises ConfigError if it needs data that are not given, InputError if they are not those
-        of the paper, and ExistsError if another cube is at the preset's path.
+        Raises ConfigError if it needs data that are not given, or their records and a cube is
+        given, InputError if they are not those of the paper, and ExistsError if another cube is at
+        the preset's path.
         """
         if self.is_real(study):
-            return self._open_given(study.cube)
+            return self._open_given(study)
         if not self.has(study):
             raise ConfigError(
                 f"this study needs the {REAL[study.cube].users}: pass `--{study.cube}`"
@@ -156,11 +157,20 @@ class Cubes:
         uri = f"{self._folder}/{name}.zarr"
         return open_or_synthesise(study.cube, uri, users=study.users, seed=_SEED)
 
-    def _open_given(self, name: str) -> TraceCube:
-        source, data = self._given[name], REAL[name]
-        if exists(f"{source.rstrip('/')}/zarr.json"):
+    def _open_given(self, study: PaperStudy) -> TraceCube:
+        source, data = self._given[study.cube], REAL[study.cube]
+        is_cube = exists(f"{source.rstrip('/')}/zarr.json")
+        if study.grid:
+            if is_cube:
+                raise ConfigError(
+                    f"{source}: this study counts on another grid, {study.grid}: pass the records "
+                    "instead of a cube"
+                )
+            data = replace(data, grid=study.grid)
+        if is_cube:
             return data.check(TraceCube(source), source)
-        uri = f"{self._folder}/{name}-{hash_of(source)[:8]}.zarr"  # not that of another source
+        key = hash_of(source + study.grid)[:8]  # not that of another source
+        uri = f"{self._folder}/{study.cube}-{key}.zarr"
         if not exists(f"{uri}/zarr.json"):
             data.ingest(source, uri)
         return data.check(TraceCube(uri), source)

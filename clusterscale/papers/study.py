@@ -364,11 +364,14 @@ class PaperStudy(ConfigModel):
 
     Attributes
     ----------
-    paper, title
-        The paper, and the title of the study.
-    cube, users
-        ``cabs`` or a preset, with so many users; None: all. The data that a preset imitates may
-        replace it.
+        paper, title
+            The paper, and the title of the study.
+        cube, users
+            ``cabs`` or a preset, with so many users; None: all. The data that a preset imitates may
+            replace it.
+    grid
+        ``south,west,north,east/ROWSxCOLUMNS``, degrees, of the ROIs of real data; empty: the grid
+        of the other studies. Papers do not state theirs.
     audit, recovery, traits, marginals
         What infers membership and locations, what exposed users have in common, and marginals that
         are estimated from releases.
@@ -390,6 +393,7 @@ class PaperStudy(ConfigModel):
     title: str
     cube: str
     users: Count | None = None
+    grid: str = ""
     audit: AuditPlan | None = None
     recovery: RecoveryPlan | None = None
     traits: TraitsPlan | None = None

@@ -441,7 +441,8 @@ def _cell(point: figures.PlotPoint) -> str:
 
 def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
     agree, explained, not_reproduced = (
-        sum(study.count(verdict) for study in reports) for verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)
+        sum(study.count(verdict) for study in reports)
+        for verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)
     )
     claims = [claim for study in reports for claim in study.claims]
     body = html.fill(

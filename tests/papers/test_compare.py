@@ -10,10 +10,10 @@ from clusterscale.papers import Claim, Results, ResultSelection, check_claims, c
 from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
-    NOT_REPRODUCED,
     EXPLAINED,
     HOLDS,
     NOT_COMPARED,
+    NOT_REPRODUCED,
     OPEN,
 )
 

@@ -11,7 +11,7 @@ from ingest.oracle import content
 
 from clusterscale.config import find_studies, load_study
 from clusterscale.cube.synthetic import synthesise
-from clusterscale.errors import InputError
+from clusterscale.errors import ConfigError, InputError
 from clusterscale.papers import REAL, Cubes, PaperStudy, reproduce
 from clusterscale.runtime import SerialExecutor
 
@@ -109,6 +109,24 @@ def test_other_cubes_are_refused_with_what_is_expected(source, study, tmp_path):
         f"{source}: the papers have about 4,840 users of Social Pulse in Milan, 100 ROIs and 168 "
         "hours, but this cube has 40, 100 and 168"
     )
+
+
+def test_a_study_may_count_on_another_grid(small, source, tweets, tmp_path):
+    """Twice as wide a box: each cell is two columns; a cube has its own grid and is refused."""
+    cubes = Cubes(str(tmp_path), {"milan": source})
+    plain = cubes.open(PaperStudy.model_validate(STUDY))
+    grid = f"{SOUTH},{WEST},{NORTH},{2 * EAST - WEST}/10x10"
+    study = PaperStudy.model_validate({**STUDY, "grid": grid})
+    found = {
+        (user, cell // 168 // 10, cell // 168 % 10, cell % 168)
+        for user, own in content(cubes.open(study).uri).items()
+        for cell in own
+    }
+    narrow = {(user, cell // 10, cell % 10 // 2, hour) for user, cell, hour in visits(tweets)}
+    assert narrow == {visit for visit in found if visit[2] < 5}
+    assert cubes.open(PaperStudy.model_validate(STUDY)).uri == plain.uri
+    with pytest.raises(ConfigError, match="another grid, .* pass the records instead of a cube"):
+        Cubes(str(tmp_path), {"milan": plain.uri}).open(study)
 
 
 @pytest.mark.slow  # compiles what draws a preset

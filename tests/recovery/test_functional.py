@@ -12,6 +12,7 @@ from loops import for_each
 from oracles import recovery as oracle
 
 from clusterscale.analyses import recovery
+from clusterscale.analyses.recovery.strategies import MaxRoi
 from clusterscale.errors import InputError
 
 LEARNT = {
@@ -194,3 +195,24 @@ def test_losses_and_gains_are_shares():
 def test_what_is_wrong_is_said(traces, call, what):
     with pytest.raises(InputError, match=what):
         call(traces)
+
+
+def test_ties_are_decided_by_activity_or_by_an_order_that_has_nothing_to_do_with_it():
+    """Of 200 equal users a count of 60 takes the most active, or about as many of each half."""
+    n_users, count = 200, 60
+    activity = np.arange(n_users)[::-1]
+    equal = np.full((n_users, 2, 1), 0.5)
+    first, any_order = (
+        recovery.assign(MaxRoi(ties=ties), equal, [[count], [0]], activity)[:, 0, 0] > 0
+        for ties in ("activity", "arbitrary")
+    )
+    assert first[:count].all()
+    assert any_order.sum() == first.sum() == count
+    assert any_order[: n_users // 2].sum() == pytest.approx(count / 2, abs=12)  # three deviations
+    rng = np.random.default_rng(3)
+    distinct = rng.permuted(np.arange(1.0, n_users + 1)).reshape(-1, 1, 1) * np.ones((1, 2, 1))
+    same = [
+        recovery.assign(MaxRoi(ties=ties), distinct, [[count], [0]], activity)
+        for ties in ("activity", "arbitrary")
+    ]
+    np.testing.assert_array_equal(*same)

@@ -9,10 +9,10 @@ from report.page import Page
 from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
-    NOT_REPRODUCED,
     EXPLAINED,
     HOLDS,
     NOT_COMPARED,
+    NOT_REPRODUCED,
     ClaimRow,
     ComparedNumber,
     Missing,

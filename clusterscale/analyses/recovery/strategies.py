@@ -62,13 +62,24 @@ class MaxRoi(NamedModel):
 
     If fewer users than published have a positive probability, the most active of the others are
     added, because the algorithm sorts all users.
+
+    Attributes
+    ----------
+    ties
+        Which of equally probable users come first, e.g. ``activity``: the most active, as the paper
+        says; ``arbitrary``: a fixed order unrelated to activity, as its figures 3b, 11b and 16b
+        need.
     """
 
     name: Literal["max_roi"] = "max_roi"
+    ties: Literal["activity", "arbitrary"] = "activity"
 
     def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the assignment."""
-        return _assign(prior, aggregate, by_probability=True)
+        place = np.arange(prior.n_users)
+        if self.ties == "arbitrary":  # Fibonacci hashing of ranks
+            place = place * 2_654_435_769 % 2**32
+        return _assign(prior, aggregate, place)
 
 
 class MaxUser(NamedModel):
@@ -81,7 +92,7 @@ class MaxUser(NamedModel):
 
     def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the assignment."""
-        return _assign(prior, aggregate, by_probability=False)
+        return _assign(prior, aggregate, None)
 
 
 def whole(values: Values, n_users: int) -> Ids:
@@ -97,7 +108,8 @@ def whole(values: Values, n_users: int) -> Ids:
     return np.rint(np.clip(values, 0, n_users)).astype(np.int64)
 
 
-def _assign(prior: EpochBelief, aggregate: Aggregate, *, by_probability: bool) -> WeightedBelief:
+def _assign(prior: EpochBelief, aggregate: Aggregate, place: Ids | None) -> WeightedBelief:
+    """Assign the most probable users, ties by ``place``; if None, all possible users by rank."""
     if aggregate.values.shape != (prior.n_rois,):
         raise InputError(
             f"values of shape {aggregate.values.shape} are published, but the prior has "
@@ -111,7 +123,7 @@ def _assign(prior: EpochBelief, aggregate: Aggregate, *, by_probability: bool) -
         prior.probability,
         counts,
         prior.n_users,
-        by_probability,
+        np.arange(0) if place is None else place,
     )
     assigned = assign_rest(bounds, user, prior.n_users)
     return WeightedBelief(assigned, np.ones(prior.n_rois), normalised=False)
@@ -125,8 +137,11 @@ def _pick(
     probability: Values,
     counts: Ids,
     n_users: int,
-    by_probability: bool,
+    place: Ids,
 ) -> tuple[Ids, Ranks]:
+    by_probability = len(place) > 0
+    by_place = np.argsort(place)
+    is_ordered = (np.diff(place) > 0).all()
     bounds = np.zeros(len(counts) + 1, np.int64)
     picked = np.empty(counts.sum(), np.int32)
     there = np.zeros(n_users, np.bool_)
@@ -138,11 +153,14 @@ def _pick(
             size += last - first
             picked[start:size] = user[first:last]
             if by_probability:
-                size = _fill(picked, start, size, wanted, there)
+                size = _fill(picked, start, size, wanted, there, by_place)
         elif by_probability:
             size += wanted
-            best = np.argsort(-probability[first:last], kind="mergesort")[:wanted]
-            picked[start:size] = user[first + np.sort(best)]
+            order = np.arange(first, last)
+            if not is_ordered:
+                order = order[np.argsort(place[user[order]])]
+            best = np.argsort(-probability[order], kind="mergesort")[:wanted]
+            picked[start:size] = np.sort(user[order[best]])
         else:
             size += wanted
             picked[start:size] = user[first : first + wanted]
@@ -151,15 +169,15 @@ def _pick(
 
 
 @kernel
-def _fill(picked: Ranks, start: int, size: int, wanted: int, there: Flags) -> int:
-    """Add the first ranks not yet picked until there are ``wanted``, and sort."""
+def _fill(picked: Ranks, start: int, size: int, wanted: int, there: Flags, by_place: Ids) -> int:
+    """Add the first users not yet picked until there are ``wanted``, and sort."""
     missing = wanted - (size - start)
     if missing == 0:
         return size
     there[:] = False
     for i in range(start, size):
         there[picked[i]] = True
-    for who in range(len(there)):
+    for who in by_place:
         if missing > 0 and not there[who]:
             there[who] = True
             missing -= 1

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clusterscale.config import find_studies, load_study
-from clusterscale.reporting.papers import AGREES, BREAKS, NOT_REPRODUCED, EXPLAINED, OPEN
+from clusterscale.reporting.papers import AGREES, BREAKS, EXPLAINED, NOT_REPRODUCED, OPEN
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.nightly(group="papers"), pytest.mark.dask, pytest.mark.timeout(7200)]
