@@ -364,11 +364,11 @@ class PaperStudy(ConfigModel):
 
     Attributes
     ----------
-        paper, title
-            The paper, and the title of the study.
-        cube, users
-            ``cabs`` or a preset, with so many users; None: all. The data that a preset imitates may
-            replace it.
+    paper, title
+        The paper, and the title of the study.
+    cube, users
+        ``cabs`` or a preset, with so many users; None: all. The data that a preset imitates may
+        replace it.
     grid
         ``south,west,north,east/ROWSxCOLUMNS``, degrees, of the ROIs of real data; empty: the grid
         of the other studies. Papers do not state theirs.

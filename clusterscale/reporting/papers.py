@@ -391,13 +391,13 @@ def _sentence(
     texts = {text for panel in panels for text in panel.claims}
     claims = [claim for study in studies for claim in study.claims if claim.text in texts]
     if tested:
-        agree, explained, differ = (
+        agree, explained, others = (
             sum(number.verdict == verdict for number in tested)
-            for verdict in (AGREES, EXPLAINED, DIFFERS)
+            for verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)
         )
         counts = f"{agree:,} agrees with ours" if agree == 1 else f"{agree:,} agree with ours"
         counts += f", {explained:,} if ours is computed as in the paper" if explained else ""
-        counts += f", and {differ:,} {'differs' if differ == 1 else 'differ'}" if differ else ""
+        counts += f", and {others:,} {'is' if others == 1 else 'are'} not reproduced" * (others > 0)
         text = f"Of {plural(len(tested), 'number')} that the paper prints for it, {counts}"
         causes = [number.why for number in tested if number.verdict != AGREES]
     elif claims:

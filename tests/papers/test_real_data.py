@@ -125,7 +125,7 @@ def test_a_study_may_count_on_another_grid(small, source, tweets, tmp_path):
     narrow = {(user, cell // 10, cell % 10 // 2, hour) for user, cell, hour in visits(tweets)}
     assert narrow == {visit for visit in found if visit[2] < 5}
     assert cubes.open(PaperStudy.model_validate(STUDY)).uri == plain.uri
-    with pytest.raises(ConfigError, match="another grid, .* pass the records instead of a cube"):
+    with pytest.raises(ConfigError, match=r"on another grid, .*: pass the records"):
         Cubes(str(tmp_path), {"milan": plain.uri}).open(study)
 
 
