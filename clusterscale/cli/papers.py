@@ -119,9 +119,6 @@ def _work(
         running_cluster(cluster, "reproduce", status) as (executor, tell),
     ):
         for name, study in studies.items():
-            if not study.runs:
-                reports.append(report_without_results(name, study))
-                continue
             if not cubes.has(study):
                 why = f"it needs the {REAL[study.cube].users}: give their location with "
                 reports.append(report_without_results(name, study, f"{why}--{study.cube}"))

@@ -5,7 +5,6 @@ from clusterscale.papers.driver import REAL, Cubes, report_without_results, repr
 from clusterscale.papers.study import (
     CABS,
     PAPERS,
-    Absent,
     Claim,
     PaperStudy,
     PublishedNumbers,
@@ -17,7 +16,6 @@ __all__ = [
     "CABS",
     "PAPERS",
     "REAL",
-    "Absent",
     "Claim",
     "Cubes",
     "NotComputed",

@@ -259,14 +259,9 @@ def _analyses(study: PaperStudy) -> Iterator[Analysis]:
         yield MarginalsAnalysis(study.marginals)
 
 
-def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:
-    """Return the report of a study that was not run.
-
-    ``why`` is the reason that its items are missing; empty to list only those that cannot be
-    compared.
-    """
-    absent = {item.item for item in study.absent}
-    missing = [Missing(item, why) for item in study.items() if why and item not in absent]
+def report_without_results(name: str, study: PaperStudy, why: str) -> StudyReport:
+    """Return the report of a study that was not run; ``why`` is the reason."""
+    missing = [Missing(item, why) for item in study.items()]
     return _report(name, study, "Nothing was run", missing=missing)
 
 
@@ -281,7 +276,6 @@ def _report(
     plots: Sequence[PaperPlot] = (),
     missing: Sequence[Missing] = (),
 ) -> StudyReport:
-    absent = [Missing(item.item, item.why) for item in study.absent]
     return StudyReport(
         paper=study.paper,
         paper_title=PAPERS[study.paper],
@@ -292,7 +286,7 @@ def _report(
         compared=compared,
         claims=kept,
         plots=plots,
-        missing=[*absent, *missing],
+        missing=missing,
         remarks=study.remarks,
     )
 

@@ -344,21 +344,6 @@ class PaperFigure(ResultSelection):
         return ResultSelection(of="utility", at={**setting, "measure": self.measure})
 
 
-class Absent(ConfigModel):
-    """Figures or tables that cannot be compared, and the reason.
-
-    Attributes
-    ----------
-    item
-        Figures or tables, as in ``Fig. 3``.
-    why
-        The reason.
-    """
-
-    item: str
-    why: str
-
-
 class PaperStudy(ConfigModel):
     """One run, and the numbers and claims of a paper to compare it with.
 
@@ -381,8 +366,6 @@ class PaperStudy(ConfigModel):
         Attacks among which ``attack: best`` selects the strongest.
     published, claims, figures
         Numbers, statements, and what is drawn.
-    absent
-        Figures and tables that cannot be compared.
     remarks
         Differences in definitions.
     quick
@@ -403,7 +386,6 @@ class PaperStudy(ConfigModel):
     published: Annotated[tuple[PublishedNumbers, ...], Strict(False)] = ()
     claims: Annotated[tuple[Claim, ...], Strict(False)] = ()
     figures: Annotated[tuple[PaperFigure, ...], Strict(False)] = ()
-    absent: Annotated[tuple[Absent, ...], Strict(False)] = ()
     remarks: Annotated[tuple[str, ...], Strict(False)] = ()
     quick: Mapping[str, Any] = {}
 
@@ -412,10 +394,8 @@ class PaperStudy(ConfigModel):
         if self.cube != CABS and self.cube not in PRESETS:
             known = [CABS, *sorted(PRESETS)]
             raise ValueError(f"cube {self.cube!r} is not known: {choices(self.cube, known)}")
-        if not self.runs and (self.published or self.claims or self.figures):
-            raise ValueError(
-                "published numbers, claims and figures need an audit, a recovery or marginals"
-            )
+        if not any((self.audit, self.recovery, self.marginals)):
+            raise ValueError("a study needs an audit, a recovery or marginals")
         if self.traits is not None and self.audit is None:
             raise ValueError("traits need an audit")
         return self
@@ -425,13 +405,8 @@ class PaperStudy(ConfigModel):
         """Whether the study runs on nothing but the data that the paper used."""
         return self.cube not in PRESETS
 
-    @property
-    def runs(self) -> bool:
-        """Whether there is anything to run."""
-        return any(plan is not None for plan in (self.audit, self.recovery, self.marginals))
-
     def items(self) -> Iterator[str]:
         """Yield the names of all figures and tables, each once, in order."""
-        several = (self.published, self.figures, self.claims, self.absent)
+        several = (self.published, self.figures, self.claims)
         items = (one.item for part in several for one in part)
         yield from dict.fromkeys(item for item in items if item)

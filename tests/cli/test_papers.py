@@ -18,11 +18,10 @@ def call(*words):
 
 @pytest.fixture
 def studies(tmp_path, monkeypatch):
-    """Three studies of two papers, one of which needs the cabs."""
+    """Two studies of two papers, one of which needs the cabs."""
     quick = {"audit": {"group_sizes": [5]}}
     several = {
         "popets24/small": {**SMALL, "quick": quick},
-        "popets24/drawn": {key: SMALL[key] for key in ("paper", "title", "cube", "absent")},
         "ndss18/cabs": {key: SMALL[key] for key in SMALL if key != "users"}
         | {"paper": "NDSS18", "cube": "cabs"},
     }
@@ -37,7 +36,7 @@ def studies(tmp_path, monkeypatch):
 def test_studies_are_listed(studies):
     result = call("reproduce", "all", "--list")
     assert result.exit_code == 0, result.output
-    for word in ("popets24/small", "popets24/drawn", "ndss18/cabs", "Figure 7"):
+    for word in ("popets24/small", "ndss18/cabs", "Figure 7"):
         assert word in result.output
     assert "ndss18/cabs" not in call("reproduce", "popets24", "--list").output
     assert "cabs (not given)" in result.output
@@ -45,7 +44,6 @@ def test_studies_are_listed(studies):
 
 @pytest.mark.parametrize(("words", "kind"), [((), "synthetic"), (("--milan", "x.zarr"), "real")])
 def test_the_list_says_which_data_are_real(studies, words, kind):
-    (studies / "studies/popets24/drawn.yaml").unlink()
     for name in ("popets24/small", "ndss18/cabs"):
         path = studies / f"studies/{name}.yaml"
         path.write_text(path.read_text().replace("users: 60\n", ""))
@@ -77,7 +75,6 @@ def test_what_can_be_run_is_run_and_told(studies):
     assert "1 file in" in " ".join(result.output.split())
     page = (place / "reproduced.html").read_text()
     assert "it needs the San Francisco cabs" in page
-    assert "drawn only" in page
     assert (place / "popets24/small/run/results.zarr").exists()
     assert not (place / "ndss18").exists()
     again = call("reproduce", "popets24/small", "--output", place, "--cluster", "serial")

@@ -17,7 +17,7 @@ STUDIES = find_studies(["all"])
 def test_shipped_studies_load_and_say_what_they_are_for(name):
     study = load_study(STUDIES[name])
     assert study.paper.lower() == name.split("/")[0]
-    assert not study.runs or study.cube == name.rsplit("-")[-1]
+    assert study.cube == name.rsplit("-")[-1]
     head = STUDIES[name].read_text().split("\npaper:")[0]
     for word in ("Answers:", "Costs:", "Change:"):
         assert word in head, f"{name} must say what it answers, costs and where to change it"

@@ -50,7 +50,6 @@ SMALL = {
         }
     ],
     "figures": [{"item": "Figure 7", "along": "group_size", "ticks": [5, 10], "y": "AUC"}],
-    "absent": [{"item": "Figure 8", "why": "drawn only"}],
     "remarks": ["so we define it"],
 }
 
@@ -68,14 +67,14 @@ def done(folder, **fields):
 EXECUTOR = SerialExecutor()
 
 
-def test_a_study_tells_numbers_statements_and_what_is_absent(folder):
+def test_a_study_tells_numbers_statements_and_remarks(folder):
     told = done(folder)
-    (number,), (kept,), (missing,) = told.compared, told.claims, told.missing
+    (number,), (kept,) = told.compared, told.claims
     results = open_results(f"{folder}/run")
     assert number.ours == pytest.approx(results.auc.sel(group_size=5).mean().item())
     assert number.verdict == "not compared"
     assert kept.margin == pytest.approx(number.ours - 0.6)
-    assert (missing.item, missing.why) == ("Figure 8", "drawn only")
+    assert not told.missing
     assert told.remarks == ("so we define it",)
     assert told.data == "60 synthetic users of the preset milan"
     assert told.core_seconds > 0
@@ -162,10 +161,7 @@ def test_marginals_are_measured_too(tmp_path):
 def test_a_study_without_its_data_is_told_as_missing():
     study = PaperStudy.model_validate({**SMALL, "cube": "cabs", "users": None})
     told = report_without_results("popets24/small", study, "it needs the cabs")
-    assert {each.item: each.why for each in told.missing} == {
-        "Figure 7": "it needs the cabs",
-        "Figure 8": "drawn only",
-    }
+    assert {each.item: each.why for each in told.missing} == {"Figure 7": "it needs the cabs"}
     assert np.isnan(told.core_seconds)
 
 
