@@ -7,6 +7,8 @@ from pydantic import ValidationError
 
 from clusterscale.papers import PaperStudy, find_faults
 
+MARGINALS = {"group_sizes": [10], "mechanisms": [{"name": "exact"}]}
+
 
 @for_each(
     ("fields", "message"),
@@ -14,7 +16,7 @@ from clusterscale.papers import PaperStudy, find_faults
         ({"cube": "taxis"}, "cube 'taxis' is not known: choose from cabs"),
         ({"paper": "NDSS19"}, "NDSS18"),
         ({"audit": None, "published": [published()]}, "needs an audit, a recovery or marg"),
-        ({"audit": None, "marginals": {}, "traits": {}}, "traits need an audit"),
+        ({"audit": None, "marginals": MARGINALS, "traits": {}}, "traits need an audit"),
         ({"figure": "4"}, "Extra inputs"),
     ],
 )
