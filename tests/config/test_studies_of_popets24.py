@@ -63,10 +63,10 @@ def test_numbers_are_no_further_than_they_are_printed(name):
         ("Table 7", "members-milan", 8),
         ("Table 8", "members-cdr", 10),
         ("Table 9", "members-milan", 8),
-        ("Table 10", "places-milan", 4),
-        ("Table 10", "places-cdr", 4),
-        ("Table 11", "places-milan", 4),
-        ("Table 11", "places-cdr", 4),
+        ("Table 10", "places-milan", 8),
+        ("Table 10", "places-cdr", 8),
+        ("Table 11", "places-milan", 8),
+        ("Table 11", "places-cdr", 8),
     ],
 )
 def test_tables_are_whole(item, name, n_numbers):

@@ -175,7 +175,7 @@ def test_a_study_on_real_data_is_compared_in_a_folder_of_its_own(small, source, 
     cubes = Cubes(f"{tmp_path}/cubes", {"milan": source})
     told = reproduce("popets24/a", study, cubes, f"{tmp_path}/a", SerialExecutor())
     assert told.data == "40 users of Social Pulse in Milan"
-    assert {number.verdict for number in told.compared} <= {"agrees", "differs"}
+    assert {number.verdict for number in told.compared} <= {"agrees", "not reproduced"}
     assert (tmp_path / "a/real/run/results.zarr").exists()
     assert not (tmp_path / "a/run").exists()
 
@@ -187,4 +187,4 @@ def test_all_studies_of_milan_take_real_data():
     assert len(studies) >= 8
     for one in studies:
         assert given.is_real(one)
-        assert one.audit.targets.listed
+        assert one.marginals or one.audit.targets.listed
