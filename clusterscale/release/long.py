@@ -30,6 +30,7 @@ from clusterscale.release.text import (
     TOTAL,
     Clock,
     Codes,
+    Hours,
     Spot,
     TextTable,
     decode_values,
@@ -59,6 +60,8 @@ class LongTable(TextTable):
         Column with the time: ISO 8601, a date, or seconds since 1970, e.g. ``date``.
     hour
         Column with the hour of the day, if the time is a date, e.g. ``hour``.
+    hours
+        How hours are numbered: ``0-23``, ``1-24``, or ``hhmm`` for 830 at half past eight.
     count
         Column with the published value, e.g. ``population``.
     status
@@ -81,8 +84,6 @@ class LongTable(TextTable):
         time, people]``.
     milliseconds
         Whether times are in milliseconds since 1970.
-    decimal_comma
-        Whether decimals follow a comma.
     inspire
         Whether places are INSPIRE cells, whose short codes, such as ``1kmN2689E4337``, are read as
         the long ones that ``clusterscale ingest --inspire`` gives to ROIs.
@@ -94,6 +95,7 @@ class LongTable(TextTable):
     destination: str | None = None
     time: str = "time"
     hour: str | None = None
+    hours: Hours = "0-23"
     count: str = "count"
     status: str | None = None
     hidden_status: Codes = HIDDEN_STATUS
@@ -104,7 +106,6 @@ class LongTable(TextTable):
     delimiter: Delimiter = ","
     header: Annotated[tuple[str, ...], *NonEmptyUnique] | None = None
     milliseconds: bool = False
-    decimal_comma: bool = False
     inspire: bool = False
 
     accepts: ClassVar[str] = columns.ACCEPTS
@@ -127,7 +128,9 @@ class LongTable(TextTable):
     @property
     def clock(self) -> Clock:
         """How times are stated."""
-        return replace(super().clock, milliseconds=self.milliseconds)
+        stated = super().clock
+        hour = self.hour or stated.hour
+        return replace(stated, milliseconds=self.milliseconds, hour=hour, hours=self.hours)
 
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
@@ -162,7 +165,8 @@ class LongTable(TextTable):
         """
         if self.header or self.milliseconds:
             return super().write(uri, release)
-        write_beside(uri, self.to_frame(release), release.metadata)
+        marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
+        write_beside(uri, self.to_frame(release), release.metadata, **marks)
 
     def to_frame(self, release: RawRelease) -> pd.DataFrame:
         """Return the rows of a release, with columns as these settings name them."""
@@ -244,7 +248,7 @@ class LongTable(TextTable):
             None if self.status is None else raw[self.status],
             hidden=self.hidden,
             hidden_status=self.hidden_status,
-            comma=self.decimal_comma,
+            marks=self.marks,
             spot=spot,
         )
         if self.empty == "zero":

@@ -294,7 +294,14 @@ def describe(metadata: ReleaseMetadata) -> dict[str, Any]:
     return metadata.model_dump(mode="json", include=metadata.model_fields_set)
 
 
-def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> None:
+def write_beside(
+    uri: str,
+    table: pd.DataFrame,
+    metadata: ReleaseMetadata,
+    *,
+    delimiter: str = ",",
+    decimal: str = ".",
+) -> None:
     """Write a table as Parquet or CSV, by the ending of ``uri``, with its metadata."""
     notes = describe(metadata)
     if is_parquet(uri):
@@ -307,7 +314,7 @@ def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> No
         pq.write_table(arrow, buffer)
         storage.put(uri, buffer.getvalue())
         return
-    storage.put(uri, to_csv(table).encode())
+    storage.put(uri, to_csv(table, delimiter=delimiter, decimal=decimal).encode())
     if notes:
         described = {
             "@context": "http://www.w3.org/ns/csvw",
@@ -318,7 +325,7 @@ def write_beside(uri: str, table: pd.DataFrame, metadata: ReleaseMetadata) -> No
         storage.put(beside(uri), json.dumps(described, indent=1).encode())
 
 
-def to_csv(table: pd.DataFrame) -> str:
+def to_csv(table: pd.DataFrame, *, delimiter: str = ",", decimal: str = ".") -> str:
     """Return a table as CSV; whole numbers without a decimal point, others in full.
 
     Raises InputError if a text begins like a formula: a spreadsheet would run it.
@@ -327,10 +334,10 @@ def to_csv(table: pd.DataFrame) -> str:
     shown = table.copy()
     for name in shown.columns:
         if shown[name].dtype.kind == "f":
-            shown[name] = [_number(value) for value in shown[name].tolist()]
+            shown[name] = [_number(value).replace(".", decimal) for value in shown[name].tolist()]
         elif shown[name].dtype.kind not in "iub":
             refuse_formulas(map(str, shown[name].unique()))
-    return str(shown.to_csv(index=False, lineterminator="\n"))
+    return str(shown.to_csv(sep=delimiter, index=False, lineterminator="\n"))
 
 
 def refuse_formulas(texts: Iterable[str]) -> None:

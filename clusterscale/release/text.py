@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Strict
+from pydantic import AfterValidator, Strict, model_validator
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube.calendar import parse_step
@@ -37,6 +37,8 @@ _ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
 _EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
 _LARGEST = 1 << 53
 _LATEST = 4_102_444_800  # 2100-01-01
+_MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
+_ALL_MARKS = "".join(_MARKS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,35 @@ class Spot:
             raise SourceError(f"{self.name(int(np.argmax(wrong)), column)}: {fault}")
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The decimal mark of numbers, and the mark between thousands, empty for none."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def plain(self, texts: Any) -> Any:
+        """Return Arrow strings of numbers with a decimal dot, null where a dot is no decimal."""
+        if self.thousands:
+            mark, decimal = f"[{_MARKS[self.thousands]}]", re.escape(self.decimal)
+            grouped = pc.match_substring_regex(
+                texts, rf"^[+-]?\d{{1,3}}({mark}\d{{3}})+({decimal}\d*)?$"
+            )
+            texts = pc.if_else(grouped, pc.replace_substring_regex(texts, mark, ""), texts)
+        if self.decimal == ".":
+            return texts
+        dotted = pc.match_substring(texts, ".")
+        commas = pc.replace_substring(texts, self.decimal, ".")
+        return pc.if_else(dotted, pa.scalar(None, pa.string()), commas)
+
+    def fault(self, text: str) -> str:
+        """Return what is wrong with a text that is not a number, and what would read it."""
+        grouped = not self.thousands and re.fullmatch(rf"[+-]?\d+([{_ALL_MARKS}]\d{{3}})+\D*", text)
+        remedy = "if the mark separates thousands, set `thousands`; " if grouped else ""
+        kind = "number with a decimal comma" if self.decimal == "," else "number"
+        return f"{quote(text)} is not a {kind}; {remedy}if it hides the value, add it to `hidden`"
+
+
 def text_of(raw: Any) -> Any:
     """Return a column as trimmed Arrow strings; bytes that are not UTF-8 are no empty text."""
     return pc.utf8_trim_whitespace(decode.text(decode.plain(raw), undecodable="\ufffd"))
@@ -69,7 +100,7 @@ def decode_values(
     *,
     hidden: Sequence[str],
     hidden_status: Sequence[str] = (),
-    comma: bool = False,
+    marks: Marks = Marks(),
     spot: Spot,
 ) -> Values:
     """Return published values, float64, shape (row,); NaN where they are hidden.
@@ -80,7 +111,7 @@ def decode_values(
     """
 
     def decoded(column: Any) -> Values:
-        return _numbers(name, column, hidden=hidden, comma=comma, spot=spot)
+        return _numbers(name, column, hidden=hidden, marks=marks, spot=spot)
 
     values = _once_each(decoded, raw)
     if status is not None:
@@ -113,7 +144,7 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _numbers(name: str, raw: Any, *, hidden: Sequence[str], comma: bool, spot: Spot) -> Values:
+def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: Spot) -> Values:
     """Return numbers, NaN where they are hidden."""
     plain = decode.plain(raw)
     if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
@@ -125,15 +156,11 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], comma: bool, spot: S
     else:
         texts = text_of(plain)
         empty = _among(texts, hidden) | _matches(texts, _BELOW)
-        numbers = pc.replace_substring(texts, ",", ".") if comma else texts
-        numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), numbers)
+        numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), marks.plain(texts))
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
     if texts is not None and (wrong := np.isnan(values) & ~empty).any():
         row = int(np.argmax(wrong))
-        raise SourceError(
-            f"{spot.name(row, name)}: {quote(texts[row].as_py())} is not a number; if it hides the "
-            "value, add it to `hidden`"
-        )
+        raise SourceError(f"{spot.name(row, name)}: {marks.fault(texts[row].as_py() or '')}")
     spot.refuse(np.isinf(values), name, "the value is infinite")
     return values
 
@@ -160,6 +187,7 @@ def _matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
+Hours = Literal["0-23", "1-24", "hhmm"]
 _TIMEZONE = "`timezone` of the format, e.g. timezone='Europe/London'"
 
 
@@ -169,13 +197,16 @@ class Clock:
 
     Times without a zone are in ``timezone``, or refused if it is None. ``format`` is that of
     ``datetime.strptime``, None for ISO 8601, dates or epoch seconds; with ``slots`` times are
-    numbers of epochs, with ``milliseconds`` they are in milliseconds since 1970.
+    numbers of epochs, with ``milliseconds`` they are in milliseconds since 1970. ``hours`` says how
+    a column named ``hour`` states the hour of a date.
     """
 
     timezone: str | None = None
     format: str | None = None
     slots: bool = False
     milliseconds: bool = False
+    hour: str = "hour"
+    hours: Hours = "0-23"
 
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
         """Return UTC seconds or numbers of epochs, int64, shape (row,).
@@ -259,7 +290,7 @@ class Clock:
             shown = quote(str(text_of(raw)[row].as_py()))
             raise SourceError(f"{spot.name(row, name)}: {shown} is not {how}")
         if hours is not None:
-            stamps = stamps + pd.to_timedelta(self._whole("hour", hours, spot=spot), unit="h")
+            stamps = stamps + pd.to_timedelta(self._minutes(hours, spot), unit="min")
         seconds = decode.utc_seconds(stamps, self.timezone)
         if np.isnan(seconds).any():
             row = int(np.argmax(np.isnan(seconds)))
@@ -267,7 +298,18 @@ class Clock:
                 f"{spot.name(row, name)}: {stamps[row]} does not exist: clocks in {self.timezone} "
                 "skip it"
             )
-        return np.floor(seconds).astype(np.int64)
+        return self._checked(name, np.floor(seconds), spot)
+
+    def _minutes(self, hours: Any, spot: Spot) -> Ints:
+        """Return the minutes of a day at which hours begin, int64, shape (row,)."""
+        stated = self._whole(self.hour, hours, spot=spot)
+        is_clock = self.hours == "hhmm"
+        first = stated // 100 if is_clock else stated - (self.hours == "1-24")
+        rest = stated % 100 if is_clock else 0 * stated
+        wrong = (first < 0) | (first > 23) | (rest > 59)
+        fault = f"no hour of {self.hours}: `hours` of the format says how hours are numbered"
+        spot.refuse(wrong, self.hour, fault)
+        return np.asarray(first * 60 + rest, np.int64)
 
 
 TOTAL = "Total"
@@ -283,6 +325,7 @@ def _step(text: str) -> str:
 
 Step = Annotated[str, AfterValidator(_step)]
 Codes = Annotated[tuple[str, ...], Strict(False)]
+Mark = Literal[".", ",", "'", " "]
 
 
 class TextTable(TableFormat):
@@ -300,6 +343,10 @@ class TextTable(TableFormat):
         Whether times are numbers of epochs.
     step
         Length of an epoch, e.g. ``1h``; by default the shortest time between two.
+    decimal_comma
+        Whether decimals follow a comma; then a dot is no decimal.
+    thousands
+        Mark between thousands, e.g. ``'.'``; a space stands for all kinds of spaces.
     """
 
     hidden: Codes = HIDDEN
@@ -307,6 +354,19 @@ class TextTable(TableFormat):
     time_format: str | None = None
     slots: bool = False
     step: Step | None = None
+    decimal_comma: bool = False
+    thousands: Mark | None = None
+
+    @model_validator(mode="after")
+    def _marks_differ(self) -> Self:
+        if self.thousands == self.marks.decimal:
+            raise ValueError(f"thousands: {self.thousands!r} is the decimal mark")
+        return self
+
+    @property
+    def marks(self) -> Marks:
+        """How numbers are stated."""
+        return Marks("," if self.decimal_comma else ".", self.thousands or "")
 
     @property
     def clock(self) -> Clock:

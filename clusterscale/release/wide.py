@@ -35,15 +35,12 @@ class WideTable(TextTable):
         Name of the row and of the column with totals, e.g. ``Total``.
     delimiter
         Field separator.
-    decimal_comma
-        Whether decimals follow a comma.
     """
 
     name: Literal["wide"] = "wide"
     times: Literal["columns", "rows"] = "columns"
     total: str | None = None
     delimiter: Delimiter = ","
-    decimal_comma: bool = False
 
     accepts: ClassVar[str] = "CSV in UTF-8"
 
@@ -60,7 +57,7 @@ class WideTable(TextTable):
                     f"{i + 2} ({quote(top[i])})",
                     pa.array(cells[:, i].tolist(), pa.string()),
                     hidden=self.hidden,
-                    comma=self.decimal_comma,
+                    marks=self.marks,
                     spot=Spot(uri, 2, "line"),
                 )
                 for i in range(len(top))
@@ -87,7 +84,8 @@ class WideTable(TextTable):
             table.loc[len(table)] = row
         if self.times == "rows":
             table = table.set_index("place").T.rename_axis("time").reset_index()
-        write_beside(uri, table, release.metadata)
+        marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
+        write_beside(uri, table, release.metadata, **marks)
 
     def _lines(self, uri: str) -> list[list[str]]:
         content = storage.read_file(uri)

@@ -45,6 +45,9 @@ LONG = [
     (FULL + "a,2026-03-02T10:00Z,inf\n", {}, "line 6, column count: 'inf' is not a number"),
     (FULL + 'a,2026-03-02T10:00Z,"3,5"\n', {}, "line 6, column count: '3,5' is not a number"),
     (FULL + 'a,2026-03-02T10:00Z,"1,234.5"\n', {"decimal_comma": True}, "'1,234.5' is not a num"),
+    (FULL + "a,2026-03-02T10:00Z,1.234\n", {"decimal_comma": True}, "if the mark separates thousa"),
+    (FULL + "a,2026-03-02T10:00Z,1'234\n", {}, "not a number; if the mark separates thousands"),
+    (FULL + "a,2026-03-02T10:00Z,12 34\n", {"thousands": " "}, "'12 34' is not a number; if it h"),
     (FULL + "a,2026-03-02T10:00Z,>100\n", {}, "line 6, column count: '>100' is not a number"),
     (FULL + "a,soon,3\n", {}, "line 6, column time: 'soon' is not a time, as in 2026-03-02T08:05"),
     (FULL + "a,,3\n", {}, "line 6, column time: '' is not a time|is missing"),
@@ -81,6 +84,26 @@ LONG = [
     (HEAD + "a,20260302,3\n", {}, "column time: the time is 1970-08-23T11:51:42; if it is the"),
     (HEAD + "a,1772409600000,3\n", {}, "line 2, column time: the time is after 2100; if it is not"),
     (HEAD + "a,1e300,3\n", {"slots": True}, "line 2, column time: the value is not a whole number"),
+    (
+        "place,date,slot,count\na,2026-03-02,100,3\n",
+        {"time": "date", "hour": "slot", "timezone": "UTC"},
+        "line 2, column slot: no hour of 0-23: `hours` of the format says",
+    ),
+    (
+        "place,time,hour,count\na,2026-03-02,0,3\n",
+        {"hour": "hour", "hours": "1-24", "timezone": "UTC"},
+        "line 2, column hour: no hour of 1-24",
+    ),
+    (
+        "place,time,hour,count\na,2026-03-02,860,3\n",
+        {"hour": "hour", "hours": "hhmm", "timezone": "UTC"},
+        "line 2, column hour: no hour of hhmm",
+    ),
+    (
+        "place,time,count\na,08:00,3\n",
+        {"time_format": "%H:%M", "timezone": "UTC"},
+        "line 2, column time: the time is 1900-01-01T08:00:00",
+    ),
     (
         "place,time,hour,count\na,2026-03-02T00:00+01:00,8,3\n",
         {"hour": "hour", "timezone": "UTC"},
@@ -243,6 +266,48 @@ def test_hidden_cells_are_not_zeros(tmp_path):
     assert values[0, 0] == 0
     assert values[1, 2] == 7.25
     assert (values != values).sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "written"),
+    [
+        ({"thousands": ","}, "1,234.5|1234.5|12|1,234,567"),
+        ({"decimal_comma": True, "thousands": "."}, "1.234,5|1234,5|12|1.234.567"),
+        ({"decimal_comma": True, "thousands": " "}, "1\u00a0234,5|1234,5|12|1\u202f234 567"),
+        ({"thousands": "'"}, "1'234.5|1234.5|12|1’234’567"),
+    ],
+)
+def test_marks_between_thousands(settings, written, tmp_path):
+    path = tmp_path / "table.csv"
+    rows = (f"zone {i};2026-03-02T08:00Z;{text}\n" for i, text in enumerate(written.split("|")))
+    path.write_text("place;time;count\n" + "".join(rows))
+    table = TABLE_FORMATS.create("long", step="1h", delimiter=";", **settings).read(str(path))
+    assert table.values[:, 0].tolist() == [1234.5, 1234.5, 12, 1234567]
+
+
+def test_decimals_are_written_as_they_are_read(tmp_path):
+    path, again = tmp_path / "table.csv", str(tmp_path / "again.csv")
+    path.write_text("place;time;count\na;2026-03-02T08:00Z;1,5\na;2026-03-02T09:00Z;\n")
+    form = TABLE_FORMATS.create("long", delimiter=";", decimal_comma=True)
+    form.write(again, form.read(str(path)))
+    assert form.read(again).values.tolist() == [[1.5, pytest.approx(np.nan, nan_ok=True)]]
+
+
+@pytest.mark.parametrize(
+    ("hours", "stated"), [("0-23", "8,9"), ("1-24", "9,10"), ("hhmm", "800,900")]
+)
+def test_hours_are_numbered_as_declared(hours, stated, tmp_path):
+    path = tmp_path / "table.csv"
+    rows = (f"a,2026-03-02,{hour},{i}\n" for i, hour in enumerate(stated.split(",")))
+    path.write_text("place,time,hour,count\n" + "".join(rows))
+    table = TABLE_FORMATS.create("long", hour="hour", hours=hours, timezone="UTC").read(str(path))
+    assert table.epochs.tolist()[0].isoformat() == "2026-03-02T08:00:00"
+    assert table.values.tolist() == [[0, 1]]
+
+
+def test_the_two_marks_of_numbers_differ():
+    with pytest.raises(ConfigError, match="thousands: ',' is the decimal mark"):
+        TABLE_FORMATS.create("long", decimal_comma=True, thousands=",")
 
 
 def test_a_negative_number_is_a_value_unless_it_is_said_to_hide_one(tmp_path):
