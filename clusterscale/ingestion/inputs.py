@@ -22,6 +22,7 @@ from clusterscale.errors import InputError, MissingError, SourceError
 from clusterscale.ingestion.records import LIMITS
 from clusterscale.reading import decode, tables
 from clusterscale.reading.sources import reading
+from clusterscale.reading.tables import TextLayout
 from clusterscale.validation_messages import plural
 
 DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
@@ -186,7 +187,7 @@ def read_weights(
     names, weights = [], []
     with reading(path):
         for piece in tables.pieces(path, _PIECE):
-            for batch in tables.batches(piece, [user, "weight"], delimiter=delimiter):
+            for batch in tables.batches(piece, [user, "weight"], TextLayout(delimiter)):
                 where, columns = piece.file.name, batch.columns
                 ids = decode.ids(user, columns[user], where=where)
                 n_bad = batch.malformed.count + int(ids.bad.sum())

@@ -17,7 +17,7 @@ from clusterscale.reading.decode import Ids, Zone
 from clusterscale.reading.geojson import text_of
 from clusterscale.reading.places import pairs
 from clusterscale.reading.sources import Piece
-from clusterscale.reading.tables import ColumnBatch, Delimiter, Malformed
+from clusterscale.reading.tables import ColumnBatch, Delimiter, Malformed, TextLayout
 from clusterscale.registry import Registry
 
 
@@ -65,7 +65,7 @@ class Events(Reader):
         place = [self.lat, self.lon] if self.roi is None else [self.roi]
         file = piece.file.name
         for batch in tables.batches(
-            piece, [self.user, self.time, *place], delimiter=self.delimiter
+            piece, [self.user, self.time, *place], TextLayout(self.delimiter)
         ):
             yield Records(
                 decode.ids(self.user, batch.columns[self.user], where=file),
@@ -130,7 +130,7 @@ class Trips(Reader):
         file = piece.file.name
         ends = ((self.start, self.start_time), (self.end, self.end_time))
         columns = list(dict.fromkeys((self.user, *ends[0], *ends[1])))
-        for batch in tables.batches(piece, columns, delimiter=self.delimiter):
+        for batch in tables.batches(piece, columns, TextLayout(self.delimiter)):
             raw = batch.columns
             user = decode.ids(self.user, raw[self.user], where=file)
             for station, time in ends:
@@ -168,7 +168,7 @@ class TripPairs(Trips):
         """Yield the trips of a piece."""
         file = piece.file.name
         columns = list(dict.fromkeys((self.user, self.start, self.start_time, self.end)))
-        for batch in tables.batches(piece, columns, delimiter=self.delimiter):
+        for batch in tables.batches(piece, columns, TextLayout(self.delimiter)):
             raw = batch.columns
             yield Records(
                 decode.ids(self.user, raw[self.user], where=file),

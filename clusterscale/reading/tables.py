@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,11 +37,11 @@ _PARQUET = ("*.parquet", "*.parq", "*.pq")
 _CSV = tuple(
     f"*{kind}{compression}"
     for kind in (".csv", ".tsv", ".txt")
-    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
+    for compression in ("", ".gz", ".bz2", ".xz", ".zst", ".zip")
 )
 ACCEPTS = (
     "Parquet (.parquet, .parq, .pq) or text in UTF-8 whose first line names the columns (.csv, "
-    ".tsv, .txt, also .gz, .bz2, .xz, .zst)"
+    ".tsv, .txt, also .gz, .bz2, .xz, .zst, .zip)"
 )
 """Supported files, for messages."""
 
@@ -52,6 +53,42 @@ def _single(delimiter: str) -> str:
 
 
 Delimiter = Annotated[str, AfterValidator(_single)]
+
+
+def _known_encoding(encoding: str) -> str:
+    letters = bytes(range(128))
+    with suppress(LookupError, UnicodeDecodeError):
+        if letters.decode(encoding) == letters.decode("ascii"):
+            return codecs.lookup(encoding).name
+    raise ValueError(f"{encoding!r} is not an encoding that contains ASCII, such as 'latin-1'")
+
+
+Encoding = Annotated[str, AfterValidator(_known_encoding)]
+
+
+@dataclass(frozen=True, slots=True)
+class TextLayout:
+    """How lines of text are laid out.
+
+    ``header`` names all columns of a file whose first line does not. ``skip`` lines come before
+    that line, and lines that begin with one of ``notes`` are left out.
+    """
+
+    delimiter: str = ","
+    header: Sequence[str] = ()
+    encoding: str = "utf-8"
+    skip: int = 0
+    notes: tuple[str, ...] = ()
+
+    def rows(self, block: bytes) -> bytes:
+        """Return whole lines in UTF-8, without notes; raises UnicodeDecodeError."""
+        if self.encoding != "utf-8":
+            block = block.decode(self.encoding).encode()
+        if not self.notes:
+            return block
+        notes = tuple(note.encode() for note in self.notes)
+        lines = block.splitlines(keepends=True)
+        return b"".join(line for line in lines if not line.lstrip(b' "').startswith(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +124,12 @@ def pieces(source: str, size: int) -> list[Piece]:
     return parts
 
 
-def batches(
-    piece: Piece, columns: Sequence[str], *, delimiter: str, header: Sequence[str] = ()
-) -> Iterator[ColumnBatch]:
-    """Yield the named columns of one piece; for CSV, as bytes.
-
-    ``header`` names all columns of a CSV file whose first line does not.
-    """
+def batches(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
+    """Yield the named columns of one piece; for CSV, as bytes."""
     if is_parquet(piece.file.name):
         yield from _from_parquet(piece, columns)
     else:
-        yield from _from_csv(piece, columns, delimiter, header)
+        yield from _from_csv(piece, columns, layout)
 
 
 def is_parquet(name: str) -> bool:
@@ -174,36 +206,45 @@ def _describe_columns(names: Sequence[str]) -> str:
     return f"its columns are {', '.join(shown)}{more}"
 
 
-def _from_csv(
-    piece: Piece, columns: Sequence[str], delimiter: str, header: Sequence[str]
-) -> Iterator[ColumnBatch]:
-    line, names = (b"", list(header)) if header else _header(piece.file, delimiter)
-    if not header and any(_VALUE.fullmatch(name) for name in names):
+def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
+    above, names = _header(piece.file, layout)
+    if not layout.header and any(_VALUE.fullmatch(name) for name in names):
         # Do not quote the line: it contains a user's record.
         raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
     _check_columns(names, columns, piece.file.name)
     wanted = {name: names.index(name) for name in columns}
     at_top = piece.start == 0
     for block in sources.text_blocks(piece, BLOCK):
-        body = block[len(line) :].removeprefix(BOM_UTF8) if at_top else block
+        body = block[above:].removeprefix(BOM_UTF8) if at_top else block
         at_top = False
-        yield from parse_lines(body, wanted, len(names), delimiter)
+        try:
+            lines = layout.rows(body)
+        except UnicodeDecodeError:
+            raise SourceError(f"{piece.file.name} is not {layout.encoding} text") from None
+        yield from parse_lines(lines, wanted, len(names), layout.delimiter)
 
 
-def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
+def _header(file: File, layout: TextLayout) -> tuple[int, list[str]]:
+    """Return the number of bytes above the rows, and the names of all columns."""
+    codec = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
     try:
         with storage.open_file(file.url, compression="infer") as stream:
+            skipped = sum(len(stream.readline(1 << 20)) for _ in range(layout.skip))
+            if layout.header:
+                return skipped, list(layout.header)
             line = stream.readline(1 << 20)
-        names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter), [])
+        names = next(csv.reader([line.decode(codec)], delimiter=layout.delimiter), [])
     except UnicodeDecodeError:
-        raise SourceError(f"{file.name}: the first line is not UTF-8 text") from None
+        line_number = f"line {layout.skip + 1}" if layout.skip else "the first line"
+        encoding = layout.encoding.upper()
+        raise SourceError(f"{file.name}: {line_number} is not {encoding} text") from None
     except (OSError, EOFError, csv.Error) as error:
         raise SourceError(
             f"{file.name}: the first line cannot be read: {type(error).__name__}"
         ) from None
     if not names:
         raise SourceError(f"{file.name} is empty: the first line should name the columns")
-    return line, [name.strip() for name in names]
+    return skipped + len(line), [name.strip() for name in names]
 
 
 def parse_lines(

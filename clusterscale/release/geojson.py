@@ -69,7 +69,7 @@ class GeoJsonTable(TextTable):
         times = pa.array([time for _, time, _ in cells], pa.string())
         seconds = self.clock.decode("time", times, None, spot=spot)
         texts = pa.array([value for _, _, value in cells], pa.string())
-        values = decode_values("value", texts, hidden=self.hidden, spot=spot)
+        values = decode_values("value", texts, hidden=self.hidden, marks=self.marks, spot=spot)
         rows = Rows(list(known), self.slots, uri)
         rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)
         table = self.lay_out(rows, absent=self.absent)

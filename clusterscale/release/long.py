@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -20,7 +20,7 @@ from clusterscale.reading import decode
 from clusterscale.reading import tables as columns
 from clusterscale.reading.decode import Ids, Zone
 from clusterscale.reading.places import ARROW, PairCodes, PlaceCodes
-from clusterscale.reading.tables import Delimiter
+from clusterscale.reading.tables import Delimiter, TextLayout
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
@@ -31,8 +31,9 @@ from clusterscale.release.text import (
     Clock,
     Codes,
     Hours,
+    LineTable,
     Spot,
-    TextTable,
+    among,
     decode_values,
     is_empty,
     text_of,
@@ -42,7 +43,7 @@ _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of o
 _PIECE = 1 << 24  # bytes of text read at a time
 
 
-class LongTable(TextTable):
+class LongTable(LineTable):
     """CSV or Parquet with a row per place and time: a file, or a folder of one kind.
 
     Parquet may have other columns too, such as the geometry of GeoParquet. Cells are hidden by a
@@ -58,6 +59,10 @@ class LongTable(TextTable):
         Columns with the names of two places, instead, e.g. ``origin``.
     time
         Column with the time: ISO 8601, a date, or seconds since 1970, e.g. ``date``.
+    at
+        Time of all rows, instead of a column, e.g. ``2026-03-02``; then ``step`` is needed.
+    where
+        Columns and the texts in them of the rows that are read, e.g. ``{sex: [total]}``.
     hour
         Column with the hour of the day, if the time is a date, e.g. ``hour``.
     hours
@@ -77,8 +82,6 @@ class LongTable(TextTable):
         times, e.g. ``Total``.
     add_rows
         Whether several rows of one place and time are added, such as those of age groups.
-    delimiter
-        Field separator of a CSV file.
     header
         Names of all columns of a CSV file whose first line does not name them, e.g. ``[zone,
         time, people]``.
@@ -94,6 +97,8 @@ class LongTable(TextTable):
     origin: str | None = None
     destination: str | None = None
     time: str = "time"
+    at: str | None = None
+    where: Mapping[str, Codes] = {}
     hour: str | None = None
     hours: Hours = "0-23"
     count: str = "count"
@@ -103,7 +108,6 @@ class LongTable(TextTable):
     empty: Literal["hidden", "zero"] = "hidden"
     total: str | None = None
     add_rows: bool = False
-    delimiter: Delimiter = ","
     header: Annotated[tuple[str, ...], *NonEmptyUnique] | None = None
     milliseconds: bool = False
     inspire: bool = False
@@ -119,11 +123,21 @@ class LongTable(TextTable):
             raise ValueError("give place, or origin and destination")
         if self.slots and (self.hour or self.time_format or self.step):
             raise ValueError("slots: numbers of epochs have no hour, time_format or step")
+        if self.at is not None and (self.slots or self.milliseconds or self.step is None):
+            raise ValueError("at: one time of all rows needs step, and no slots or milliseconds")
         if self.milliseconds and (self.slots or self.hour or self.time_format):
             raise ValueError("milliseconds: these times have no slots, hour or time_format")
         if self.empty == "zero" and self.status is not None:
             raise ValueError("empty: with a status, empty values are hidden")
         return self
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def layout(self) -> TextLayout:
+        """How lines are laid out."""
+        return replace(super().layout, header=self.header or ())
 
     @property
     def clock(self) -> Clock:
@@ -200,25 +214,39 @@ class LongTable(TextTable):
             if piece.file.name != file:
                 file, row = piece.file.name, 0
             unit, above = ("row", 1) if columns.is_parquet(file) else ("line", 2)
-            if self.header:
-                above = 1
-            for batch in columns.batches(
-                piece, self._columns(), delimiter=self.delimiter, header=self.header or ()
-            ):
+            if unit == "line":
+                above += self.skip - bool(self.header)
+            for batch in columns.batches(piece, self._columns(), self.layout):
                 if batch.malformed.count:
                     raise SourceError(
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
                         f"{batch.malformed.fault}"
                     )
-                decoded = self._decode(batch.columns, places, Spot(file, row + above, unit))
-                rows.add(*decoded)
-                row += len(decoded[0])
+                raw, kept = self._select(batch.columns)
+                spot = Spot(file, row + above, unit, kept)
+                row += len(batch.columns[self.count])
+                if len(raw[self.count]):
+                    rows.add(*self._decode(raw, places, spot))
         return rows
 
     def _columns(self) -> list[str]:
         places = [self.place] if self.origin is None else [self.origin, str(self.destination)]
-        others = (self.time, self.hour, self.count, self.status)
-        return [*places, *(name for name in others if name is not None)]
+        time = self.time if self.at is None else None
+        others = (time, self.hour, self.count, self.status, *self.where)
+        return list(dict.fromkeys([*places, *(name for name in others if name is not None)]))
+
+    def _select(self, raw: dict[str, Any]) -> tuple[dict[str, Any], Ints | None]:
+        """Return the columns of the rows that are read, and the positions of these if not all."""
+        if self.at is not None:
+            at = pa.repeat(self.at, len(raw[self.count]))
+            raw = {**raw, self.time: at.dictionary_encode()}
+        if not self.where:
+            return raw, None
+        kept = np.ones(len(raw[self.count]), np.bool_)
+        for column, texts in self.where.items():
+            kept &= among(text_of(raw[column]), texts)
+        rows = np.flatnonzero(kept)
+        return {name: column.take(pa.array(rows)) for name, column in raw.items()}, rows
 
     def _decode(
         self, raw: dict[str, Any], places: PlaceCodes | PairCodes, spot: Spot
@@ -241,7 +269,11 @@ class LongTable(TextTable):
                         f"{spot.file}: {spot.unit}s from {spot.first:,} on are only totals"
                     )
                 time = texts.take(pa.array(np.where(all_times, others[0], np.arange(len(texts)))))
-        seconds = self.clock.decode(self.time, time, hours, spot=spot)
+        try:
+            seconds = self.clock.decode(self.time, time, hours, spot=spot)
+        except SourceError:
+            spot.refuse(among(text_of(time), (self.time,)), self.time, "the header is repeated")
+            raise
         values = decode_values(
             self.count,
             raw[self.count],
@@ -258,6 +290,8 @@ class LongTable(TextTable):
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
         """Return the names of places, long codes of INSPIRE cells if these are read."""
         found = decode.ids(column, raw, where=spot.file)
+        undecoded = found.bad & ~is_empty(raw) if found.bad.any() else found.bad
+        spot.refuse(undecoded, column, "the name is not UTF-8 text: set `encoding`, as in latin-1")
         spot.refuse(found.bad, column, "the name is missing")
         if not self.inspire:
             return found

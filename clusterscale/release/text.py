@@ -14,13 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Strict, model_validator
+from pydantic import AfterValidator, Field, Strict, model_validator
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube.calendar import parse_step
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
 from clusterscale.reading.decode import Zone
+from clusterscale.reading.tables import Delimiter, Encoding, TextLayout
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.rows import Rows
 from clusterscale.validation_messages import quote
@@ -43,14 +44,16 @@ _ALL_MARKS = "".join(_MARKS.values())
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a run of rows is: the file, and the number of the first row or line."""
+    """Where a run of rows is: the file, the number of the first row, and which rows if not all."""
 
     file: str
     first: int
     unit: str
+    kept: Ints | None = None
 
     def name(self, row: int, column: str) -> str:
         """Return the file, row and column of a value, for messages."""
+        row = row if self.kept is None else int(self.kept[row])
         return f"{self.file}: {self.unit} {self.first + row:,}, column {column}"
 
     def refuse(self, wrong: NDArray[np.bool_], column: str, fault: str) -> None:
@@ -116,7 +119,7 @@ def decode_values(
     values = _once_each(decoded, raw)
     if status is not None:
         shown = text_of(status)
-        flagged = _among(shown, hidden_status)
+        flagged = among(shown, hidden_status)
         both = np.flatnonzero(flagged & ~np.isnan(values))
         if len(both):
             row = int(both[0])
@@ -155,7 +158,7 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
         texts = None
     else:
         texts = text_of(plain)
-        empty = _among(texts, hidden) | _matches(texts, _BELOW)
+        empty = among(texts, hidden) | _matches(texts, _BELOW)
         numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), marks.plain(texts))
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
     if texts is not None and (wrong := np.isnan(values) & ~empty).any():
@@ -173,11 +176,12 @@ def is_empty(raw: Any) -> NDArray[np.bool_]:
     """Return which values of a column are empty or null, shape (row,)."""
     plain = decode.plain(raw)
     if _is_text(plain.type):
-        return _among(text_of(plain), ("",))
+        return among(text_of(plain), ("",))
     return np.asarray(pc.is_null(plain).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
+def among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which trimmed texts are one of some codes, shape (row,); a null is an empty text."""
     found = pc.is_in(pc.fill_null(texts, ""), value_set=pa.array(list(codes), pa.string()))
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
@@ -388,6 +392,32 @@ class TextTable(TableFormat):
                 f"{self.name}: the table needs the names of places and the times of epochs"
             )
         return list(release.rois), _stated(release.epochs)
+
+
+class LineTable(TextTable):
+    """A format of text whose lines are rows, separated into fields.
+
+    Attributes
+    ----------
+    delimiter
+        Field separator of a CSV file, e.g. ``;``.
+    encoding
+        Encoding of a CSV file, e.g. ``latin-1``.
+    skip
+        Number of lines above the line of column names, e.g. 3.
+    notes
+        Beginnings of lines that are no rows, e.g. ``['Source:']``.
+    """
+
+    delimiter: Delimiter = ","
+    encoding: Encoding = "utf-8"
+    skip: Annotated[int, Strict(), Field(ge=0)] = 0
+    notes: Codes = ()
+
+    @property
+    def layout(self) -> TextLayout:
+        """How lines are laid out."""
+        return TextLayout(self.delimiter, (), self.encoding, self.skip, self.notes)
 
 
 def _stated(epochs: NDArray[Any]) -> list[Any]:

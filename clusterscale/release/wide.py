@@ -13,18 +13,19 @@ import pyarrow as pa
 
 from clusterscale import storage
 from clusterscale.errors import SourceError
-from clusterscale.reading.tables import Delimiter
+from clusterscale.reading.sources import reading
+from clusterscale.reading.tables import BLOCK
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, Spot, TextTable, decode_values
+from clusterscale.release.text import TOTAL, LineTable, Spot, decode_values
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
 
 _TEXT = 20  # bytes of memory of a byte of text, as separate fields
 
 
-class WideTable(TextTable):
+class WideTable(LineTable):
     """A CSV file of places and times: the first row names the times, the first column the places.
 
     Attributes
@@ -33,14 +34,11 @@ class WideTable(TextTable):
         Whether times name the ``columns`` or the ``rows``; places name the others.
     total
         Name of the row and of the column with totals, e.g. ``Total``.
-    delimiter
-        Field separator.
     """
 
     name: Literal["wide"] = "wide"
     times: Literal["columns", "rows"] = "columns"
     total: str | None = None
-    delimiter: Delimiter = ","
 
     accepts: ClassVar[str] = "CSV in UTF-8"
 
@@ -58,7 +56,7 @@ class WideTable(TextTable):
                     pa.array(cells[:, i].tolist(), pa.string()),
                     hidden=self.hidden,
                     marks=self.marks,
-                    spot=Spot(uri, 2, "line"),
+                    spot=Spot(uri, 2 + self.skip, "line"),
                 )
                 for i in range(len(top))
             ],
@@ -88,16 +86,21 @@ class WideTable(TextTable):
         write_beside(uri, table, release.metadata, **marks)
 
     def _lines(self, uri: str) -> list[list[str]]:
-        content = storage.read_file(uri)
-        check_memory(_TEXT * len(content), f"{uri}: the fields of {len(content):,} bytes of text")
+        with reading(uri), storage.open_file(uri, compression="infer") as stream:
+            blocks, size = [], 0
+            while block := stream.read(BLOCK):  # a small file can be large when decompressed
+                blocks.append(block)
+                size += len(block)
+                check_memory(_TEXT * size, f"{uri}: the fields of {size:,} bytes of text")
         try:
-            text = content.decode("utf-8-sig")
+            content = self.layout.rows(b"".join(blocks))
+            text = content.decode("utf-8-sig").split("\n", self.skip)[-1]
             reader = csv.reader(
                 io.StringIO(text, newline=""), delimiter=self.delimiter, strict=True
             )
             lines = [[value.strip() for value in line] for line in reader if line]
         except UnicodeDecodeError:
-            raise SourceError(f"{uri} is not UTF-8 text") from None
+            raise SourceError(f"{uri} is not {self.encoding.upper()} text") from None
         except csv.Error as error:
             raise SourceError(f"{uri}: line {reader.line_num}: {error}") from None
         if len(lines) < 2 or len(lines[0]) < 2:

@@ -4,12 +4,19 @@ import codecs
 import itertools
 import json
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clusterscale.errors import ClusterscaleError, ConfigError, InputError, SourceError
+from clusterscale.errors import (
+    ClusterscaleError,
+    ConfigError,
+    FormatError,
+    InputError,
+    SourceError,
+)
 from clusterscale.release import TABLE_FORMATS
 
 HEAD = "place,time,count\n"
@@ -303,6 +310,70 @@ def test_hours_are_numbered_as_declared(hours, stated, tmp_path):
     table = TABLE_FORMATS.create("long", hour="hour", hours=hours, timezone="UTC").read(str(path))
     assert table.epochs.tolist()[0].isoformat() == "2026-03-02T08:00:00"
     assert table.values.tolist() == [[0, 1]]
+
+
+GROUPS = "place;sex;count\nMünchen;_T;9\nMünchen;F;5\nKöln;_T;20\nKöln;F;*\n"
+DAY = {"delimiter": ";", "at": "2026-03-02", "timezone": "UTC", "step": "1d"}
+
+
+def values_of(content, path, **settings):
+    path.write_bytes(content)
+    table = TABLE_FORMATS.create("long", **DAY, **settings).read(str(path))
+    return dict(zip(table.rois, table.values[:, 0].tolist(), strict=True))
+
+
+def test_rows_are_chosen_and_lines_that_are_no_rows_left_out(tmp_path):
+    content = "Table 4\n\n" + GROUPS + '"Source: office"\n* provisional\n'
+    settings = {"where": {"sex": ["_T"]}, "skip": 2, "notes": ["Source:", "*"]}
+    found = values_of(content.encode("latin-1"), tmp_path / "t.csv", encoding="latin-1", **settings)
+    assert found == {"Köln": 20, "München": 9}
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "message"),
+    [
+        (
+            GROUPS.encode("latin-1"),
+            {},
+            "line 2, column place: the name is not UTF-8 text: set `enco",
+        ),
+        (GROUPS.encode(), {"encoding": "ascii"}, "is not ascii text"),
+        (GROUPS.replace("20", "two").encode(), {"where": {"sex": ["_T"]}}, "line 4, column count"),
+        (GROUPS.encode(), {}, "'Köln', 2026-03-02T00:00:00 is listed 2 times"),
+        (GROUPS.encode(), {"where": {"age": ["_T"]}}, "has no column age"),
+        (GROUPS.encode(), {"where": {"sex": ["X"]}}, "the table has no rows with values"),
+    ],
+)
+def test_text_and_rows_that_are_not_as_declared(content, settings, message, tmp_path):
+    with pytest.raises(SourceError, match=message):
+        values_of(content, tmp_path / "t.csv", **settings)
+
+
+def test_a_repeated_header_is_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(FULL + FULL)
+    with pytest.raises(SourceError, match="line 6, column time: the header is repeated"):
+        TABLE_FORMATS.create("long").read(str(path))
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.zip"])
+@pytest.mark.parametrize("form", ["long", "wide"])
+def test_compressed_text_is_read(form, name, tmp_path):
+    plain, packed = tmp_path / "t.csv", tmp_path / name
+    wide = "place,2026-03-02T08:00Z,2026-03-02T09:00Z\na,3,4\nb,5,6\n"
+    plain.write_text(FULL if form == "long" else wide)
+    with fsspec.open(str(packed), "wb", compression="infer") as stream:
+        stream.write(plain.read_bytes())
+    reader = TABLE_FORMATS.create(form)
+    assert np.array_equal(reader.read(str(packed)).values, reader.read(str(plain)).values)
+
+
+def test_text_that_decompresses_to_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLUSTERSCALE_TABLE_MEMORY", "1e6")
+    with fsspec.open(str(tmp_path / "t.csv.gz"), "wb", compression="infer") as stream:
+        stream.write(b"place,2026-03-02T08:00Z\n" + b"a,1\n" * (1 << 20))
+    with pytest.raises(FormatError, match="bytes of text would take"):
+        TABLE_FORMATS.create("wide").read(str(tmp_path / "t.csv.gz"))
 
 
 def test_the_two_marks_of_numbers_differ():
