@@ -57,7 +57,8 @@ def test_tables_4_and_5_are_the_oracle_s():
 
 def test_every_figure_and_table_of_the_paper_is_told():
     told = {item.rstrip("ab") for study in STUDIES.values() for item in study.items()}
-    assert told >= {f"Figure {i}" for i in range(1, 17)} | {f"Table {i}" for i in range(1, 6)}
+    # tables 1 and 2 list symbols and priors
+    assert told >= {f"Figure {i}" for i in range(1, 17)} | {f"Table {i}" for i in range(3, 6)}
 
 
 @for_each("name", STUDIES)
