@@ -59,7 +59,7 @@ from clusterscale.study.execution import Reduction
 Single = NDArray[np.float32]
 
 # Seconds to measure an event, and to count it among others; of a tree, and of a user in it.
-_MEASURE, _COUNT_UNIQUE, _TREE, _ROW = 1e-7, 1.5e-7, 2e-3, 5.8e-6
+_MEASURE, _COUNT_UNIQUE, _TREE, _ROW = 1e-7, 1.5e-7, 3e-3, 8.7e-6
 
 
 @dataclass(frozen=True, slots=True)
