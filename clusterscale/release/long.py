@@ -175,9 +175,10 @@ class LongTable(LineTable):
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV or Parquet file; hidden values are empty, times in UTC.
 
-        Raises InputError for files without a line of names, and for times in milliseconds.
+        Raises InputError if they would be read as another table.
         """
-        if self.header or self.milliseconds:
+        others = self.header, self.milliseconds, self.at, self.where
+        if self.is_only_read or any(others):
             return super().write(uri, release)
         marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
         write_beside(uri, self.to_frame(release), release.metadata, **marks)

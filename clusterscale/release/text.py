@@ -419,6 +419,11 @@ class LineTable(TextTable):
         """How lines are laid out."""
         return TextLayout(self.delimiter, (), self.encoding, self.skip, self.notes)
 
+    @property
+    def is_only_read(self) -> bool:
+        """Whether a file that is written would not be read as the same table."""
+        return self.encoding != "utf-8" or self.skip > 0 or bool(self.notes)
+
 
 def _stated(epochs: NDArray[Any]) -> list[Any]:
     if epochs.dtype.kind == "M":

@@ -70,7 +70,12 @@ class WideTable(LineTable):
         return replace(table, metadata=metadata, uris=uris)
 
     def write(self, uri: str, release: RawRelease) -> None:
-        """Write a CSV file; hidden values are empty, times in UTC."""
+        """Write a CSV file; hidden values are empty, times in UTC.
+
+        Raises InputError if it would be read as another table.
+        """
+        if self.is_only_read:
+            return super().write(uri, release)
         (places, times), total = self.names_of(release), self.total or TOTAL
         table = pd.DataFrame(release.values, columns=list(map(str, times)))
         table.insert(0, "place", places)
@@ -93,8 +98,8 @@ class WideTable(LineTable):
                 size += len(block)
                 check_memory(_TEXT * size, f"{uri}: the fields of {size:,} bytes of text")
         try:
-            content = self.layout.rows(b"".join(blocks))
-            text = content.decode("utf-8-sig").split("\n", self.skip)[-1]
+            below = b"".join(blocks).split(b"\n", self.skip)[-1]
+            text = self.layout.rows(below).decode("utf-8-sig")
             reader = csv.reader(
                 io.StringIO(text, newline=""), delimiter=self.delimiter, strict=True
             )

@@ -368,6 +368,32 @@ def test_compressed_text_is_read(form, name, tmp_path):
     assert np.array_equal(reader.read(str(packed)).values, reader.read(str(plain)).values)
 
 
+def test_notes_are_left_out_below_the_lines_that_are_skipped(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("* A title\ntime,a,b\n2026-03-02T08:00Z,3,4\n2026-03-02T09:00Z,5,6\n* Notes\n")
+    form = TABLE_FORMATS.create("wide", times="rows", skip=1, notes=["*"])
+    assert form.read(str(path)).rois == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("form", "settings"),
+    [
+        ("long", {"encoding": "latin-1"}),
+        ("long", {"skip": 1}),
+        ("long", {"where": {"sex": ["_T"]}}),
+        ("long", {"at": "2026-03-02", "step": "1d"}),
+        ("wide", {"encoding": "latin-1"}),
+        ("wide", {"notes": ["*"]}),
+    ],
+)
+def test_what_would_be_read_as_another_table_is_not_written(form, settings, tmp_path):
+    path, again = tmp_path / "t.csv", str(tmp_path / "again.csv")
+    path.write_text(FULL)
+    release = TABLE_FORMATS.create("long").read(str(path))
+    with pytest.raises(InputError, match=f"tables are not written as {form}"):
+        TABLE_FORMATS.create(form, **settings).write(again, release)
+
+
 def test_text_that_decompresses_to_too_much_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTERSCALE_TABLE_MEMORY", "1e6")
     with fsspec.open(str(tmp_path / "t.csv.gz"), "wb", compression="infer") as stream:
