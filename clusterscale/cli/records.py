@@ -74,7 +74,7 @@ def ingest(
     h3: Annotated[str | None, _area("RESOLUTION of H3 cells.")] = None,
     geohash: Annotated[str | None, _area("PRECISION, 1 to 9, of geohash cells.")] = None,
     inspire: Annotated[str | None, _area("METRES of INSPIRE cells, e.g. 1000.")] = None,
-    epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d.")] = "1h",
+    epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d, 1w, 1mo.")] = "1h",
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone of epochs.")] = "UTC",
     pseudonymise: Annotated[
         str | None, option("File with a secret key; user ids become keyed hashes.")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import zarr
 from pydantic import BaseModel, Field, ValidationError
 
-from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.calendar import Calendar, Unit
 from clusterscale.errors import DamagedError, FormatError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
@@ -38,6 +38,7 @@ class _Calendar(BaseModel, strict=True):
     step: int
     n_epochs: int
     timezone: str
+    unit: Unit = "second"
 
 
 class _Weights(BaseModel, strict=True):

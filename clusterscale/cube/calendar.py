@@ -1,21 +1,106 @@
-"""Epochs of a cube: fixed steps from a start time in a time zone."""
+"""Epochs of a cube: steps of elapsed time, or of the calendar, from a start in a time zone."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
-from clusterscale.validation_messages import quote
+from clusterscale.validation_messages import plural, quote
 
-_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+Unit = Literal["second", "day", "month"]
+
+_DAY, _MONTH = 86_400, 2_629_746  # seconds; those of a month are a twelfth of a mean year
+_UNITS: dict[str, tuple[int, Unit]] = {
+    "s": (1, "second"),
+    "min": (60, "second"),
+    "h": (3600, "second"),
+    "d": (_DAY, "day"),
+    "w": (7 * _DAY, "day"),
+    "mo": (_MONTH, "month"),
+}
 _SPAN = (-9_214_560_000, 9_214_646_400)  # 1678-01-01 to 2262-01-01, the range of datetime64[ns]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Length of an epoch.
+
+    Attributes
+    ----------
+    seconds
+        Its length; that of days and months of the calendar on average.
+    unit
+        What is counted: elapsed seconds, or days or months of local time, whose length varies.
+    """
+
+    seconds: int
+    unit: Unit = "second"
+
+    @classmethod
+    def parse(cls, text: str) -> Step:
+        """Return the step of a text such as ``90s``, ``15min``, ``1h``, ``1d``, ``1w`` or ``1mo``.
+
+        Days, weeks and months are those of the calendar; 24h is elapsed time. Raises InputError if
+        ``text`` has another format or is not positive.
+        """
+        match = re.fullmatch(r"([0-9]{1,12})\s*(s|min|h|d|w|mo)", text.strip())
+        if match is None or int(match[1]) == 0:
+            raise InputError(
+                f"epoch {quote(text)} is not a step such as 90s, 15min, 1h, 1d, 1w or 1mo"
+            )
+        seconds, unit = _UNITS[match[2]]
+        return cls(int(match[1]) * seconds, unit)
+
+    @classmethod
+    def between(cls, times: NDArray[Any], timezone: str) -> Step:
+        """Return the shortest step between times, UTC seconds, ascending, shape (≥ 2,).
+
+        It is one of the calendar where times are local midnights and differ by no multiple of it.
+        """
+        gaps = np.diff(times)
+        shortest = int(gaps.min())
+        if not (gaps % shortest).any():
+            return cls(shortest)
+        zone = _zone(timezone)
+        days = [datetime.fromtimestamp(second, zone).date() for second in times.tolist()]
+        if [datetime.combine(day, time(), zone).timestamp() for day in days] != times.tolist():
+            return cls(shortest)
+        if len({day.day for day in days}) == 1:
+            months = np.diff([12 * day.year + day.month for day in days])
+            return cls(int(months.min()) * _MONTH, "month")
+        return cls(int(np.diff([day.toordinal() for day in days]).min()) * _DAY, "day")
+
+    def begins(self, start: int, n: int, timezone: str, *, first: int = 0) -> NDArray[np.int64]:
+        """Return the UTC seconds at which ``n`` steps begin, int64, shape (n,).
+
+        Step 0 begins at ``start``, and the first that is returned has the number ``first``. A local
+        time that clocks skip is taken an hour later, the first of two that they repeat.
+        """
+        if self.unit == "second":
+            return start + self.seconds * np.arange(first, first + n, dtype=np.int64)
+        zone = _zone(timezone)
+        local = datetime.fromtimestamp(start, zone).replace(fold=0)
+        moments = (self._after(local, first + number).timestamp() for number in range(n))
+        return np.fromiter(map(int, moments), np.int64, n)
+
+    def _after(self, first: datetime, number: int) -> datetime:
+        """Return the local time that is a number of steps of the calendar later."""
+        if self.unit == "day":
+            return first + timedelta(days=number * (self.seconds // _DAY))
+        year, month = divmod(first.month - 1 + number * (self.seconds // _MONTH), 12)
+        return first.replace(year=first.year + year, month=month + 1)
+
+    def __str__(self) -> str:
+        if self.unit == "second":
+            return f"{self.seconds} s"
+        return plural(self.seconds // (_DAY if self.unit == "day" else _MONTH), self.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +112,14 @@ class Calendar:
     start
         UTC seconds at which epoch 0 begins.
     step
-        Length of an epoch in seconds. Steps are elapsed time: a change to summer time neither
-        drops nor repeats an epoch.
+        Length of an epoch in seconds, that of days and months on average.
     n_epochs
         Number of epochs.
     timezone
         IANA name of the time zone of the start and of displayed times.
+    unit
+        Whether steps are elapsed time, so that a change to summer time neither drops nor repeats an
+        epoch, or days or months of local time.
 
     Raises
     ------
@@ -45,6 +132,7 @@ class Calendar:
     step: int
     n_epochs: int
     timezone: str
+    unit: Unit = "second"
 
     def __post_init__(self) -> None:
         if self.n_epochs < 1:
@@ -56,6 +144,17 @@ class Calendar:
         if not _SPAN[0] <= self.start <= self.start + self.step * self.n_epochs <= _SPAN[1]:
             raise InputError("the calendar leaves the years 1678 to 2261")
         _zone(self.timezone)
+        if self.unit == "month" and self._first.day > 28:
+            raise InputError(f"epochs of months begin on a day up to 28, not {self._first.day}")
+
+    @property
+    def length(self) -> Step:
+        """The length of an epoch, with its unit."""
+        return Step(self.step, self.unit)
+
+    @property
+    def _first(self) -> datetime:
+        return datetime.fromtimestamp(self.start, _zone(self.timezone))
 
     @classmethod
     def parse(cls, start: str, step: str, n_epochs: int, timezone: str) -> Calendar:
@@ -64,7 +163,8 @@ class Calendar:
         A start that occurs twice, when summer time ends, is the first of the two; an
         explicit offset (``…+02:00``) overrides the zone. Raises InputError if the start is
         not an ISO date in whole seconds or is skipped by the clocks of the zone, the zone
-        is unknown, the step is not like ``1h``, or ``n_epochs`` is below 1.
+        is unknown, the step is not like ``1h``, or ``n_epochs`` is below 1. Days, weeks and months
+        are those of the zone.
         """
         zone = _zone(timezone)
         try:
@@ -84,26 +184,34 @@ class Calendar:
                     f"start {quote(start)} does not exist: clocks in {timezone} skip it"
                 )
             local = local.replace(tzinfo=zone)
-        return cls(int(local.timestamp()), parse_step(step), n_epochs, timezone)
+        length = Step.parse(step)
+        unit: Unit = "second" if timezone == "UTC" and length.unit == "day" else length.unit
+        return cls(int(local.timestamp()), length.seconds, n_epochs, timezone, unit)
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> Calendar:
         """Build the calendar from the result of :meth:`attributes`."""
-        return cls(*(attributes[key] for key in ("start", "step", "n_epochs", "timezone")))
+        keys = ("start", "step", "n_epochs", "timezone")
+        return cls(**{key: attributes[key] for key in keys}, unit=attributes.get("unit", "second"))
 
     def attributes(self) -> dict[str, Any]:
         """Return JSON-serialisable values for the attributes of a store."""
-        return {
+        attributes = {
             "start": self.start,
             "step": self.step,
             "n_epochs": self.n_epochs,
             "timezone": self.timezone,
         }
+        return attributes if self.unit == "second" else attributes | {"unit": self.unit}
 
     def locate(self, seconds: NDArray[Any]) -> NDArray[np.int32]:
         """Return the epoch, int32, of each UTC time in seconds; −1 if not in the calendar."""
         if seconds.dtype.kind in "iu":  # small or unsigned integers would overflow
             seconds = seconds.astype(np.int64)
+        if self.unit != "second":
+            ends = self.begins(0, self.n_epochs + 1)
+            epoch = np.searchsorted(ends, np.nan_to_num(seconds, nan=-np.inf), side="right") - 1
+            return np.where(epoch < self.n_epochs, epoch, -1).astype(np.int32)
         with np.errstate(invalid="ignore"):
             epoch = np.floor_divide(seconds - self.start, self.step)
             inside = (epoch >= 0) & (epoch < self.n_epochs)
@@ -111,7 +219,14 @@ class Calendar:
 
     def seconds(self) -> NDArray[np.int64]:
         """Return the UTC second at which each epoch begins, int64, shape (epoch,)."""
-        return self.start + self.step * np.arange(self.n_epochs, dtype=np.int64)
+        return self.begins(0, self.n_epochs)
+
+    def begins(self, first: int, n: int) -> NDArray[np.int64]:
+        """Return the UTC second at which epochs from ``first`` on begin, int64, shape (n,).
+
+        They may be after the last one, whose end is the beginning of the next.
+        """
+        return self.length.begins(self.start, n, self.timezone, first=first)
 
     def days(self, *, ends: bool = False) -> NDArray[np.int64]:
         """Return the number of the local day in which each epoch begins, int64, shape (epoch,).
@@ -119,7 +234,7 @@ class Calendar:
         With ``ends``, the day of its last second instead.
         """
         zone = ZoneInfo(self.timezone)
-        seconds = self.seconds() + (self.step - 1 if ends else 0)
+        seconds = self.begins(1, self.n_epochs) - 1 if ends else self.seconds()
         times = (datetime.fromtimestamp(second, zone) for second in seconds.tolist())
         return np.fromiter((time.toordinal() for time in times), np.int64, self.n_epochs)
 
@@ -154,7 +269,7 @@ class Calendar:
     def _ends(self, span: tuple[int, int]) -> tuple[datetime, datetime]:
         zone = ZoneInfo(self.timezone)
         first, last = (
-            datetime.fromtimestamp(self.start + self.step * epoch, UTC).astimezone(zone)
+            datetime.fromtimestamp(int(self.begins(epoch, 1)[0]), UTC).astimezone(zone)
             for epoch in span
         )
         return first, last
@@ -167,14 +282,3 @@ def _zone(timezone: str) -> ZoneInfo:
         raise InputError(
             f"timezone {quote(timezone)} is not an IANA name such as 'Europe/London' or 'UTC'"
         ) from None
-
-
-def parse_step(step: str) -> int:
-    """Return the seconds in a step such as ``90s``, ``15min``, ``1h`` or ``1d``.
-
-    Raises InputError if ``step`` has another format or is not positive.
-    """
-    match = re.fullmatch(r"([0-9]{1,12})\s*(s|min|h|d)", step.strip())
-    if match is None or int(match[1]) == 0:
-        raise InputError(f"epoch {quote(step)} is not a step such as 90s, 15min, 1h or 1d")
-    return int(match[1]) * _UNITS[match[2]]

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from clusterscale import storage
 from clusterscale.contracts import Ints, Weights
 from clusterscale.cube import arrays
-from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import new_cube
@@ -185,12 +185,20 @@ def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
         raise FormatError("the coordinate epoch contains an invalid time (NaT)")
     begins = times.astype("datetime64[ns]").astype(np.int64)
     steps = np.diff(begins)
-    step = int(steps[0]) if len(steps) else int(source.attrs.get("epoch_seconds", _HOUR)) * 10**9
-    if (steps != step).any() or step <= 0:
-        raise FormatError("the coordinate epoch is not evenly spaced, or it does not increase")
-    if step % 10**9 or begins[0] % 10**9:
+    uneven = "the coordinate epoch is not evenly spaced, or it does not increase"
+    if (steps <= 0).any():
+        raise FormatError(uneven)
+    if (begins % 10**9).any():
         raise FormatError("the coordinate epoch is not in whole seconds")
-    return Calendar(int(begins[0]) // 10**9, step // 10**9, n_epochs, timezone)
+    seconds = begins // 10**9
+    if not len(steps):
+        length = Step(int(source.attrs.get("epoch_seconds", _HOUR)))
+    else:
+        length = Step.between(seconds, timezone)
+    calendar = Calendar(int(seconds[0]), length.seconds, n_epochs, timezone, length.unit)
+    if (calendar.seconds() != seconds).any():
+        raise FormatError(uneven)
+    return calendar
 
 
 def _is_index(values: NDArray[Any]) -> bool:

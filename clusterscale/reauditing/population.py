@@ -22,7 +22,7 @@ from clusterscale.contracts import Bounds, Ints, Values, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, TraceSource, block_size, load_settings, ranges
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.regions import NULL_ROI, Regions
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ClusterscaleError, ConfigError, ExistsError
@@ -216,8 +216,8 @@ def _describe(
 def write_without_people(folder: str, raw: RawRelease, stated: ReleaseMetadata) -> str:
     """Write a cube with the ROIs and epochs of a table and nobody in it, and return its address.
 
-    Its name in the folder follows from its content. Positions are not known. The time zone is UTC,
-    and epochs without times are hours. ``stated`` is what else is known of the table.
+    Its name in the folder follows from its content. Positions are not known, and epochs without
+    times are hours. ``stated`` is what else is known of the table.
     """
     n_rows, n_epochs = raw.values.shape
     names = raw.rois or tuple(str(i) for i in range(n_rows))
@@ -237,15 +237,20 @@ def _calendar(raw: RawRelease, fields: dict[str, Any], n_epochs: int) -> Calenda
     What is stated in ``fields`` precedes what the table has: ``start`` its first time, a ``first``
     above 0 its first number.
     """
-    step, start, first = _HOUR, 0, fields.get("first") or 0
+    step, start, first = Step(_HOUR), 0, fields.get("first") or 0
     if raw.epochs is not None and raw.epochs.dtype.kind == "M":
         seconds = raw.epochs.astype("datetime64[s]").astype(np.int64)
-        step, start = int(np.diff(seconds[:2]).sum()) or _HOUR, int(seconds[0])
+        start = int(seconds[0])
+        if len(seconds) > 1:
+            step = Step.between(seconds, raw.timezone)
     elif raw.epochs is not None:
         first = first or int(raw.epochs[0])
     if fields.get("start") is not None:
         start = Calendar.parse(fields["start"], "1s", 1, "UTC").start
-    return Calendar(start - first * step, step, first + (fields.get("epochs") or n_epochs), "UTC")
+    zone = "UTC" if step.unit == "second" else raw.timezone
+    begin = int(step.begins(start, 1, zone, first=-first)[0])
+    n_epochs = first + (fields.get("epochs") or n_epochs)
+    return Calendar(begin, step.seconds, n_epochs, zone, step.unit)
 
 
 def _is_written(uri: str, release: ResolvedRelease, n_people: int) -> bool:

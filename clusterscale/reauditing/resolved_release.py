@@ -226,9 +226,10 @@ def _find_first_epoch(start: str | None, raw: RawRelease, calendar: Calendar, wh
         return _find_epoch(seconds, calendar, where)
     if raw.epochs is not None and raw.epochs.dtype.kind == "M":
         times = raw.epochs.astype("datetime64[s]").astype(np.int64)
-        if (np.diff(times) != calendar.step).any():
-            raise ConfigError(f"{where}: its epochs are not {calendar.step} s apart, as the cube's")
-        return _find_epoch(int(times[0]), calendar, where)
+        first = _find_epoch(int(times[0]), calendar, where)
+        if (calendar.begins(first, len(times)) != times).any():
+            raise ConfigError(f"{where}: its epochs are not {calendar.length} apart, as the cube's")
+        return first
     if raw.epochs is not None and raw.epochs.dtype.kind in "iu":
         numbers = raw.epochs.astype(np.int64)
         if (np.diff(numbers) != 1).any() or numbers[0] < 0:
@@ -240,10 +241,10 @@ def _find_first_epoch(start: str | None, raw: RawRelease, calendar: Calendar, wh
 
 
 def _find_epoch(seconds: int, calendar: Calendar, where: str) -> int:
-    number, rest = divmod(seconds - calendar.start, calendar.step)
-    if rest or not 0 <= number < calendar.n_epochs:
+    number = int(calendar.locate(np.array([seconds]))[0])
+    if number < 0 or calendar.begins(number, 1)[0] != seconds:
         raise ConfigError(f"{where}: no epoch of the cube begins at its start")
-    return int(number)
+    return number
 
 
 def _hash(content: RawRelease, members: bytes) -> str:

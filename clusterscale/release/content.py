@@ -55,6 +55,8 @@ class RawRelease:
         What reading has added up or merged, a clause for each: the table is not as published.
     row_values
         Distinct values of the rows that were added up, float64, shape (value,); else empty.
+    timezone
+        Zone of the days and months that its epochs are, if they are.
     name
         Name in results of checks.
     """
@@ -67,6 +69,7 @@ class RawRelease:
     uris: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     row_values: Values = field(default_factory=lambda: np.empty(0))
+    timezone: str = "UTC"
     name: str = ""
 
     @property

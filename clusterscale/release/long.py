@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -11,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
@@ -27,6 +28,7 @@ from clusterscale.release.rows import Rows
 from clusterscale.release.text import (
     HIDDEN,
     HIDDEN_STATUS,
+    SKIPPED,
     TOTAL,
     Clock,
     Codes,
@@ -38,9 +40,21 @@ from clusterscale.release.text import (
     is_empty,
     text_of,
 )
+from clusterscale.validation_messages import plural
 
+_CONFIDENTIAL = tuple("ACDGMNOPRSTW")  # of CL_CONF_STATUS, all but F, free
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
+
+
+def _one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(f"{pattern!r} has {groups} groups: the time is one, as in '(.*)[.]csv'")
+    return pattern
 
 
 class LongTable(LineTable):
@@ -61,6 +75,14 @@ class LongTable(LineTable):
         Column with the time: ISO 8601, a date, or seconds since 1970, e.g. ``date``.
     at
         Time of all rows, instead of a column, e.g. ``2026-03-02``; then ``step`` is needed.
+    at_name
+        Regular expression whose group is the time of all rows of a file, in its name, instead, e.g.
+        ``flows_(.*)[.]csv``.
+    repeated_hour
+        ``in_order``: the second row of a place and time is of the second of the two hours that
+        clocks repeat; by default an error.
+    skipped_hour
+        ``drop``: rows of an hour that clocks skip are left out; by default an error.
     where
         Columns and the texts in them of the rows that are read, e.g. ``{sex: [total]}``.
     hour
@@ -98,6 +120,9 @@ class LongTable(LineTable):
     destination: str | None = None
     time: str = "time"
     at: str | None = None
+    at_name: Annotated[str, AfterValidator(_one_group)] | None = None
+    repeated_hour: Literal["in_order"] | None = None
+    skipped_hour: Literal["drop"] | None = None
     where: Mapping[str, Codes] = {}
     hour: str | None = None
     hours: Hours = "0-23"
@@ -123,8 +148,12 @@ class LongTable(LineTable):
             raise ValueError("give place, or origin and destination")
         if self.slots and (self.hour or self.time_format or self.step):
             raise ValueError("slots: numbers of epochs have no hour, time_format or step")
+        if self.at is not None and self.at_name is not None:
+            raise ValueError("give one of at, at_name")
         if self.at is not None and (self.slots or self.milliseconds or self.step is None):
             raise ValueError("at: one time of all rows needs step, and no slots or milliseconds")
+        if self.repeated_hour is not None and self.add_rows:
+            raise ValueError("repeated_hour: rows of one place and time are added, not in order")
         if self.milliseconds and (self.slots or self.hour or self.time_format):
             raise ValueError("milliseconds: these times have no slots, hour or time_format")
         if self.empty == "zero" and self.status is not None:
@@ -144,7 +173,14 @@ class LongTable(LineTable):
         """How times are stated."""
         stated = super().clock
         hour = self.hour or stated.hour
-        return replace(stated, milliseconds=self.milliseconds, hour=hour, hours=self.hours)
+        drops = self.skipped_hour is not None
+        return replace(
+            stated,
+            milliseconds=self.milliseconds,
+            hour=hour,
+            hours=self.hours,
+            drops_skipped=drops,
+        )
 
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
@@ -157,6 +193,10 @@ class LongTable(LineTable):
             were = "row was" if rows.n_added == 1 else "rows were"
             changes.append(f"{rows.n_added:,} {were} added to others of one place and time")
             release = replace(release, row_values=rows.row_values)
+        if rows.n_skipped:
+            were = "was" if rows.n_skipped == 1 else "were"
+            skipped = f"{plural(rows.n_skipped, 'row')} of an hour that clocks skip"
+            changes.append(f"{skipped} {were} left out")
         return replace(release, changes=tuple(changes))
 
     def _merged_folders(self, uri: str) -> Iterator[str]:
@@ -177,8 +217,8 @@ class LongTable(LineTable):
 
         Raises InputError if they would be read as another table.
         """
-        others = self.header, self.milliseconds, self.at, self.where
-        if self.is_only_read or any(others):
+        others = self.header, self.milliseconds, self.at, self.at_name, self.where
+        if self.is_only_read or any(others) or len(self._statuses()) > 1:
             return super().write(uri, release)
         marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
         write_beside(uri, self.to_frame(release), release.metadata, **marks)
@@ -223,23 +263,30 @@ class LongTable(LineTable):
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
                         f"{batch.malformed.fault}"
                     )
-                raw, kept = self._select(batch.columns)
+                raw, kept = self._select(batch.columns, file)
                 spot = Spot(file, row + above, unit, kept)
                 row += len(batch.columns[self.count])
                 if len(raw[self.count]):
-                    rows.add(*self._decode(raw, places, spot))
+                    decoded = self._decode(raw, places, spot)
+                    rows.n_skipped += len(raw[self.count]) - len(decoded[0])
+                    rows.add(*decoded)
         return rows
 
     def _columns(self) -> list[str]:
         places = [self.place] if self.origin is None else [self.origin, str(self.destination)]
-        time = self.time if self.at is None else None
-        others = (time, self.hour, self.count, self.status, *self.where)
+        time = self.time if self.at is None and self.at_name is None else None
+        others = (time, self.hour, self.count, *self._statuses(), *self.where)
         return list(dict.fromkeys([*places, *(name for name in others if name is not None)]))
 
-    def _select(self, raw: dict[str, Any]) -> tuple[dict[str, Any], Ints | None]:
+    def _statuses(self) -> dict[str, Codes]:
+        """Return the columns with statuses of values, and the statuses of hidden ones in each."""
+        return {} if self.status is None else {self.status: self.hidden_status}
+
+    def _select(self, raw: dict[str, Any], file: str) -> tuple[dict[str, Any], Ints | None]:
         """Return the columns of the rows that are read, and the positions of these if not all."""
-        if self.at is not None:
-            at = pa.repeat(self.at, len(raw[self.count]))
+        at = self._named_time(file) if self.at_name is not None else self.at
+        if at is not None:
+            at = pa.repeat(at, len(raw[self.count]))
             raw = {**raw, self.time: at.dictionary_encode()}
         if not self.where:
             return raw, None
@@ -249,10 +296,20 @@ class LongTable(LineTable):
         rows = np.flatnonzero(kept)
         return {name: column.take(pa.array(rows)) for name, column in raw.items()}, rows
 
+    def _named_time(self, file: str) -> str:
+        """Return the time in the name of a file."""
+        found = re.search(str(self.at_name), file.rpartition("/")[2])
+        if found is None:
+            raise SourceError(f"{file}: its name does not contain a time as of `at_name`")
+        return str(found[1])
+
     def _decode(
         self, raw: dict[str, Any], places: PlaceCodes | PairCodes, spot: Spot
-    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values]:
-        """Return the place, time and value of rows, and which are totals over times."""
+    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values, Ints | None]:
+        """Return the place, time and value of rows, which are totals over times, and second times.
+
+        Rows of hours that clocks skip are left out if that is set.
+        """
         if isinstance(places, PlaceCodes):
             place = places.encode(self._names(self.place, raw[self.place], spot))
         else:
@@ -278,15 +335,22 @@ class LongTable(LineTable):
         values = decode_values(
             self.count,
             raw[self.count],
-            None if self.status is None else raw[self.status],
+            [(raw[status], codes) for status, codes in self._statuses().items()],
             hidden=self.hidden,
-            hidden_status=self.hidden_status,
             marks=self.marks,
             spot=spot,
         )
         if self.empty == "zero":
             values[is_empty(raw[self.count])] = 0.0
-        return place, seconds, all_times, values
+        second = None
+        if self.repeated_hour is not None:
+            second = self.clock.repeats(raw[self.time], seconds)
+        if self.skipped_hour is not None and (skipped := seconds == SKIPPED).any():
+            place, seconds, all_times, values = (
+                column[~skipped] for column in (place, seconds, all_times, values)
+            )
+            second = None if second is None else second[~skipped]
+        return place, seconds, all_times, values, second
 
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
         """Return the names of places, long codes of INSPIRE cells if these are read."""
@@ -311,8 +375,14 @@ class LongTable(LineTable):
 class SdmxCsv(LongTable):
     """SDMX-CSV 1.0 or 2.0, as statistics offices exchange tables.
 
-    Statuses of confidential values are those of the code lists ``CL_OBS_STATUS`` and
-    ``CL_CONF_STATUS``. Other dimensions must be constant, or be added with ``add_rows``.
+    An ``OBS_STATUS`` of ``Q`` hides a value, and any ``CONF_STATUS`` but ``F``, for free, as in the
+    code lists ``CL_OBS_STATUS`` and ``CL_CONF_STATUS``. Other dimensions must be constant, be
+    chosen with ``where``, or added with ``add_rows``.
+
+    Attributes
+    ----------
+    confidentiality
+        Column that says whether a value is confidential, e.g. ``CONF_STATUS``.
     """
 
     name: Literal["sdmx_csv"] = "sdmx_csv"  # type: ignore[assignment]
@@ -320,6 +390,15 @@ class SdmxCsv(LongTable):
     time: str = "TIME_PERIOD"
     count: str = "OBS_VALUE"
     status: str | None = "OBS_STATUS"
+    hidden_status: Codes = ("Q",)
+    confidentiality: str | None = None
+
+    def _statuses(self) -> dict[str, Codes]:
+        """Return the columns with statuses of values, and the statuses of hidden ones in each."""
+        stated = super()._statuses()
+        if self.confidentiality is not None:
+            stated[self.confidentiality] = _CONFIDENTIAL
+        return stated
 
 
 class Multimno(LongTable):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
+from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.jit import kernel
 from clusterscale.reading.places import IntegerCodes
@@ -170,17 +171,26 @@ class Rows:
     file: str
     add_up: bool = False
     n_added: int = field(default=0, init=False)
+    n_skipped: int = field(default=0, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
     _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
     _times: IntegerCodes = field(default_factory=IntegerCodes)
     _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
     _repeated: tuple[_Cell, int] | None = None
 
-    def add(self, place: Ints, time: Ints, all_times: _Flags, value: Values) -> None:
+    def add(
+        self,
+        place: Ints,
+        time: Ints,
+        all_times: _Flags,
+        value: Values,
+        second: Ints | None = None,
+    ) -> None:
         """Add a batch of rows, all of shape (row,).
 
         ``place`` is a code, int64, −1 for a total over places; ``time`` UTC seconds or a number of
         an epoch, int64; ``all_times`` marks totals over times; ``value`` is float64, NaN if hidden.
+        ``second`` is the time of a second row of a place and time, −1 where there may be none.
         """
         column = np.zeros(len(time), np.int64)
         column[~all_times] = self._times.encode(time[~all_times]) + 1
@@ -195,36 +205,37 @@ class Rows:
             self.n_added += len(again)
             shown = np.unique(value[~np.isnan(value)])
             self.row_values = np.union1d(self.row_values, shown)[:_MOST_ROW_VALUES]
-        elif len(again):
+            return
+        if second is not None and len(again):
+            later = again[(second[again] >= 0) & ~all_times[again]]
+            if len(later):
+                self.add(place[later], second[later], all_times[later], value[later])
+            again = again[(second[again] < 0) | all_times[again]]
+        if len(again):
             self._note(place[again], time[again], all_times[again])
 
-    def lay_out(self, *, step: int | None, absent: str | None) -> RawRelease:
+    def lay_out(self, *, step: Step | None, absent: str | None, timezone: str) -> RawRelease:
         """Lay rows out, once, over places sorted by name and all epochs from the first to the last.
 
-        ``step`` is the length of an epoch in seconds, by default the shortest time between two;
-        ``absent`` says what a cell without a row is: ``zero``, ``hidden``, or an error. Raises
-        SourceError if there is no row, a cell has several, times are not a step apart, or cells are
-        absent.
+        ``step`` is the length of an epoch, by default the shortest time between two; days and
+        months are those of ``timezone``. ``absent`` says what a cell without a row is: ``zero``,
+        ``hidden``, or an error. Raises SourceError if there is no row, a cell has several, times
+        are not a step apart, or cells are absent.
         """
         if not self._has_values.any():
             raise SourceError(f"{self.file}: the table has no rows with values")
-        first, n_epochs, step = self._axis(step)
+        epochs = self._axis(step, timezone)
         n_places = len(self.places)
-        what, remedy = f"{n_epochs:,} epochs", ""
-        if not self.slots:
-            what = f"{what} of {step} s, from {self._shown(first)} on"
-            remedy = "correct a time that is wrong, set `step` if epochs are longer, or "
-        self._check_memory(n_epochs, what, remedy)
-        columns = self._columns(first, n_epochs, step)
+        columns = self._columns(epochs)
         self._refuse_repeated()
         order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
-        epochs = np.arange(n_epochs) * step + first
         by_epoch = np.append(self._grid.row(0), EMPTY)[columns]  # −1: the last
         totals = PublishedTotals(_given(self._grid.column(0)[1:][order]), _given(by_epoch))
         cells = self._grid.arrange(order + 1, columns)
         self._fill_absent(cells, absent, order, epochs)
         names = tuple([self.places[i] for i in order.tolist()])
-        return RawRelease(cells, names, epochs if self.slots else epochs.astype(_UTC), totals)
+        times = epochs if self.slots else epochs.astype(_UTC)
+        return RawRelease(cells, names, times, totals, timezone=timezone)
 
     def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
         n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME
@@ -258,45 +269,53 @@ class Rows:
             raise SourceError(
                 f"{self.file}: {where}, {when} is listed {n_rows} times: keep one row of each; "
                 "`add_rows: true` adds them, which is right only for parts that do not overlap, "
-                "not for a total and its parts, nor for two hours of one name when clocks go back"
+                "not for a total and its parts, nor for an hour that clocks repeat: "
+                "`repeated_hour: in_order` keeps its two rows apart"
             )
 
     def _shown(self, time: int) -> object:
         return time if self.slots else np.datetime64(time, "s")
 
-    def _axis(self, step: int | None) -> tuple[int, int, int]:
-        """Return the first epoch, the number of epochs, and their step."""
+    def _axis(self, step: Step | None, timezone: str) -> Ints:
+        """Return the first second or the number of each epoch, int64, shape (epoch,)."""
         times = np.sort(self._times.keys.values[self._has_values])
-        first, gaps = int(times[0]), np.diff(times)
+        first, last = int(times[0]), int(times[-1])
         if self.slots:
-            step = 1
+            step = Step(1)
         elif step is None:
-            if not len(gaps):
+            if len(times) < 2:
                 self._refuse_repeated()
                 raise SourceError(f"{self.file}: the table has one time: set `step`, as in 1h")
-            step = int(gaps.min())
-        off = np.flatnonzero((times - first) % step)
+            step = Step.between(times, timezone)
+        n_epochs, remedy = (last - first + step.seconds // 2) // step.seconds + 1, ""
+        what = f"{n_epochs:,} epochs"
+        if not self.slots:
+            what = f"{what} of {step}, from {self._shown(first)} on"
+            remedy = "correct a time that is wrong, set `step` if epochs are longer, or "
+        self._check_memory(n_epochs, what, remedy)
+        epochs = step.begins(first, n_epochs, timezone)
+        off = np.flatnonzero(epochs[_places_in(epochs, times)] != times)
         if len(off):
             raise SourceError(
-                f"{self.file}: times are not {step} s apart: {self._shown(int(times[off[0]]))} is "
+                f"{self.file}: times are not {step} apart: {self._shown(int(times[off[0]]))} is "
                 f"not a multiple of it after {np.datetime64(first, 's')}"
             )
-        return first, int((times[-1] - first) // step) + 1, step
+        return epochs
 
-    def _columns(self, first: int, n_epochs: int, step: int) -> Ints:
+    def _columns(self, epochs: Ints) -> Ints:
         """Return the column of each epoch, int64, −1 where no row has it.
 
         Raises SourceError if there is a total for another time.
         """
         times = self._times.keys.values
-        epoch, rest = np.divmod(times - first, step)
-        outside = np.flatnonzero((epoch < 0) | (epoch >= n_epochs) | (rest != 0))
+        epoch = _places_in(epochs, times)
+        outside = np.flatnonzero(epochs[epoch] != times)
         if len(outside):
             time = self._shown(int(times[outside[0]]))
             raise SourceError(
                 f"{self.file}: there is a total for all places, {time}, but no values"
             )
-        columns = np.full(n_epochs, -1)
+        columns = np.full(len(epochs), -1)
         columns[epoch] = np.arange(1, len(times) + 1)
         return columns
 
@@ -312,6 +331,11 @@ class Rows:
                 "`absent` to zero or hidden"
             )
         cells[is_absent] = 0.0 if absent == "zero" else np.nan
+
+
+def _places_in(epochs: Ints, times: Ints) -> Ints:
+    """Return the epoch in which each time is, int64; the first or the last for one outside."""
+    return np.asarray(np.clip(np.searchsorted(epochs, times, side="right") - 1, 0, None))
 
 
 def _given(totals: Values) -> Values | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from clusterscale.contracts import Ints, Values
-from clusterscale.cube.calendar import parse_step
+from clusterscale.cube.calendar import Step
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
 from clusterscale.reading.decode import Zone
@@ -34,9 +35,15 @@ HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "re
 
 _BELOW = r"^<\s*=?\s*\d+$"
 _DAY = r"^(\d{4}-\d{2}-\d{2})$"
+_LENGTH = r"/(?P<length>P[0-9DHMSTWY.]+)$"
+_PERIOD = re.compile(r"(?P<year>\d{4})-(?:W(?P<week>\d\d)|Q(?P<quarter>[1-4])|M?(?P<month>\d\d))")
+_MIDNIGHT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ]24:00(?::00)?(?P<zone>\D.*)?")
+_UNUSUAL = r"^\d{4}-(W\d\d|Q[1-4]|M?\d\d)$|[T ]24:00"
 _ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
 _EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
 _LARGEST = 1 << 53
+SKIPPED = -1
+"""In place of the UTC seconds of a local time that clocks skip, where it is left out."""
 _LATEST = 4_102_444_800  # 2100-01-01
 _MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
 _ALL_MARKS = "".join(_MARKS.values())
@@ -99,28 +106,26 @@ def text_of(raw: Any) -> Any:
 def decode_values(
     name: str,
     raw: Any,
-    status: Any = None,
+    statuses: Sequence[tuple[Any, Sequence[str]]] = (),
     *,
     hidden: Sequence[str],
-    hidden_status: Sequence[str] = (),
     marks: Marks = Marks(),
     spot: Spot,
 ) -> Values:
     """Return published values, float64, shape (row,); NaN where they are hidden.
 
-    ``raw`` is an Arrow column of numbers or text, ``status`` one with the status of each value or
-    None. Raises SourceError if a value is no number, is infinite, or is given although its status
-    says that it is hidden.
+    ``raw`` is an Arrow column of numbers or text, ``statuses`` are others with a status of each
+    value, and the statuses of hidden ones. Raises SourceError if a value is no number, is infinite,
+    or is given although a status says that it is hidden.
     """
 
     def decoded(column: Any) -> Values:
         return _numbers(name, column, hidden=hidden, marks=marks, spot=spot)
 
     values = _once_each(decoded, raw)
-    if status is not None:
+    for status, codes in statuses:
         shown = text_of(status)
-        flagged = among(shown, hidden_status)
-        both = np.flatnonzero(flagged & ~np.isnan(values))
+        both = np.flatnonzero(among(shown, codes) & ~np.isnan(values))
         if len(both):
             row = int(both[0])
             raise SourceError(
@@ -202,7 +207,8 @@ class Clock:
     Times without a zone are in ``timezone``, or refused if it is None. ``format`` is that of
     ``datetime.strptime``, None for ISO 8601, dates or epoch seconds; with ``slots`` times are
     numbers of epochs, with ``milliseconds`` they are in milliseconds since 1970. ``hours`` says how
-    a column named ``hour`` states the hour of a date.
+    a column named ``hour`` states the hour of a date. ``step`` is the length that a time may state,
+    as in ``…T08:00/PT1H``. With ``drops_skipped``, a local time that clocks skip is ``SKIPPED``.
     """
 
     timezone: str | None = None
@@ -211,6 +217,26 @@ class Clock:
     milliseconds: bool = False
     hour: str = "hour"
     hours: Hours = "0-23"
+    step: str | None = None
+    drops_skipped: bool = False
+
+    def repeats(self, raw: Any, seconds: Ints) -> Ints:
+        """Return when clocks show a local time again, UTC seconds, int64, shape (row,).
+
+        It is −1 where they do not, or the time states its zone.
+        """
+        plain = decode.plain(raw)
+        if self.timezone is None or not _may_be_local(plain.type):
+            return np.full(len(seconds), -1)
+        moments, at = np.unique(seconds, return_inverse=True)
+        zoned = pd.to_datetime(moments, unit="s", utc=True).tz_convert(self.timezone)
+        later = np.zeros(len(moments), np.bool_)
+        shown = zoned.tz_localize(None).tz_localize(self.timezone, ambiguous=later)
+        again = shown.tz_convert("UTC").tz_localize(None).to_numpy("datetime64[s]").astype(np.int64)
+        again = np.where(again != moments, again, -1)[at]
+        if _is_text(plain.type):
+            again[_matches(text_of(plain), _ZONE)] = -1
+        return again
 
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
         """Return UTC seconds or numbers of epochs, int64, shape (row,).
@@ -239,18 +265,40 @@ class Clock:
             plain = plain.cast(pa.string())
         if _is_text(plain.type):
             plain = pc.replace_substring_regex(text_of(plain), _DAY, r"\1T00:00")
+            plain = _as_iso(self._without_length(name, plain, spot))
         times = decode.times(
             name, plain, timezone=self.timezone, where=spot.file, setting=_TIMEZONE
         )
         seconds = times.values
+        if self.drops_skipped and _is_text(plain.type):
+            seconds = np.where(np.isnan(seconds) & _are_local(plain), SKIPPED, seconds)
         if np.isnan(seconds).any():
             row = int(np.argmax(np.isnan(seconds)))
             shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
             raise SourceError(f"{spot.name(row, name)}: {shown}{times.fault(row)}")
         return seconds
 
+    def _without_length(self, name: str, texts: Any, spot: Spot) -> Any:
+        """Return times without the lengths that they state, which must be the step that is set."""
+        stated = pc.struct_field(pc.extract_regex(texts, _LENGTH), "length")
+        given = pc.unique(stated.drop_null()).to_pylist()
+        if not given:
+            return texts
+        for length in given:
+            shown = _step_of(length)
+            if self.step is None or not shown or Step.parse(shown) != Step.parse(self.step):
+                row = int(pc.index(stated, length).as_py())
+                remedy = f"set `step: {shown}`" if shown else "its epochs are of no such length"
+                raise SourceError(
+                    f"{spot.name(row, name)}: {quote(texts[row].as_py())} states its length, "
+                    f"{length}, and `step` is {self.step or 'not set'}: {remedy}"
+                )
+        return pc.replace_substring_regex(texts, _LENGTH, "")
+
     def _checked(self, name: str, seconds: Values, spot: Spot) -> Ints:
         """Return whole UTC seconds; raise SourceError if one cannot be that of a table."""
+        skipped = seconds == SKIPPED if self.drops_skipped else np.zeros(len(seconds), np.bool_)
+        seconds = np.where(skipped, _EARLIEST, seconds)
         spot.refuse(seconds != np.floor(seconds), name, "the time is not in whole seconds")
         if seconds.max(initial=_EARLIEST) > _LATEST:
             row = int(np.argmax(seconds))
@@ -265,7 +313,7 @@ class Clock:
                 f"{spot.name(row, name)}: the time is {np.datetime64(int(seconds[row]), 's')}; if "
                 "it is the number of an epoch, set `slots: true`, else `time_format`"
             )
-        return seconds.astype(np.int64)
+        return np.where(skipped, SKIPPED, seconds.astype(np.int64))
 
     def _whole(self, name: str, raw: Any, *, spot: Spot) -> Ints:
         numbers = decode.numbers(name, raw, where=spot.file)
@@ -296,13 +344,14 @@ class Clock:
         if hours is not None:
             stamps = stamps + pd.to_timedelta(self._minutes(hours, spot), unit="min")
         seconds = decode.utc_seconds(stamps, self.timezone)
-        if np.isnan(seconds).any():
-            row = int(np.argmax(np.isnan(seconds)))
+        skipped = np.isnan(seconds)
+        if skipped.any() and not self.drops_skipped:
+            row = int(np.argmax(skipped))
             raise SourceError(
                 f"{spot.name(row, name)}: {stamps[row]} does not exist: clocks in {self.timezone} "
-                "skip it"
+                "skip it; `skipped_hour: drop`, in a long table, leaves its rows out"
             )
-        return self._checked(name, np.floor(seconds), spot)
+        return self._checked(name, np.where(skipped, SKIPPED, np.floor(seconds)), spot)
 
     def _minutes(self, hours: Any, spot: Spot) -> Ints:
         """Return the minutes of a day at which hours begin, int64, shape (row,)."""
@@ -316,18 +365,67 @@ class Clock:
         return np.asarray(first * 60 + rest, np.int64)
 
 
+def _as_iso(texts: Any) -> Any:
+    """Return times as ISO 8601 texts where they are a week, month or quarter, or 24:00 of a day."""
+    if not _matches(texts, _UNUSUAL).any():
+        return texts
+    coded = texts.dictionary_encode()
+    names = [name if name is None else _begin(name) for name in coded.dictionary.to_pylist()]
+    return pa.array(names, pa.string()).take(coded.indices)
+
+
+def _begin(text: str) -> str:
+    """Return when a week, month or quarter, or a time at 24:00, begins; any other text as it is."""
+    with suppress(ValueError, OverflowError):
+        if found := _MIDNIGHT.fullmatch(text):
+            day = date.fromisoformat(found["day"]) + timedelta(days=1)
+            return f"{day}T00:00{found['zone'] or ''}"
+        if found := _PERIOD.fullmatch(text):
+            year, week, quarter = int(found["year"]), found["week"], found["quarter"]
+            if week:
+                return f"{date.fromisocalendar(year, int(week), 1)}T00:00"
+            return (
+                f"{date(year, 3 * int(quarter) - 2 if quarter else int(found['month']), 1)}T00:00"
+            )
+    return text
+
+
+def _may_be_local(kind: Any) -> bool:
+    return _is_text(kind) or (pa.types.is_timestamp(kind) and kind.tz is None)
+
+
+def _are_local(texts: Any) -> NDArray[np.bool_]:
+    """Return which texts are local times, whether or not clocks show them."""
+    shown = texts.to_pandas()
+    zoned = shown.str.contains(_ZONE, na=False)
+    stamps = pd.to_datetime(shown.mask(zoned), format="ISO8601", errors="coerce")
+    return np.asarray(stamps.notna())
+
+
+def _step_of(length: str) -> str:
+    """Return the step of a length as of ISO 8601, such as PT1H; empty for another one."""
+    found = re.fullmatch(r"P(?:(\d+)([DWM])|T(\d+)([HMS]))", length)
+    if found is None:
+        return ""
+    days, unit, hours, short = found.groups()
+    name = (
+        {"D": "d", "W": "w", "M": "mo"}[unit] if unit else {"H": "h", "M": "min", "S": "s"}[short]
+    )
+    return f"{days or hours}{name}"
+
+
 TOTAL = "Total"
 
 
 def _step(text: str) -> str:
     try:
-        parse_step(text)
+        Step.parse(text)
     except InputError as error:
         raise ValueError(str(error)) from None
     return text
 
 
-Step = Annotated[str, AfterValidator(_step)]
+StepText = Annotated[str, AfterValidator(_step)]
 Codes = Annotated[tuple[str, ...], Strict(False)]
 Mark = Literal[".", ",", "'", " "]
 
@@ -346,7 +444,8 @@ class TextTable(TableFormat):
     slots
         Whether times are numbers of epochs.
     step
-        Length of an epoch, e.g. ``1h``; by default the shortest time between two.
+        Length of an epoch, e.g. ``1h``; ``1d``, ``1w`` and ``1mo`` are those of the calendar. By
+        default the shortest time between two.
     decimal_comma
         Whether decimals follow a comma; then a dot is no decimal.
     thousands
@@ -357,7 +456,7 @@ class TextTable(TableFormat):
     timezone: Zone | None = None
     time_format: str | None = None
     slots: bool = False
-    step: Step | None = None
+    step: StepText | None = None
     decimal_comma: bool = False
     thousands: Mark | None = None
 
@@ -375,12 +474,12 @@ class TextTable(TableFormat):
     @property
     def clock(self) -> Clock:
         """How times are stated."""
-        return Clock(self.timezone, self.time_format, self.slots)
+        return Clock(self.timezone, self.time_format, self.slots, step=self.step)
 
     def lay_out(self, rows: Rows, *, absent: str | None = None) -> RawRelease:
         """Return rows over places and epochs of the length that is set."""
-        step = None if self.step is None else parse_step(self.step)
-        return rows.lay_out(step=step, absent=absent)
+        step = None if self.step is None else Step.parse(self.step)
+        return rows.lay_out(step=step, absent=absent, timezone=self.timezone or "UTC")
 
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as ISO text in UTC or as numbers of epochs.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loops import for_each
 
 from clusterscale.cube import Calendar
-from clusterscale.cube.calendar import parse_step
+from clusterscale.cube.calendar import Step
 from clusterscale.errors import InputError
 
 CABS = Calendar.parse("2008-05-19T00:00", "1h", 504, "America/Los_Angeles")
@@ -87,17 +87,26 @@ def test_locate_any_number():
 
 @for_each(
     ("text", "expected"),
-    [("90s", 90), ("15min", 900), ("1h", 3600), ("24 h", 86_400), (" 1d ", 86_400)],
+    [
+        ("90s", 90),
+        ("15min", 900),
+        ("1h", 3600),
+        ("24 h", 86_400),
+        (" 1d ", 86_400),
+        ("2w", 1_209_600),
+    ],
 )
 def test_steps(text, expected):
-    assert parse_step(text) == expected
+    assert Step.parse(text).seconds == expected
 
 
-@for_each("text", ["", "h", "1", "0h", "-1h", "1.5h", "1 hour", "1w", "1H", "h1"])
+@for_each("text", ["", "h", "1", "0h", "-1h", "1.5h", "1 hour", "1y", "1H", "h1"])
 def test_wrong_steps(text):
     with pytest.raises(InputError) as caught:
-        parse_step(text)
-    assert str(caught.value) == f"epoch {text!r} is not a step such as 90s, 15min, 1h or 1d"
+        Step.parse(text)
+    assert (
+        str(caught.value) == f"epoch {text!r} is not a step such as 90s, 15min, 1h, 1d, 1w or 1mo"
+    )
 
 
 ZONE = "is not an IANA name such as 'Europe/London' or 'UTC'"

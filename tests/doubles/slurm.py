@@ -204,16 +204,17 @@ class Queue:
         self.until(lambda: self.fact(job, "JobState") not in going)
         return self.fact(job, "JobState"), self.fact(job, "ExitCode")
 
-    def run_again(self, job):
-        """Wait until a job was queued again, and let it run without further delay.
+    def run_again(self, job, delay=2):
+        """Wait until a job was queued again, and let it run after a delay in seconds.
 
         Slurm delays it for two minutes, until the credentials of its last run are out of date.
-        A run that begins within the second in which the last one ended is refused.
+        A run that begins within the second in which the last one ended is refused, and a node that
+        was lost may still end its tasks of the last run some seconds later.
         """
         self.until(lambda: self.fact(job, "Restarts") == "1")
         self.until(lambda: self.fact(job, "JobState") in ("PENDING", "RUNNING"))
         with suppress(AssertionError):  # it runs already
-            self.update(job, "StartTime=now+2")
+            self.update(job, f"StartTime=now+{delay}")
 
     def said(self):
         """Return what helps to understand a failure."""

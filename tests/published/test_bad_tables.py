@@ -161,7 +161,7 @@ LONG = [
     ),
     (
         HEAD + "a,2026-03-28,1\na,2026-03-29,2\na,2026-03-30,3\n",
-        {"timezone": "Europe/Paris"},
+        {"timezone": "Europe/Paris", "step": "23h"},
         "times are not 82800 s apart: 2026-03-28T23:00:00 is not a multiple",
     ),
     (HEAD + "a,2026-03-02T08:00Z,3\n", {}, "the table has one time: set `step`, as in 1h"),

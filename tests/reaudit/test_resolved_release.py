@@ -85,6 +85,21 @@ def test_rows_go_where_the_cube_has_them(paris, order, null):
     assert listed.null_roi is null
 
 
+def test_local_days_are_the_epochs_of_a_cube_of_days(tmp_path):
+    calendar = Calendar.parse("2026-03-20T00:00", "1d", 14, "Europe/Paris")
+    uri = str(tmp_path / "cube.zarr")
+    regions = Grid.parse(f"50,0,51,1/1x{N_ROIS}").regions
+    with new_cube(uri, regions, calendar, provenance={"source": "test"}) as writer:
+        writer.append(["a"], np.array([1]), np.array([0]))
+    cube = TraceCube(uri)
+    days = calendar.begins(7, 3).astype("datetime64[s]")  # clocks change on the second
+    listed, _ = resolved(cube, written(epochs=days), group_size=5, mechanism=LAPLACE)
+    assert listed.span == (7, 10)
+    wrong = written(epochs=days[0] + 86400 * np.arange(3))
+    told = refused(cube, wrong, group_size=5, mechanism=LAPLACE)
+    assert told.endswith("its epochs are not 1 day apart, as the cube's")
+
+
 def test_only_rows_without_names_or_with_their_own_numbers_go_by_position(paris):
     for rois in (None, ("0", "1", "2", "3")):
         _, content = resolved(paris, written(rois=rois), **SAID)

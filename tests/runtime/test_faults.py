@@ -54,11 +54,18 @@ def audit(fields, cube, tmp_path):
     return lambda executor: run(AuditPlan(**fields), cube, tmp_path / "run", executor).load()
 
 
+def environment():
+    """Return the environment of this process, without the variables of pytest."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+
+
 @pytest.fixture(scope="module")
 def local():
-    """A cluster that outlives the loss of its workers, which are replaced."""
+    """A cluster that outlives the loss of its workers, which are replaced, and leaves nothing."""
+    before = environment()
     with Local(workers=2).open() as executor:
         yield executor
+    assert environment() == before
 
 
 @pytest.fixture

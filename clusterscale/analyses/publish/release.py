@@ -189,8 +189,8 @@ def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str)
     spends = guarantee.unit != "none"
     return series.next_entry(
         period=plan.period.name,
-        start=calendar.start + calendar.step * first,
-        stop=calendar.start + calendar.step * stop,
+        start=int(calendar.begins(first, 1)[0]),
+        stop=int(calendar.begins(stop, 1)[0]),
         first_day=int(calendar.days()[first]),
         last_day=int(calendar.days(ends=True)[stop - 1]),
         unit=guarantee.unit,

@@ -218,8 +218,13 @@ def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
         for axis in known
     ]
     gaps = {int(gap) for axis in seconds for gap in np.diff(axis)}
-    if len(gaps) > 1:
-        raise ConfigError("the epochs of the tables differ in length, so they are not compared")
+    if len(gaps) > 1:  # days or months of the calendar, or epochs of several lengths
+        every = np.unique(np.concatenate(seconds))
+        numbers = [int(np.searchsorted(every, axis[0])) for axis in seconds]
+        parts = [every[n : n + len(axis)] for n, axis in zip(numbers, seconds, strict=True)]
+        if max(gaps) >= 2 * min(gaps) or not all(map(np.array_equal, parts, seconds)):
+            raise ConfigError("the epochs of the tables differ in length, so they are not compared")
+        return numbers
     step = gaps.pop() if gaps else 1
     first = min(int(axis[0]) for axis in seconds)
     starts = [divmod(int(axis[0]) - first, step) for axis in seconds]

@@ -100,13 +100,22 @@ class Local(Distributed):
             return None
         return int(USABLE * MEMORY_LIMIT / self.n_workers)
 
-    def _of_run(self, private: str) -> dict[str, Any]:
+    @contextmanager
+    def _of_run(self, private: str) -> Iterator[dict[str, Any]]:
+        """Yield settings of a run, and put the environment back, in which Dask leaves its own."""
         shared = shared_traces("run", 1, private) if self.n_workers > 1 else {}
         environment = ENVIRONMENT | shared
-        return {
-            "temporary-directory": private,
-            "distributed.nanny.pre-spawn-environ": environment,
-        }
+        before = {name: os.environ.get(name) for name in environment}
+        try:
+            yield {
+                "temporary-directory": private,
+                "distributed.nanny.pre-spawn-environ": environment,
+            }
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
@@ -126,7 +135,8 @@ class Local(Distributed):
         with (
             # Readable by this user only, so that nobody else can place anything in it.
             TemporaryDirectory(prefix="clusterscale-") as private,
-            dask.config.set(SETTINGS | _NEVER | shown | self._of_run(private)),
+            self._of_run(private) as of_run,
+            dask.config.set(SETTINGS | _NEVER | shown | of_run),
             LocalCluster(
                 n_workers=self.n_workers,
                 threads_per_worker=1,

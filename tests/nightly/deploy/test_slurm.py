@@ -399,7 +399,7 @@ def test_an_allocation_queues_again_when_it_loses_a_node(start, serial):
     with out_of_service(run, "n2", "DOWN"):
         run.until(lambda: run.fact(job, "Restarts") == "1")
     run.gate.open()
-    run.run_again(job)
+    run.run_again(job, delay=15)
     assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
     assert kept <= run.kept()
     same(serial.results(), run.results())
