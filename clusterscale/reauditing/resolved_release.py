@@ -138,7 +138,7 @@ def resolve_release(
     if cube.n_known < cube.n_users:
         raise ConfigError(f"{where}: {cube.uri} has simulated people: name the cube of known ones")
     _refuse_uris(entry, raw, cube, where)
-    content = _in_cube_order(raw, cube, where)
+    content = _in_cube_order(raw, cube, where, entry.absent_places)
     for key in ("group_size", "mechanism"):
         if fields.get(key) is None:
             raise ConfigError(
@@ -190,16 +190,37 @@ def _refuse_uris(entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, where: s
         )
 
 
-def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> RawRelease:
-    """Return rows in the order of the cube, by their names; by position only if they have none."""
+def _in_cube_order(
+    raw: RawRelease, cube: TraceCube, where: str, absent: str | None = None
+) -> RawRelease:
+    """Return rows in the order of the cube, by their names; by position only if they have none.
+
+    ``absent`` says what the counts of places without a row are: zero, hidden, or an error.
+    """
     names = cube.regions.names
     if raw.rois is None:
         return raw
     named = set(raw.rois) - {"null"}
+    if absent is not None and named < set(names):
+        others = tuple(name for name in names if name not in named)
+        filled = np.full((len(others), raw.values.shape[1]), 0.0 if absent == "zero" else np.nan)
+        roi = raw.totals.roi
+        if roi is not None:
+            roi = np.concatenate([roi, filled.sum(axis=1)])
+        raw = replace(
+            raw,
+            values=np.concatenate([raw.values, filled]),
+            rois=raw.rois + others,
+            totals=PublishedTotals(roi, raw.totals.epoch),
+        )
+        named = set(names)
     if named != set(names):
         if _are_positions(raw.rois) and not lost_zeros(named, names):
             return raw
-        raise ConfigError(f"{where}: {describe_mismatch(named, names, 'the cube')}")
+        told = describe_mismatch(named, names, "the cube")
+        if named < set(names):
+            told += "; set `absent_places` of the release to zero or hidden if it leaves these out"
+        raise ConfigError(f"{where}: {told}")
     if len(set(raw.rois)) < len(raw.rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
     index = {name: i for i, name in enumerate(raw.rois)}

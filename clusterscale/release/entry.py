@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -119,8 +119,9 @@ class ReleaseEntry(ReleaseMetadata):
     place and time.
     ``cube``: the cube that it was computed from, if not the catalogue's. ``members``: a table,
     Parquet or CSV, with columns ``user`` (as in the cube) and ``inside`` (true or false) for users
-    whose membership is known. In both, ``{name}`` is replaced by the name of the release. All other
-    fields default to the attributes of the store.
+    whose membership is known. In both, ``{name}`` is replaced by the name of the release.
+    ``absent_places``: what the counts of places of the cube are that the table leaves out. All
+    other fields default to the attributes of the store.
 
     Attributes
     ----------
@@ -136,6 +137,8 @@ class ReleaseEntry(ReleaseMetadata):
         Cube, if not the catalogue's, e.g. ``trams.zarr``.
     members
         Table of users whose membership is known, e.g. ``members/week-01.csv``.
+    absent_places
+        Counts of places that the table leaves out: ``zero``, ``hidden``; by default an error.
     """
 
     counts: Address
@@ -144,6 +147,7 @@ class ReleaseEntry(ReleaseMetadata):
     variable: str | None = None
     cube: Address | None = None
     members: Address | None = None
+    absent_places: Literal["zero", "hidden"] | None = None
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:

@@ -92,9 +92,9 @@ def test_local_days_are_the_epochs_of_a_cube_of_days(tmp_path):
     with new_cube(uri, regions, calendar, provenance={"source": "test"}) as writer:
         writer.append(["a"], np.array([1]), np.array([0]))
     cube = TraceCube(uri)
-    days = calendar.begins(7, 3).astype("datetime64[s]")  # clocks change on the second
+    days = calendar.begins(8, 3).astype("datetime64[s]")  # clocks change on the second
     listed, _ = resolved(cube, written(epochs=days), group_size=5, mechanism=LAPLACE)
-    assert listed.span == (7, 10)
+    assert listed.span == (8, 11)
     wrong = written(epochs=days[0] + 86400 * np.arange(3))
     told = refused(cube, wrong, group_size=5, mechanism=LAPLACE)
     assert told.endswith("its epochs are not 1 day apart, as the cube's")
@@ -109,6 +109,21 @@ def test_only_rows_without_names_or_with_their_own_numbers_go_by_position(paris)
         assert f"{min(rois)}, " in told
         assert f"the cube, which has {min(paris.regions.names)}" in told
         assert "only rows without names go by their position" in told
+
+
+@pytest.mark.parametrize(("absent", "value"), [("zero", 0.0), ("hidden", np.nan)])
+def test_places_that_a_table_leaves_out_are_as_declared(paris, absent, value):
+    *most, last = paris.regions.names
+    totals = PublishedTotals(VALUES[:-1].sum(axis=1))
+    release = written(VALUES[:-1], tuple(most), totals=totals)
+    told = refused(paris, release, **SAID)
+    assert f"no row, such as {last}" in told
+    assert "set `absent_places` of the release to zero or hidden" in told
+    _, content = resolved(paris, release, **SAID, absent_places=absent)
+    np.testing.assert_array_equal(content.values, [*VALUES[:-1], [value] * 3])
+    np.testing.assert_array_equal(content.totals.roi, [*VALUES[:-1].sum(axis=1), 3 * value])
+    told = refused(paris, written(VALUES, (*most, "elsewhere")), **SAID, absent_places=absent)
+    assert "elsewhere is not named in the cube" in told
 
 
 @pytest.mark.parametrize("lost", [("43", "812"), ("43.0", "812.0"), ("0043", "00812")])
