@@ -77,6 +77,7 @@ def is_tested(verdict: str) -> bool:
 _FLAGS = {
     "locator": "`--grid`, `--points`, `--h3`, `--geohash` or `--inspire`",
     "timezone": "`--setting timezone=`, e.g. to Europe/London",
+    "milliseconds": "`--setting milliseconds=true`",
 }
 _typed = [False]
 

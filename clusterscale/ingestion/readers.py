@@ -3,25 +3,77 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field, Strict
 
 from clusterscale.ingestion.records import Place, Position, Reader, Records
 from clusterscale.reading import decode, geojson, sources, tables
-from clusterscale.reading.decode import Ids, Zone
+from clusterscale.reading.decode import Ids, Numbers, Zone
 from clusterscale.reading.geojson import text_of
 from clusterscale.reading.places import pairs
 from clusterscale.reading.sources import Piece
-from clusterscale.reading.tables import ColumnBatch, Delimiter, Malformed, TextLayout
+from clusterscale.reading.tables import ColumnBatch, Delimiter, Encoding, Malformed, TextLayout
 from clusterscale.registry import Registry
 
 
-class Events(Reader):
+class TableReader(Reader):
+    """A reader of Parquet or CSV whose fields are called as those of published tables are.
+
+    Attributes
+    ----------
+    timezone
+        Time zone of times without one; if not set, such times are refused.
+    time_format
+        Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
+    milliseconds
+        Whether times that are numbers are in milliseconds since 1970.
+    delimiter
+        Field separator of a CSV file.
+    encoding
+        Encoding of a CSV file, e.g. ``latin-1``.
+    skip
+        Number of lines above the line of column names.
+    """
+
+    timezone: Zone | None = None
+    time_format: str | None = None
+    milliseconds: Annotated[bool, Strict(False)] = False
+    delimiter: Delimiter = ","
+    encoding: Encoding = "utf-8"
+    skip: Annotated[int, Strict(False), Field(ge=0)] = 0
+
+    accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}"
+    settings: ClassVar[tuple[str, ...]] = (
+        *("timezone", "time_format", "milliseconds"),
+        *("delimiter", "encoding", "skip"),
+    )
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return row groups, or runs of lines."""
+        return tables.pieces(source, size)
+
+    def _batches(self, piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
+        layout = TextLayout(self.delimiter, encoding=self.encoding, skip=self.skip)
+        return tables.batches(piece, list(dict.fromkeys(columns)), layout)
+
+    def _times(self, name: str, batch: ColumnBatch, file: str) -> Numbers:
+        return decode.times(
+            name,
+            batch.columns[name],
+            timezone=self.timezone,
+            where=file,
+            time_format=self.time_format,
+            milliseconds=self.milliseconds,
+        )
+
+
+class Events(TableReader):
     """Parquet or CSV, a file or a folder of one kind: one event per row.
 
     Attributes
@@ -32,10 +84,10 @@ class Events(Reader):
         Names of the columns with the position in degrees; not read if ``roi`` is set.
     roi
         Name of the column with the name of the ROI.
-    timezone
-        Time zone of times without one; if not set, such times are refused.
-    delimiter
-        Field separator of a CSV file.
+    timezone, time_format, milliseconds
+        How times are stated, as in tables.
+    delimiter, encoding, skip
+        How lines of a CSV file are laid out, as in tables.
     """
 
     name: Literal["events"] = "events"
@@ -44,34 +96,23 @@ class Events(Reader):
     lat: str = "lat"
     lon: str = "lon"
     roi: str | None = None
-    timezone: Zone | None = None
-    delimiter: Delimiter = ","
 
     events_per_row: ClassVar[int] = 1
     accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}; positions in decimal degrees"
-    settings: ClassVar[tuple[str, ...]] = ("timezone", "delimiter")
 
     @property
     def gives_rois(self) -> bool:
         """Whether a column contains the ROI."""
         return self.roi is not None
 
-    def pieces(self, source: str, size: int) -> list[Piece]:
-        """Return row groups, or runs of lines."""
-        return tables.pieces(source, size)
-
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the events of a piece."""
         place = [self.lat, self.lon] if self.roi is None else [self.roi]
         file = piece.file.name
-        for batch in tables.batches(
-            piece, [self.user, self.time, *place], TextLayout(self.delimiter)
-        ):
+        for batch in self._batches(piece, [self.user, self.time, *place]):
             yield Records(
                 decode.ids(self.user, batch.columns[self.user], where=file),
-                decode.times(
-                    self.time, batch.columns[self.time], timezone=self.timezone, where=file
-                ),
+                self._times(self.time, batch, file),
                 self._place(batch, file),
                 batch.malformed,
             )
@@ -86,7 +127,7 @@ def _position(batch: ColumnBatch, lat: str, lon: str, file: str) -> Position:
     return Position(*(decode.numbers(name, batch.columns[name], where=file) for name in (lat, lon)))
 
 
-class Trips(Reader):
+class Trips(TableReader):
     """Parquet or CSV, a file or a folder of one kind: one trip per row, which is two events.
 
     A trip with one end missing (an unfinished journey) still gives the other event.
@@ -97,10 +138,10 @@ class Trips(Reader):
         Name of the column.
     start, start_time, end, end_time
         Names of the columns with the stations (the ROIs) and the times.
-    timezone
-        Time zone of times without one; if not set, such times are refused.
-    delimiter
-        Field separator of a CSV file.
+    timezone, time_format, milliseconds
+        How times are stated, as in tables.
+    delimiter, encoding, skip
+        How lines of a CSV file are laid out, as in tables.
     """
 
     name: Literal["trips"] = "trips"
@@ -109,34 +150,25 @@ class Trips(Reader):
     start_time: str = "start_time"
     end: str = "end_station"
     end_time: str = "end_time"
-    timezone: Zone | None = None
-    delimiter: Delimiter = ","
 
     events_per_row: ClassVar[int] = 2
-    accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}"
-    settings: ClassVar[tuple[str, ...]] = ("timezone", "delimiter")
 
     @property
     def gives_rois(self) -> bool:
         """True: stations are named."""
         return True
 
-    def pieces(self, source: str, size: int) -> list[Piece]:
-        """Return row groups, or runs of lines."""
-        return tables.pieces(source, size)
-
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the beginnings of trips, then their ends, batch by batch."""
         file = piece.file.name
         ends = ((self.start, self.start_time), (self.end, self.end_time))
-        columns = list(dict.fromkeys((self.user, *ends[0], *ends[1])))
-        for batch in tables.batches(piece, columns, TextLayout(self.delimiter)):
+        for batch in self._batches(piece, (self.user, *ends[0], *ends[1])):
             raw = batch.columns
             user = decode.ids(self.user, raw[self.user], where=file)
             for station, time in ends:
                 yield Records(
                     user,
-                    decode.times(time, raw[time], timezone=self.timezone, where=file),
+                    self._times(time, batch, file),
                     decode.ids(station, raw[station], where=file),
                     batch.malformed,
                 )
@@ -154,10 +186,10 @@ class TripPairs(Trips):
         Name of the column.
     start, start_time, end, end_time
         Names of the columns with the stations and the times; ``end_time`` is not read.
-    timezone
-        Time zone of times without one; if not set, such times are refused.
-    delimiter
-        Field separator of a CSV file.
+    timezone, time_format, milliseconds
+        How times are stated, as in tables.
+    delimiter, encoding, skip
+        How lines of a CSV file are laid out, as in tables.
     """
 
     name: Literal["trip_pairs"] = "trip_pairs"  # type: ignore[assignment]
@@ -167,14 +199,11 @@ class TripPairs(Trips):
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the trips of a piece."""
         file = piece.file.name
-        columns = list(dict.fromkeys((self.user, self.start, self.start_time, self.end)))
-        for batch in tables.batches(piece, columns, TextLayout(self.delimiter)):
+        for batch in self._batches(piece, (self.user, self.start, self.start_time, self.end)):
             raw = batch.columns
             yield Records(
                 decode.ids(self.user, raw[self.user], where=file),
-                decode.times(
-                    self.start_time, raw[self.start_time], timezone=self.timezone, where=file
-                ),
+                self._times(self.start_time, batch, file),
                 pairs(
                     decode.ids(self.start, raw[self.start], where=file),
                     decode.ids(self.end, raw[self.end], where=file),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import SourceError
+from clusterscale.phrases import option
 
 REASONS = (
     "unparsable",
@@ -128,7 +129,7 @@ def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
     span, zone = tally.time, calendar.timezone
     hint = ""
     if abs(span.high) >= _MILLISECONDS:
-        hint = ": are its times in milliseconds? They must be in seconds"
+        hint = f": are its times in milliseconds? Then set {option('milliseconds', 'true')}"
     return (
         f"the data runs from {_moment(span.low, zone)} to {_moment(span.high, zone)}, "
         f"the cube from {calendar.describe()}{hint}"

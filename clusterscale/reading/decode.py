@@ -101,16 +101,31 @@ def numbers(name: str, raw: Any, *, where: str) -> Numbers:
     return Numbers(name, raw, _shortest(raw) if pa.types.is_float32(raw.type) else _floats(raw))
 
 
-def times(name: str, raw: Any, *, timezone: str | None, where: str, setting: str = "") -> Numbers:
+def times(
+    name: str,
+    raw: Any,
+    *,
+    timezone: str | None,
+    where: str,
+    setting: str = "",
+    time_format: str | None = None,
+    milliseconds: bool = False,
+) -> Numbers:
     """Decode times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
 
     A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
     earlier of the two, and a nonexistent one (when it begins) is invalid. ``setting`` names what
-    sets ``timezone``, for messages; by default a reader of records.
+    sets ``timezone``, for messages; by default a reader of records. With ``time_format`` times are
+    texts as of ``strptime``; with ``milliseconds`` numbers are in milliseconds since 1970.
     """
     raw, setting = plain(raw), setting or option("timezone")
+    second = 1000.0 if milliseconds else 1.0
+    if time_format is not None:
+        stamps = parse_stamps(name, text(raw), time_format, timezone, where=where, setting=setting)
+        meaning = f"not a time in the format {time_format}"
+        return Numbers(name, raw, utc_seconds(stamps, timezone), meaning)
     if _is_number(raw.type):
-        return Numbers(name, raw, _floats(raw), "not a time")
+        return Numbers(name, raw, _floats(raw) / second, "not a time")
     if pa.types.is_timestamp(raw.type):
         if raw.type.tz is None and timezone is None:
             raise SourceError(
@@ -120,11 +135,24 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str, setting: str
     if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
         raise SourceError(f"column {name} of {where} is {raw.type}, not times")
     raw = text(raw)
-    seconds = _parse_numbers(raw)
+    seconds = _parse_numbers(raw) / second
     if np.isnan(seconds).any():
         _parse_iso(raw, seconds, timezone)
     # The message describes the first bad value.
     return Numbers(name, raw, seconds, _meaning(raw, seconds, timezone, setting))
+
+
+def parse_stamps(
+    name: str, texts: Any, time_format: str, timezone: str | None, *, where: str, setting: str
+) -> Any:
+    """Return stamps of texts in a format, NaT where it does not fit.
+
+    Raises SourceError if neither the format nor ``timezone`` says what their zone is.
+    """
+    has_zone = "%z" in time_format.replace("%%", "")
+    if timezone is None and not has_zone:
+        raise SourceError(f"column {name} of {where} contains times without a zone: set {setting}")
+    return pd.to_datetime(texts.to_pandas(), format=time_format, errors="coerce", utc=has_zone)
 
 
 def plain(raw: Any) -> Any:

@@ -197,38 +197,29 @@ def _in_cube_order(
 
     ``absent`` says what the counts of places without a row are: zero, hidden, or an error.
     """
-    names = cube.regions.names
-    if raw.rois is None:
+    names, rois, values, roi = cube.regions.names, raw.rois, raw.values, raw.totals.roi
+    if rois is None:
         return raw
-    named = set(raw.rois) - {"null"}
+    named = set(rois) - {"null"}
     if absent is not None and named < set(names):
         others = tuple(name for name in names if name not in named)
-        filled = np.full((len(others), raw.values.shape[1]), 0.0 if absent == "zero" else np.nan)
-        roi = raw.totals.roi
-        if roi is not None:
-            roi = np.concatenate([roi, filled.sum(axis=1)])
-        raw = replace(
-            raw,
-            values=np.concatenate([raw.values, filled]),
-            rois=raw.rois + others,
-            totals=PublishedTotals(roi, raw.totals.epoch),
-        )
-        named = set(names)
-    if named != set(names):
-        if _are_positions(raw.rois) and not lost_zeros(named, names):
+        filled = np.full((len(others), values.shape[1]), 0.0 if absent == "zero" else np.nan)
+        rois, values = rois + others, np.concatenate([values, filled])
+        roi = None if roi is None else np.concatenate([roi, filled.sum(axis=1)])
+    elif named != set(names):
+        if _are_positions(rois) and not lost_zeros(named, names):
             return raw
         told = describe_mismatch(named, names, "the cube")
         if named < set(names):
             told += "; set `absent_places` of the release to zero or hidden if it leaves these out"
         raise ConfigError(f"{where}: {told}")
-    if len(set(raw.rois)) < len(raw.rois):
+    if len(set(rois)) < len(rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
-    index = {name: i for i, name in enumerate(raw.rois)}
+    index = {name: i for i, name in enumerate(rois)}
     ordered = [*names, "null"] if "null" in index and "null" not in names else list(names)
     rows = np.array([index[name] for name in ordered])
-    totals, roi = raw.totals, raw.totals.roi
-    totals = PublishedTotals(None if roi is None else roi[rows], totals.epoch)
-    return replace(raw, values=raw.values[rows], rois=tuple(ordered), totals=totals)
+    totals = PublishedTotals(None if roi is None else roi[rows], raw.totals.epoch)
+    return replace(raw, values=values[rows], rois=tuple(ordered), totals=totals)
 
 
 def _are_positions(names: Sequence[str]) -> bool:

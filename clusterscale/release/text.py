@@ -324,16 +324,17 @@ class Clock:
 
     def _local(self, name: str, raw: Any, hours: Any, spot: Spot) -> Ints:
         """Return the UTC seconds of dates with hours, or of times in a format."""
-        has_zone = self.format is not None and "%z" in self.format.replace("%%", "")
-        if self.timezone is None and not has_zone:
-            raise SourceError(
-                f"column {name} of {spot.file} contains times without a zone: set {_TIMEZONE}"
-            )
-        texts = text_of(raw).to_pandas()
+        texts = text_of(raw)
         if self.format is None:  # a date, which has no zone of its own
-            texts = texts.mask(texts.str.contains(_ZONE, na=False))
-        stamps = pd.to_datetime(
-            texts, format=self.format or "ISO8601", errors="coerce", utc=has_zone
+            zoned = pa.array(_matches(texts, _ZONE))
+            texts = pc.if_else(zoned, pa.scalar(None, pa.string()), texts)
+        stamps = decode.parse_stamps(
+            name,
+            texts,
+            self.format or "ISO8601",
+            self.timezone,
+            where=spot.file,
+            setting=_TIMEZONE,
         )
         wrong = stamps.isna().to_numpy()
         if wrong.any():

@@ -124,7 +124,7 @@ CASES = {
         {"source.csv": HEAD + b"ann,%d000,1,1\n" % START},
         "SOURCE: no event is left (1 outside_period); the data runs from 1.7e+12 s to 1.7e+12"
         " s, the cube from Tue 2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC: are its times "
-        "in milliseconds? They must be in seconds",
+        "in milliseconds? Then set `milliseconds=true`",
     ),
     "times of another year": Case(
         {"source.csv": HEAD + b"ann,%d,1,1\n" % (START - 10**7)},

@@ -49,6 +49,32 @@ def test_events_with_other_names_of_columns(tmp_path: Path) -> None:
     assert content(f"{source}.zarr") == {"7": {cell(3, 1, 0), cell(5, 1, 1)}}
 
 
+FIRST, SECOND = (datetime.fromtimestamp(START + more, UTC) for more in (0, 100))
+STAMP = "%d/%m/%y %H.%M.%S"
+
+
+@pytest.mark.parametrize(
+    ("times", "settings"),
+    [
+        ((f"{START}000", f"{START + 100}000"), {"milliseconds": "true"}),
+        ((f"{START}000", f"{SECOND:%Y-%m-%dT%H:%M:%SZ}"), {"milliseconds": True}),
+        (
+            (f"{FIRST:{STAMP}}", f"{SECOND:{STAMP}}"),
+            {"time_format": STAMP, "timezone": "UTC"},
+        ),
+    ],
+)  # fmt: skip
+def test_events_are_laid_out_and_timed_as_tables_are(
+    times: tuple[str, str], settings: dict[str, Any], tmp_path: Path
+) -> None:
+    source = tmp_path / "calls.csv"
+    rows = f"Jörg,{times[0]},3,1\nJörg,{times[1]},5,1\nJörg,soon,5,1\n"
+    source.write_text(f"Exported today\nuser,timestamp,lat,lon\n{rows}", encoding="latin-1")
+    report = run(source, READERS.create("events", encoding="latin-1", skip="1", **settings))
+    assert content(f"{source}.zarr") == {"Jörg": {cell(3, 1, 0), cell(5, 1, 1)}}
+    assert dropped(report) == {"unparsable": 1}
+
+
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.csv"])
 def test_events_packed_or_not_with_a_byte_order_mark(name: str, tmp_path: Path) -> None:
     body = b"\xef\xbb\xbfuser,timestamp,lat,lon\r\n" + b"ann,%d,1,1\r\n" % START * 500
