@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, model_validator
 
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
+from clusterscale.cube.calendar import Step
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
@@ -35,6 +38,7 @@ from clusterscale.release.text import (
     Hours,
     LineTable,
     Spot,
+    StepText,
     among,
     decode_values,
     is_empty,
@@ -263,8 +267,7 @@ class LongTable(LineTable):
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
                         f"{batch.malformed.fault}"
                     )
-                raw, kept = self._select(batch.columns, file)
-                spot = Spot(file, row + above, unit, kept)
+                raw, spot = self._select(batch.columns, Spot(file, row + above, unit))
                 row += len(batch.columns[self.count])
                 if len(raw[self.count]):
                     decoded = self._decode(raw, places, spot)
@@ -282,19 +285,20 @@ class LongTable(LineTable):
         """Return the columns with statuses of values, and the statuses of hidden ones in each."""
         return {} if self.status is None else {self.status: self.hidden_status}
 
-    def _select(self, raw: dict[str, Any], file: str) -> tuple[dict[str, Any], Ints | None]:
-        """Return the columns of the rows that are read, and the positions of these if not all."""
-        at = self._named_time(file) if self.at_name is not None else self.at
+    def _select(self, raw: dict[str, Any], spot: Spot) -> tuple[dict[str, Any], Spot]:
+        """Return the columns of the rows that are read, and where these are."""
+        at = self._named_time(spot.file) if self.at_name is not None else self.at
         if at is not None:
             at = pa.repeat(at, len(raw[self.count]))
             raw = {**raw, self.time: at.dictionary_encode()}
         if not self.where:
-            return raw, None
+            return raw, spot
         kept = np.ones(len(raw[self.count]), np.bool_)
         for column, texts in self.where.items():
             kept &= among(text_of(raw[column]), texts)
         rows = np.flatnonzero(kept)
-        return {name: column.take(pa.array(rows)) for name, column in raw.items()}, rows
+        chosen = {name: column.take(pa.array(rows)) for name, column in raw.items()}
+        return chosen, replace(spot, kept=rows)
 
     def _named_time(self, file: str) -> str:
         """Return the time in the name of a file."""
@@ -465,6 +469,52 @@ class Mitma(LongTable):
     time_format: str | None = "%Y%m%d"
     timezone: Zone | None = "Europe/Madrid"
     delimiter: Delimiter = "|"
+
+
+class SafeGraph(LongTable):
+    """Visits of places by hour, an array in each row, as SafeGraph's patterns have them.
+
+    The first value is that of ``date_range_start``, each other one a ``step`` later. Counts of
+    devices from 2 to 4 are shown as 4, and those below 2 left out, only in other columns.
+    """
+
+    name: Literal["safegraph"] = "safegraph"  # type: ignore[assignment]
+    place: str = "placekey"
+    time: str = "date_range_start"
+    count: str = "visits_by_each_hour"
+    step: StepText | None = "1h"
+
+    def _select(self, raw: dict[str, Any], spot: Spot) -> tuple[dict[str, Any], Spot]:
+        """Return a row for each value of an array."""
+        raw, spot = super()._select(raw, spot)
+        arrays = [_parse_array(text) for text in text_of(raw[self.count]).to_pylist()]
+        spot.refuse(np.array([not array for array in arrays], np.bool_), self.count, _NO_ARRAY)
+        lengths = np.array([len(array or ()) for array in arrays])
+        rows = np.repeat(np.arange(len(arrays)), lengths)
+        number = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        first = self.clock.decode(self.time, raw[self.time], None, spot=spot)
+        each = {name: column.take(pa.array(rows)) for name, column in raw.items()}
+        each[self.time] = pa.array(first[rows] + number * Step.parse(str(self.step)).seconds)
+        each[self.count] = pa.array([value for array in arrays for value in array or ()])
+        return each, replace(spot, kept=rows if spot.kept is None else spot.kept[rows])
+
+    def write(self, uri: str, release: RawRelease) -> None:
+        """Raise InputError: these tables are only read."""
+        super(LongTable, self).write(uri, release)
+
+
+_NO_ARRAY = "the value is not an array of numbers, as in [0,0,4,5]"
+
+
+def _parse_array(text: str | None) -> list[float] | None:
+    """Return the numbers of an array as of JSON; None if it is none."""
+    try:
+        array = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(array, list) or any(type(value) not in (int, float) for value in array):
+        return None
+    return [float(value) for value in array] if all(map(math.isfinite, array)) else None
 
 
 class CallGrid(LongTable):

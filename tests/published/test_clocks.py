@@ -196,3 +196,24 @@ def test_code_lists_of_sdmx_are_kept_apart(tmp_path):
         SourceError, match=r"line 5, column OBS_VALUE: .* its status is 'S', hidden"
     ):
         TABLE_FORMATS.create("sdmx_csv", **form).read(str(path))
+
+
+def test_arrays_of_hours_are_read(tmp_path):
+    path = tmp_path / "patterns.csv"
+    head = "placekey,date_range_start,raw_visit_counts,visits_by_each_hour\n"
+    rows = 'p,2026-03-08T00:00:00-06:00,9,"[0,0,4,5]"\nq,2026-03-08T01:00:00-06:00,9,"[4,1]"\n'
+    path.write_text(head + rows)
+    form = TABLE_FORMATS.create("safegraph", absent="hidden")
+    table = form.read(str(path))
+    assert table.rois == ("p", "q")
+    np.testing.assert_array_equal(table.values, [[0, 0, 4, 5], [np.nan, 4, 1, np.nan]])
+    assert shown(table)[0] == "2026-03-08T06:00+0000"
+    with pytest.raises(InputError, match="tables are not written as safegraph"):
+        form.write(str(tmp_path / "again.csv"), table)
+    for wrong in ('"[0,""1""]"', "[]", "7", '"{""a"":1}"', '"[1,null]"', '"[1,NaN]"', ""):
+        path.write_text(head + rows + f"r,2026-03-08T00:00:00-06:00,9,{wrong}\n")
+        with pytest.raises(SourceError, match="line 4, column visits_by_each_hour: the value is n"):
+            form.read(str(path))
+    path.write_text(head + rows + 'p,2026-03-08T02:00:00-06:00,9,"[4]"\n')
+    with pytest.raises(SourceError, match="'p', 2026-03-08T08:00:00 is listed 2 times"):
+        form.read(str(path))
