@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,6 +24,7 @@ from clusterscale.reading import decode
 from clusterscale.reading import tables as columns
 from clusterscale.reading.decode import Ids, Zone
 from clusterscale.reading.places import ARROW, PairCodes, PlaceCodes
+from clusterscale.reading.sources import Piece
 from clusterscale.reading.tables import Delimiter, TextLayout
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
@@ -49,6 +50,12 @@ from clusterscale.validation_messages import plural
 _CONFIDENTIAL = tuple("ACDGMNOPRSTW")  # of CL_CONF_STATUS, all but F, free
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
+
+
+def _folders(piece: Piece, uri: str) -> dict[str, str]:
+    """Return the keys and values of the folders of a file, such as ``level=2``."""
+    parts = (part.partition("=") for part in piece.file.name[len(uri) :].split("/")[:-1])
+    return {key: value for key, mark, value in parts if mark}
 
 
 def _one_group(pattern: str) -> str:
@@ -88,7 +95,8 @@ class LongTable(LineTable):
     skipped_hour
         ``drop``: rows of an hour that clocks skip are left out; by default an error.
     where
-        Columns and the texts in them of the rows that are read, e.g. ``{sex: [total]}``.
+        Columns and the texts in them of the rows that are read, e.g. ``{sex: [total]}``; or keys
+        and values of folders such as ``level=2``.
     hour
         Column with the hour of the day, if the time is a date, e.g. ``hour``.
     hours
@@ -188,11 +196,12 @@ class LongTable(LineTable):
 
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
-        rows = self._collect(uri)
+        pieces, form = self._choose_files(uri)
+        rows = form._collect(uri, pieces)
         table = self.lay_out(rows, absent=self.absent)
         metadata, uris = read_beside(uri)
         release = replace(table, metadata=metadata, uris=uris)
-        changes = list(self._merged_folders(uri))
+        changes = list(self._merged_folders(uri, pieces))
         if rows.n_added:
             were = "row was" if rows.n_added == 1 else "rows were"
             changes.append(f"{rows.n_added:,} {were} added to others of one place and time")
@@ -203,18 +212,28 @@ class LongTable(LineTable):
             changes.append(f"{skipped} {were} left out")
         return replace(release, changes=tuple(changes))
 
-    def _merged_folders(self, uri: str) -> Iterator[str]:
+    def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
         """Yield which folders of different levels or strata were read as one table."""
         used, found = {*self._columns(), *_TIME_FOLDERS}, dict[str, set[str]]()
-        for piece in columns.pieces(uri, _PIECE):
-            for part in piece.file.name[len(uri) :].split("/")[:-1]:
-                key, mark, value = part.partition("=")
-                if mark and key not in used:
+        for piece in pieces:
+            for key, value in _folders(piece, uri).items():
+                if key not in used:
                     found.setdefault(key, set()).add(value)
         for key, values in found.items():
             if len(values) > 1:
                 shown = ", ".join(sorted(values)[:5])
                 yield f"folders of {key} ({shown}) were read as one table"
+
+    def _choose_files(self, uri: str) -> tuple[list[Piece], Self]:
+        """Return the pieces of the files that are read, and this format for their rows."""
+        pieces = columns.pieces(uri, _PIECE)
+        keys = {key for piece in pieces for key in _folders(piece, uri)} & set(self.where)
+        for key in keys:
+            pieces = [each for each in pieces if _folders(each, uri).get(key) in self.where[key]]
+            if not pieces:
+                raise SourceError(f"{uri}: no folder is {key}={' or '.join(self.where[key])}")
+        others = {key: texts for key, texts in self.where.items() if key not in keys}
+        return pieces, self.model_copy(update={"where": others})
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV or Parquet file; hidden values are empty, times in UTC.
@@ -250,12 +269,12 @@ class LongTable(LineTable):
             table[self.status] = np.where(np.isnan(table[self.count]), hidden, "A")
         return pd.DataFrame(table)
 
-    def _collect(self, uri: str) -> Rows:
+    def _collect(self, uri: str, pieces: Sequence[Piece]) -> Rows:
         """Put the rows of a file or folder into their cells, one batch after another."""
         places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
         rows = Rows(places.names, self.slots, uri, self.add_rows)
         file, row = "", 0
-        for piece in columns.pieces(uri, _PIECE):
+        for piece in pieces:
             if piece.file.name != file:
                 file, row = piece.file.name, 0
             unit, above = ("row", 1) if columns.is_parquet(file) else ("line", 2)

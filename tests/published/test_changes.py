@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from clusterscale.api import check_tables
+from clusterscale.api import check_tables, read_table
+from clusterscale.errors import SourceError
 
 THRESHOLD = {"name": "threshold", "k": 10, "shown": "hidden"}
 
@@ -32,3 +33,9 @@ def test_folders_of_several_levels_are_never_consistent(tmp_path):
         "warn",
         "folders of level (1, 2) were read as one table",
     )
+    chosen = {**form, "where": {"level": ["2"]}}
+    assert read_table(str(tmp_path / "gold"), chosen).roi.values.tolist() == ["ES21"]
+    (found,) = check_tables([str(tmp_path / "gold")], mechanism="exact", group_size=90, form=chosen)
+    assert found.verdict == "pass"
+    with pytest.raises(SourceError, match="no folder is level=3"):
+        read_table(str(tmp_path / "gold"), {**form, "where": {"level": ["3"]}})
