@@ -27,15 +27,18 @@ Each reader has columns, which --column renames, and settings, for --setting:
 events       Parquet or CSV, one event per row
    columns   user=user, time=timestamp, lat=lat, lon=lon,
              roi=NAME instead of lat and lon
-   settings  timezone=ZONE of times without a zone, delimiter=, in CSV
+   settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+             milliseconds=False, delimiter=, in CSV, encoding=utf-8, skip=0
 trips        Parquet or CSV, one trip per row, which is two events
    columns   user=user, start=start_station, start_time=start_time,
              end=end_station, end_time=end_time
-   settings  timezone=ZONE of times without a zone, delimiter=, in CSV
+   settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+             milliseconds=False, delimiter=, in CSV, encoding=utf-8, skip=0
 trip_pairs   the same, but one event, in the ROI "START → END"
    columns   user=user, start=start_station, start_time=start_time,
              end=end_station, end_time=end_time
-   settings  timezone=ZONE of times without a zone, delimiter=, in CSV
+   settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+             milliseconds=False, delimiter=, in CSV, encoding=utf-8, skip=0
 geojson      GeoJSON points, a collection or one feature per line
    columns   user=user, time=timestamp, geometry=geometry
    settings  timezone=ZONE of times without a zone

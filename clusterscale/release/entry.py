@@ -138,7 +138,8 @@ class ReleaseEntry(ReleaseMetadata):
     members
         Table of users whose membership is known, e.g. ``members/week-01.csv``.
     absent_places
-        Counts of places that the table leaves out: ``zero``, ``hidden``; by default an error.
+        Counts of places that the table leaves out, e.g. ``zero``, or ``hidden``; by default an
+        error.
     """
 
     counts: Address

@@ -90,10 +90,10 @@ class LongTable(LineTable):
         Regular expression whose group is the time of all rows of a file, in its name, instead, e.g.
         ``flows_(.*)[.]csv``.
     repeated_hour
-        ``in_order``: the second row of a place and time is of the second of the two hours that
-        clocks repeat; by default an error.
+        What two rows of a place and time are that clocks repeat, e.g. ``in_order`` where the second
+        is the later one; by default an error.
     skipped_hour
-        ``drop``: rows of an hour that clocks skip are left out; by default an error.
+        What is done with rows of an hour that clocks skip, e.g. ``drop``; by default an error.
     where
         Columns and the texts in them of the rows that are read, e.g. ``{sex: [total]}``; or keys
         and values of folders such as ``level=2``.
