@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterscale.cli.console import out
+from clusterscale.cli.init_table import write_format
 from clusterscale.cli.options import Force, option, say_command
 from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.validation_messages import choices
@@ -109,7 +110,17 @@ class _Answers:
 
 
 def init(
-    config: Annotated[Path, typer.Argument(help="YAML file to write.")] = Path("audit.yaml"),
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="YAML file to write, by default audit.yaml, or columns.yaml."),
+    ] = None,
+    table: Annotated[
+        str | None, option("Write the format that reads this published table, instead.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of the format, e.g. timezone=Europe/London; repeatable."),
+    ] = None,
     cube: Annotated[str | None, option("The cube to audit: path or URL.")] = None,
     knows: Annotated[
         str | None, typer.Option(help="What the adversary knows: users, past or release.")
@@ -126,8 +137,13 @@ def init(
 ) -> None:
     """Write a commented config for your cube from a few answers, and check that it fits.
 
-    Asks for what the options do not say, if the terminal can answer.
+    With --table, write the format of a published table, and show ten cells as they are read. Asks
+    for what the options do not say, if the terminal can answer.
     """
+    if table is not None:
+        write_format(config or Path("columns.yaml"), table, setting or [], force=force)
+        return
+    config = config or Path("audit.yaml")
     from clusterscale.config import Config, parse, schema
     from clusterscale.cube import TraceCube
 

@@ -11,6 +11,7 @@ flow_data_frame  ``FlowDataFrame`` of scikit-mobility
 flowkit          aggregates of FlowKit
 mds              Metrics of the Mobility Data Specification
 mitma            trips between districts of Spain
+safegraph        visits of places, an array of hours in each row
 call_grid        calls, messages and Internet of the Telecom Italia Big Data Challenge
 ================ ==========================================================================
 

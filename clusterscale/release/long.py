@@ -21,7 +21,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import decode
-from clusterscale.reading import tables as columns
+from clusterscale.reading import tables as files
 from clusterscale.reading.decode import Ids, Zone
 from clusterscale.reading.places import ARROW, PairCodes, PlaceCodes
 from clusterscale.reading.sources import Piece
@@ -149,7 +149,7 @@ class LongTable(LineTable):
     milliseconds: bool = False
     inspire: bool = False
 
-    accepts: ClassVar[str] = columns.ACCEPTS
+    accepts: ClassVar[str] = files.ACCEPTS
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -214,7 +214,7 @@ class LongTable(LineTable):
 
     def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
         """Yield which folders of different levels or strata were read as one table."""
-        used, found = {*self._columns(), *_TIME_FOLDERS}, dict[str, set[str]]()
+        used, found = {*self.columns, *_TIME_FOLDERS}, dict[str, set[str]]()
         for piece in pieces:
             for key, value in _folders(piece, uri).items():
                 if key not in used:
@@ -226,7 +226,7 @@ class LongTable(LineTable):
 
     def _choose_files(self, uri: str) -> tuple[list[Piece], Self]:
         """Return the pieces of the files that are read, and this format for their rows."""
-        pieces = columns.pieces(uri, _PIECE)
+        pieces = files.pieces(uri, _PIECE)
         keys = {key for piece in pieces for key in _folders(piece, uri)} & set(self.where)
         for key in keys:
             pieces = [each for each in pieces if _folders(each, uri).get(key) in self.where[key]]
@@ -277,10 +277,10 @@ class LongTable(LineTable):
         for piece in pieces:
             if piece.file.name != file:
                 file, row = piece.file.name, 0
-            unit, above = ("row", 1) if columns.is_parquet(file) else ("line", 2)
+            unit, above = ("row", 1) if files.is_parquet(file) else ("line", 2)
             if unit == "line":
                 above += self.skip - bool(self.header)
-            for batch in columns.batches(piece, self._columns(), self.layout):
+            for batch in files.batches(piece, self.columns, self.layout):
                 if batch.malformed.count:
                     raise SourceError(
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
@@ -294,7 +294,9 @@ class LongTable(LineTable):
                     rows.add(*decoded)
         return rows
 
-    def _columns(self) -> list[str]:
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are read."""
         places = [self.place] if self.origin is None else [self.origin, str(self.destination)]
         time = self.time if self.at is None and self.at_name is None else None
         others = (time, self.hour, self.count, *self._statuses(), *self.where)

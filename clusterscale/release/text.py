@@ -37,14 +37,15 @@ _BELOW = r"^<\s*=?\s*\d+$"
 _DAY = r"^(\d{4}-\d{2}-\d{2})$"
 _LENGTH = r"/(?P<length>P[0-9DHMSTWY.]+)$"
 _PERIOD = re.compile(r"(?P<year>\d{4})-(?:W(?P<week>\d\d)|Q(?P<quarter>[1-4])|M?(?P<month>\d\d))")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-]\d\d:?\d\d)?(/P\w+)?)?")
 _MIDNIGHT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ]24:00(?::00)?(?P<zone>\D.*)?")
 _UNUSUAL = r"^\d{4}-(W\d\d|Q[1-4]|M?\d\d)$|[T ]24:00"
 _ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
-_EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
+EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
 _LARGEST = 1 << 53
 SKIPPED = -1
 """In place of the UTC seconds of a local time that clocks skip, where it is left out."""
-_LATEST = 4_102_444_800  # 2100-01-01
+LATEST = 4_102_444_800  # 2100-01-01
 _MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
 _ALL_MARKS = "".join(_MARKS.values())
 
@@ -285,7 +286,7 @@ class Clock:
         if not given:
             return texts
         for length in given:
-            shown = _step_of(length)
+            shown = step_of(length)
             if self.step is None or not shown or Step.parse(shown) != Step.parse(self.step):
                 row = int(pc.index(stated, length).as_py())
                 remedy = f"set `step: {shown}`" if shown else "its epochs are of no such length"
@@ -298,16 +299,16 @@ class Clock:
     def _checked(self, name: str, seconds: Values, spot: Spot) -> Ints:
         """Return whole UTC seconds; raise SourceError if one cannot be that of a table."""
         skipped = seconds == SKIPPED if self.drops_skipped else np.zeros(len(seconds), np.bool_)
-        seconds = np.where(skipped, _EARLIEST, seconds)
+        seconds = np.where(skipped, EARLIEST, seconds)
         spot.refuse(seconds != np.floor(seconds), name, "the time is not in whole seconds")
-        if seconds.max(initial=_EARLIEST) > _LATEST:
+        if seconds.max(initial=EARLIEST) > LATEST:
             row = int(np.argmax(seconds))
             raise SourceError(
                 f"{spot.name(row, name)}: the time is after 2100; if it is not in seconds since "
                 "1970, set `time_format`, or `slots: true` for the number of an epoch, or, in a "
                 "long table, `milliseconds: true`"
             )
-        if seconds.min(initial=_EARLIEST) < _EARLIEST:
+        if seconds.min(initial=EARLIEST) < EARLIEST:
             row = int(np.argmin(seconds))
             raise SourceError(
                 f"{spot.name(row, name)}: the time is {np.datetime64(int(seconds[row]), 's')}; if "
@@ -395,6 +396,11 @@ def _may_be_local(kind: Any) -> bool:
     return _is_text(kind) or (pa.types.is_timestamp(kind) and kind.tz is None)
 
 
+def is_time(text: str) -> bool:
+    """Return whether a text is a time as of ISO 8601, a date, week, month or quarter."""
+    return bool(_ISO.fullmatch(text) or _PERIOD.fullmatch(text))
+
+
 def _are_local(texts: Any) -> NDArray[np.bool_]:
     """Return which texts are local times, whether or not clocks show them."""
     shown = texts.to_pandas()
@@ -403,7 +409,7 @@ def _are_local(texts: Any) -> NDArray[np.bool_]:
     return np.asarray(stamps.notna())
 
 
-def _step_of(length: str) -> str:
+def step_of(length: str) -> str:
     """Return the step of a length as of ISO 8601, such as PT1H; empty for another one."""
     found = re.fullmatch(r"P(?:(\d+)([DWM])|T(\d+)([HMS]))", length)
     if found is None:

@@ -1,0 +1,114 @@
+"""Write the format of a published table, and show how it is understood."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from clusterscale.cli.console import out
+from clusterscale.cli.options import say_command
+from clusterscale.errors import ExistsError, InputError
+
+if TYPE_CHECKING:
+    from clusterscale.release import RawRelease
+    from clusterscale.release.propose import Proposal
+
+_CELLS = 10
+
+
+def write_format(file: Path, table: str, settings: Sequence[str], *, force: bool) -> None:
+    """Write the format that reads a table, and show ten cells; exit with 3 if it is in doubt.
+
+    Asks where the table does not decide, if the terminal can answer. Raises InputError, and writes
+    nothing, if the table is not read.
+    """
+    if file.exists() and not force:
+        raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
+    proposal = _propose(table, _parse(settings))
+    if proposal.release is None:
+        raise InputError(
+            f"{table} is not read, and no format was written"
+            + "".join(f"\n{doubt.key}: {doubt.question}" for doubt in proposal.doubts)
+            + (f"\n{proposal.fault}" if proposal.fault else "")
+            + "\nanswer with --setting, as in --setting timezone=Europe/London"
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(_as_yaml(proposal, table), encoding="utf-8")
+    _show(proposal.release)
+    out.print(f"wrote {file}", markup=False)
+    for doubt in proposal.doubts:
+        out.print(f"in doubt: {doubt.key}: {doubt.question}", markup=False)
+    say_command("check", "check", table, "--format", str(file), "--method", "METHOD")
+    if proposal.doubts:
+        raise typer.Exit(3)
+
+
+def _propose(table: str, given: dict[str, Any]) -> Proposal:
+    """Return the proposal for a table, after questions to the terminal if it can answer."""
+    from clusterscale.release.propose import propose_format
+
+    while True:
+        proposal = propose_format(table, given)
+        if not proposal.doubts or not sys.stdin.isatty():
+            return proposal
+        for doubt in proposal.doubts:
+            known = proposal.fields.get(doubt.key)
+            typer.echo(doubt.question)
+            answer = typer.prompt(doubt.key, default="" if known is None else str(known))
+            given |= _parse([f"{doubt.key}={answer}"]) if answer else {doubt.key: known}
+
+
+def _parse(settings: Sequence[str]) -> dict[str, Any]:
+    """Return settings of a format from texts KEY=VALUE, whose values are YAML."""
+    import yaml
+
+    given = {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise InputError(f"--setting {text!r} is not KEY=VALUE, e.g. timezone=Europe/London")
+        try:
+            given[key] = value if _is_date(value) else yaml.safe_load(value)
+        except yaml.YAMLError:
+            given[key] = value
+    return given
+
+
+def _is_date(value: str) -> bool:
+    """Return whether YAML would read a text as a date or a time, which settings are not."""
+    import yaml
+
+    return value[:4].isdecimal() and not isinstance(yaml.safe_load(value), int | float)
+
+
+def _as_yaml(proposal: Proposal, table: str) -> str:
+    import yaml
+
+    lines = [f"# How {table} is read."]
+    lines += [f"# In doubt: {doubt.key}: {doubt.question}" for doubt in proposal.doubts]
+    fields = yaml.safe_dump(dict(proposal.fields), sort_keys=False, allow_unicode=True)
+    return "\n".join([*lines, fields])
+
+
+def _show(release: RawRelease) -> None:
+    """Print the size of a table, and its first cells."""
+    import numpy as np
+    from rich.table import Table
+
+    n_places, n_epochs = release.values.shape
+    names = release.rois or tuple(str(i) for i in range(n_places))
+    times = release.epochs if release.epochs is not None else np.arange(n_epochs)
+    shown = Table("place", "time, UTC", "value", box=None)
+    for cell in range(min(_CELLS, release.values.size)):
+        place, epoch = cell % n_places, cell // n_places
+        value = release.values[place, epoch]
+        shown.add_row(
+            names[place], str(times[epoch]), "hidden" if np.isnan(value) else f"{value:g}"
+        )
+    out.print(shown)
+    hidden = int(np.isnan(release.values).sum())
+    out.print(f"{n_places:,} places, {n_epochs:,} times, {hidden:,} values hidden")
