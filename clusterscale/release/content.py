@@ -55,6 +55,8 @@ class RawRelease:
         What reading has added up or merged, a clause for each: the table is not as published.
     row_values
         Distinct values of the rows that were added up, float64, shape (value,); else empty.
+    bands
+        Counts below which hidden ones are stated to be, as 5 where the table shows "<5".
     timezone
         Zone of the days and months that its epochs are, if they are.
     name
@@ -69,6 +71,7 @@ class RawRelease:
     uris: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     row_values: Values = field(default_factory=lambda: np.empty(0))
+    bands: tuple[int, ...] = ()
     timezone: str = "UTC"
     name: str = ""
 

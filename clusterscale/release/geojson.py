@@ -19,7 +19,7 @@ from clusterscale.reading.tables import open_parquet
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import Clock, Spot, TextTable, decode_values
+from clusterscale.release.text import Clock, Spot, TextTable, bands_in, decode_values
 from clusterscale.storage.address import check_memory
 
 _NOTES = "clusterscale"
@@ -72,6 +72,7 @@ class GeoJsonTable(TextTable):
         values = decode_values("value", texts, hidden=self.hidden, marks=self.marks, spot=spot)
         rows = Rows(list(known), self.slots, uri)
         rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)
+        rows.bands |= bands_in(texts)
         table = self.lay_out(rows, absent=self.absent)
         notes = collection.get(_NOTES, {})
         if not isinstance(notes, dict):

@@ -41,6 +41,7 @@ from clusterscale.release.text import (
     Spot,
     StepText,
     among,
+    bands_in,
     decode_values,
     is_empty,
     text_of,
@@ -290,6 +291,7 @@ class LongTable(LineTable):
                 row += len(batch.columns[self.count])
                 if len(raw[self.count]):
                     decoded = self._decode(raw, places, spot)
+                    rows.bands |= bands_in(raw[self.count])
                     rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                     rows.add(*decoded)
         return rows

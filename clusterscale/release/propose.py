@@ -18,7 +18,7 @@ from clusterscale.reading.sources import File
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.entry import ENDINGS, choose_format, read_table
 from clusterscale.release.long import LongTable
-from clusterscale.release.text import EARLIEST, HIDDEN, LATEST, is_time, step_of
+from clusterscale.release.text import BAND, EARLIEST, HIDDEN, LATEST, is_time, step_of
 
 _SAMPLE = 1 << 18  # bytes of a file that are looked at
 _ROWS = 1000
@@ -28,7 +28,7 @@ _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H%M", " %I:%M %p")
 _NUMBER = re.compile(r"[+-]?\d[\d.,'’ \u00a0\u2009\u202f]*")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,'’ \u00a0\u2009\u202f])\d{3})+")
 _NOTE = re.compile(r"\*|\S+")
-_BELOW = re.compile(r"<\s*=?\s*\d+")
+_BELOW = re.compile(BAND)
 _PURPOSES = {  # of a column: words in its name, the most usual first
     purpose: words.split()
     for purpose, words in {

@@ -172,6 +172,7 @@ class Rows:
     add_up: bool = False
     n_added: int = field(default=0, init=False)
     n_skipped: int = field(default=0, init=False)
+    bands: set[int] = field(default_factory=set, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
     _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
     _times: IntegerCodes = field(default_factory=IntegerCodes)
@@ -235,7 +236,8 @@ class Rows:
         self._fill_absent(cells, absent, order, epochs)
         names = tuple([self.places[i] for i in order.tolist()])
         times = epochs if self.slots else epochs.astype(_UTC)
-        return RawRelease(cells, names, times, totals, timezone=timezone)
+        bands = tuple(sorted(self.bands))
+        return RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
 
     def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
         n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME

@@ -28,12 +28,19 @@ from clusterscale.release.rows import Rows
 from clusterscale.validation_messages import quote
 
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
-"""Texts that publishers show instead of a hidden value, besides "<5"."""
+"""Texts that publishers show instead of a hidden value, besides bands such as "<5"."""
 
 HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
 """Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
 
-_BELOW = r"^<\s*=?\s*\d+$"
+_WHOLE = r"(\d+|\d{1,3}(?:[.,]\d{3})+)"
+_BANDS = {  # of what is hidden: pattern of its text, and how far its end is above the number
+    rf"^(?:<|less than|fewer than|under|below)\s*{_WHOLE}$": 0,
+    rf"^(?:≤|<\s*=|up to|at most)\s*{_WHOLE}$": 1,
+    rf"^{_WHOLE} or (?:less|fewer)$": 1,
+    rf"^\d[\d.,]*\s*(?:-|–|to)\s*{_WHOLE}$": 1,
+}
+BAND = f"(?i){'|'.join(_BANDS)}"
 _DAY = r"^(\d{4}-\d{2}-\d{2})$"
 _LENGTH = r"/(?P<length>P[0-9DHMSTWY.]+)$"
 _PERIOD = re.compile(r"(?P<year>\d{4})-(?:W(?P<week>\d\d)|Q(?P<quarter>[1-4])|M?(?P<month>\d\d))")
@@ -164,7 +171,7 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
         texts = None
     else:
         texts = text_of(plain)
-        empty = among(texts, hidden) | _matches(texts, _BELOW)
+        empty = among(texts, hidden) | _matches(texts, BAND)
         numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), marks.plain(texts))
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
     if texts is not None and (wrong := np.isnan(values) & ~empty).any():
@@ -176,6 +183,21 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
 
 def _is_number(code: str) -> bool:
     return re.fullmatch(r"[+-]?\d+(\.\d+)?", code) is not None
+
+
+def bands_in(raw: Any) -> set[int]:
+    """Return the counts below which values are, where a column has bands such as "<5"."""
+    plain = raw.dictionary if pa.types.is_dictionary(raw.type) else decode.plain(raw)
+    if not _is_text(plain.type):
+        return set()
+    texts = pc.unique(text_of(plain)).drop_null()
+    shown = texts.filter(pa.array(_matches(texts, BAND))).to_pylist()
+    return {
+        int(re.sub(r"\D", "", found[1])) + more
+        for text in shown
+        for pattern, more in _BANDS.items()
+        if (found := re.match(pattern, text, re.IGNORECASE))
+    }
 
 
 def is_empty(raw: Any) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from clusterscale.reading.tables import BLOCK
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, LineTable, Spot, decode_values
+from clusterscale.release.text import TOTAL, LineTable, Spot, bands_in, decode_values
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
 
@@ -65,6 +65,7 @@ class WideTable(LineTable):
         if self.times == "rows":
             values = values.T
         rows = self._rows(names, seconds, all_times, values, uri)
+        rows.bands |= bands_in(pa.array(cells.ravel().tolist(), pa.string()))
         table = self.lay_out(rows)
         metadata, uris = read_beside(uri)
         return replace(table, metadata=metadata, uris=uris)

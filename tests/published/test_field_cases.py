@@ -148,6 +148,17 @@ CASES = {
         {**ZONES, "total": "Total"}, [[H, 12], [H, 9], [30, 25]],
         method=threshold(5, "label"), verdict="fail",
     ),
+    "bands of other numbers": Case(
+        rows("zone,time,people", [*TOTALS, "A,2026-03-02T08:00Z,<5", "B,2026-03-02T08:00Z,11"]),
+        ZONES, [[H, 12], [11, 9], [30, 25]], method=threshold(9, "label"), verdict="warn",
+    ),
+    "bands in words": Case(
+        rows("zone,time,people", [
+            *TOTALS, "A,2026-03-02T08:00Z,fewer than 5", "B,2026-03-02T08:00Z,1-4",
+            "D,2026-03-02T08:00Z,≤4", "D,2026-03-02T09:00Z,4 or fewer",
+        ]),
+        ZONES, [[H, 12], [H, 9], [30, 25], [H, H]], method=threshold(5),
+    ),
     "a title and footnotes": Case(
         'Table 4\n\nzone,time,people\nA,2026-03-02T08:00Z,5\nA,2026-03-02T09:00Z,6\n"Source: us"\n',
         {**ZONES, "skip": 2, "notes": ["Source"]}, [[5, 6]],
