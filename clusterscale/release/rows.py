@@ -21,6 +21,7 @@ EMPTY = -np.inf
 """Value of cells that were not filled; tables have no infinite values."""
 
 _GROWTH = 1.25
+_SHORTEST_DAY = 23 * 3600  # seconds, where clocks change
 
 
 class Grid:
@@ -289,6 +290,8 @@ class Rows:
                 self._refuse_repeated()
                 raise SourceError(f"{self.file}: the table has one time: set `step`, as in 1h")
             step = Step.between(times, timezone)
+            if step.unit == "second" and _are_days(np.diff(times)):
+                return times
         n_epochs, remedy = (last - first + step.seconds // 2) // step.seconds + 1, ""
         what = f"{n_epochs:,} epochs"
         if not self.slots:
@@ -333,6 +336,12 @@ class Rows:
                 "`absent` to zero or hidden"
             )
         cells[is_absent] = 0.0 if absent == "zero" else np.nan
+
+
+def _are_days(gaps: Ints) -> bool:
+    """Return whether gaps are days, weeks or months in succession, of a zone that is not known."""
+    least, most = int(gaps.min()), int(gaps.max())
+    return least >= _SHORTEST_DAY and least != most and 7 * most <= 8 * least
 
 
 def _places_in(epochs: Ints, times: Ints) -> Ints:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.errors import ConfigError, InputError, SourceError
-from clusterscale.release import TABLE_FORMATS
+from clusterscale.release import TABLE_FORMATS, RawRelease
 
 ZONES = ["UTC", "Europe/London", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu"]
 
@@ -71,6 +71,19 @@ def test_local_days_over_a_change_of_clocks(step, tmp_path):
     ]
     with pytest.raises(SourceError, match="times are not 86400 s apart: 2026-03-29T23:00:00"):
         read(tmp_path, rows, timezone="Europe/London", step="24h")
+
+
+@pytest.mark.parametrize("step", ["1d", "1w", "1mo"])
+def test_days_of_a_zone_that_is_not_stated_follow_each_other(step, tmp_path):
+    """Releases are written in UTC, and read again without the zone of their cube."""
+    calendar = Calendar.parse("2026-03-20T00:00", step, 12, "Europe/London")
+    days = calendar.seconds().astype("datetime64[s]")
+    form, uri = TABLE_FORMATS.create("long"), str(tmp_path / "t.csv")
+    form.write(uri, RawRelease(np.ones((1, 12)), ("a",), days))
+    assert (form.read(uri).epochs == days).all()
+    form.write(uri, RawRelease(np.ones((1, 11)), ("a",), np.delete(days, 5)))
+    with pytest.raises(SourceError, match="times are not"):  # one is missing
+        form.read(uri)
 
 
 @pytest.mark.parametrize(
