@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from clusterscale import storage
+from clusterscale.contracts import Values
 from clusterscale.errors import SourceError
 from clusterscale.reading.sources import reading
 from clusterscale.reading.tables import BLOCK
@@ -49,19 +51,7 @@ class WideTable(LineTable):
         cells = np.array([line[1:] for line in lines[1:]], object)
         stamps, names = (top, left) if self.times == "columns" else (left, top)
         seconds, all_times = self._times(stamps, uri)
-        values = np.stack(
-            [
-                decode_values(
-                    f"{i + 2} ({quote(top[i])})",
-                    pa.array(cells[:, i].tolist(), pa.string()),
-                    hidden=self.hidden,
-                    marks=self.marks,
-                    spot=Spot(uri, 2 + self.skip, "line"),
-                )
-                for i in range(len(top))
-            ],
-            axis=1,
-        )
+        values = self._values(cells, top, uri)
         if self.times == "rows":
             values = values.T
         rows = self._rows(names, seconds, all_times, values, uri)
@@ -90,6 +80,20 @@ class WideTable(LineTable):
             table = table.set_index("place").T.rename_axis("time").reset_index()
         marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
         write_beside(uri, table, release.metadata, **marks)
+
+    def _values(self, cells: NDArray[np.object_], top: list[str], uri: str) -> Values:
+        """Return the values of texts, float64, shape (line, column)."""
+
+        def decoded(texts: NDArray[np.object_], name: str) -> Values:
+            column, spot = pa.array(texts.tolist(), pa.string()), Spot(uri, 2 + self.skip, "line")
+            return decode_values(name, column, hidden=self.hidden, marks=self.marks, spot=spot)
+
+        try:
+            return decoded(cells.ravel(), "").reshape(cells.shape)
+        except SourceError:  # the first column that is wrong is named
+            for i, name in enumerate(top):
+                decoded(cells[:, i], f"{i + 2} ({quote(name)})")
+            raise
 
     def _lines(self, uri: str) -> list[list[str]]:
         with reading(uri), storage.open_file(uri, compression="infer") as stream:
