@@ -59,7 +59,8 @@ def _propose(table: str, given: dict[str, Any]) -> Proposal:
             known = proposal.fields.get(doubt.key)
             typer.echo(doubt.question)
             answer = typer.prompt(doubt.key, default="" if known is None else str(known))
-            given |= _parse([f"{doubt.key}={answer}"]) if answer else {doubt.key: known}
+            kept = answer == ("" if known is None else str(known))
+            given |= {doubt.key: known} if kept else _parse([f"{doubt.key}={answer}"])
 
 
 def _parse(settings: Sequence[str]) -> dict[str, Any]:

@@ -219,9 +219,9 @@ def _choose_columns(
         if len(found) > 1 and len(named) != 1:
             doubts.append(Doubt(purpose, f"which column is it: {', '.join(found)}?"))
 
-    clocks = {name: ways for name in free if (ways := _clocks(columns[name]))}
-    choose("time", list(clocks))
-    stated = clocks.get(chosen.get("time", ""), [{}])
+    clocks = {name: ways for name in columns if (ways := _clocks(columns[name]))}
+    choose("time", [name for name in clocks if name in free])
+    stated = clocks.get(str(given.get("time", chosen.get("time"))), [{}])
     chosen |= stated[0]
     if len(stated) > 1 and "time_format" not in given:
         others = " or ".join(str(clock["time_format"]) for clock in stated)
@@ -312,6 +312,7 @@ def _marks(texts: Collection[str], doubts: list[Doubt]) -> dict[str, Any]:
             Doubt("thousands", f"is {min(dots)!r} a decimal, as it is read, or thousands?")
         )
     if others := sorted(shown - numbers):
+        shown_texts = " or ".join(f"'{text}'" for text in others[:5])
         fields["hidden"] = [*sorted(set(texts) & set(HIDDEN)), *others]
-        doubts.append(Doubt("hidden", f"does {' or '.join(map(repr, others[:5]))} hide a value?"))
+        doubts.append(Doubt("hidden", f"does {shown_texts} hide a value?"))
     return fields

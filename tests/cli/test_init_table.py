@@ -43,6 +43,11 @@ TABLES = {
         "t.csv", "zone,day,hour,count\na,2026-03-02,800,1\na,2026-03-02,900,2\n",
         {"hour": "hour"}, ["timezone"],
     ),
+    "columns of two kinds": (
+        "t.csv", "zone,date_time,ds,n_base,n_now\n" + "".join(
+            f"a,2026-04-01 0{hour}00,2026-04-01,5,{n}\n" for hour, n in ((0, "4"), (8, "\\N"))),
+        {"time_format": "%Y-%m-%d %H%M"}, ["time", "count", "timezone"],
+    ),
     "groups": (
         "t.csv", "sex,zone,time,count\n" + "".join(f"{sex},a,{hour},5\n" for sex in ("_T", "F")
                                                    for hour in HOURS), {}, ["where"],
