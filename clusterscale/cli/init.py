@@ -143,6 +143,8 @@ def init(
     if table is not None:
         write_format(config or Path("columns.yaml"), table, setting or [], force=force)
         return
+    if setting:
+        raise InputError("`--setting` needs `--table`: it is of the format of a table")
     config = config or Path("audit.yaml")
     from clusterscale.config import Config, parse, schema
     from clusterscale.cube import TraceCube

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,17 +74,11 @@ def _parse(settings: Sequence[str]) -> dict[str, Any]:
         if not (key and equals):
             raise InputError(f"--setting {text!r} is not KEY=VALUE, e.g. timezone=Europe/London")
         try:
-            given[key] = value if _is_date(value) else yaml.safe_load(value)
+            parsed = yaml.safe_load(value)
         except yaml.YAMLError:
-            given[key] = value
+            parsed = value
+        given[key] = value if isinstance(parsed, date) else parsed  # no setting is a date
     return given
-
-
-def _is_date(value: str) -> bool:
-    """Return whether YAML would read a text as a date or a time, which settings are not."""
-    import yaml
-
-    return value[:4].isdecimal() and not isinstance(yaml.safe_load(value), int | float)
 
 
 def _as_yaml(proposal: Proposal, table: str) -> str:

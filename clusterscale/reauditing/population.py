@@ -241,7 +241,7 @@ def _calendar(raw: RawRelease, fields: dict[str, Any], n_epochs: int) -> Calenda
     if raw.epochs is not None and raw.epochs.dtype.kind == "M":
         seconds = raw.epochs.astype("datetime64[s]").astype(np.int64)
         start = int(seconds[0])
-        if len(seconds) > 1:
+        if len(seconds) > 1 and (np.diff(seconds) > 0).all():  # others are refused later
             step = Step.between(seconds, raw.timezone)
     elif raw.epochs is not None:
         first = first or int(raw.epochs[0])

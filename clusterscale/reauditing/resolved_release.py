@@ -18,6 +18,7 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reading.places import describe_mismatch, lost_zeros
 from clusterscale.release import DeclaredMechanism, PublishedTotals, RawRelease
+from clusterscale.release.checks.table import doubt_bands
 from clusterscale.release.entry import Name, ReleaseEntry
 from clusterscale.release.metadata import First, Size
 from clusterscale.validation_messages import explain
@@ -160,7 +161,7 @@ def resolve_release(
     if fields.get("epochs") is None:
         fields["epochs"] = n_epochs
     fields |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
-    fields |= {"cube": entry.cube, "changes": raw.changes}
+    fields |= {"cube": entry.cube}
     if raw.metadata.group_size not in (None, fields["group_size"]):
         fields["stated_size"] = raw.metadata.group_size
     try:
@@ -169,6 +170,8 @@ def resolve_release(
         )
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
+    doubts = tuple(doubt_bands(raw.bands, release.mechanism))
+    release = release.model_copy(update={"changes": raw.changes + doubts})
     n_least, whose = max((release.group_size, "group"), (cube.n_users, "cube"))
     if release.population is not None and release.population < n_least:
         raise ConfigError(

@@ -14,12 +14,14 @@ from pydantic import model_validator
 from clusterscale import storage
 from clusterscale.errors import InputError, SourceError
 from clusterscale.reading import geojson
+from clusterscale.reading.clock import Clock
 from clusterscale.reading.sources import File
 from clusterscale.reading.tables import open_parquet
+from clusterscale.reading.values import Spot, bands_in, decode_values
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import Clock, Spot, TextTable, bands_in, decode_values
+from clusterscale.release.text import TextTable
 from clusterscale.storage.address import check_memory
 
 _NOTES = "clusterscale"
@@ -72,7 +74,7 @@ class GeoJsonTable(TextTable):
         values = decode_values("value", texts, hidden=self.hidden, marks=self.marks, spot=spot)
         rows = Rows(list(known), self.slots, uri)
         rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)
-        rows.bands |= bands_in(texts)
+        rows.bands |= bands_in(texts, values)
         table = self.lay_out(rows, absent=self.absent)
         notes = collection.get(_NOTES, {})
         if not isinstance(notes, dict):

@@ -14,11 +14,12 @@ from typing import Any
 from clusterscale import storage
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.reading import tables
+from clusterscale.reading.clock import EARLIEST, LATEST, is_time, step_of
 from clusterscale.reading.sources import File
+from clusterscale.reading.values import BAND, HIDDEN
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.entry import ENDINGS, choose_format, read_table
 from clusterscale.release.long import LongTable
-from clusterscale.release.text import BAND, EARLIEST, HIDDEN, LATEST, is_time, step_of
 
 _SAMPLE = 1 << 18  # bytes of a file that are looked at
 _ROWS = 1000

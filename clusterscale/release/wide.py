@@ -17,10 +17,11 @@ from clusterscale.contracts import Values
 from clusterscale.errors import SourceError
 from clusterscale.reading.sources import reading
 from clusterscale.reading.tables import BLOCK
+from clusterscale.reading.values import Spot, bands_in, decode_values
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, LineTable, Spot, bands_in, decode_values
+from clusterscale.release.text import TOTAL, LineTable
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
 
@@ -52,10 +53,11 @@ class WideTable(LineTable):
         stamps, names = (top, left) if self.times == "columns" else (left, top)
         seconds, all_times = self._times(stamps, uri)
         values = self._values(cells, top, uri)
+        hidden = pa.array(cells[np.isnan(values)].tolist(), pa.string())
         if self.times == "rows":
             values = values.T
         rows = self._rows(names, seconds, all_times, values, uri)
-        rows.bands |= bands_in(pa.array(cells.ravel().tolist(), pa.string()))
+        rows.bands |= bands_in(hidden, values)
         table = self.lay_out(rows)
         metadata, uris = read_beside(uri)
         return replace(table, metadata=metadata, uris=uris)

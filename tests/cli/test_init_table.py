@@ -128,6 +128,11 @@ def test_nothing_is_written_that_reads_nothing(tmp_path):
         assert message in str(done.exception)
 
 
+def test_settings_are_those_of_a_table():
+    done = run("--cube", "tfl.zarr", "--setting", "timezone=UTC")
+    assert "`--setting` needs `--table`" in str(done.exception)
+
+
 def test_levels_of_a_folder(tmp_path):
     for level, place in ((1, "ES2"), (2, "ES21")):
         folder = tmp_path / "gold" / f"level={level}"

@@ -166,6 +166,9 @@ def test_an_hour_that_clocks_skip_is_left_out_if_that_is_set(settings, tmp_path)
     assert table.changes == ("1 row of an hour that clocks skip was left out",)
     with pytest.raises(SourceError, match="line 7, column time"):
         read(tmp_path, [*rows, "a soon 3"], skipped_hour="drop", **settings)
+    if "time_format" not in settings:
+        with pytest.raises(SourceError, match="the time is 1969-12-31T23:59:59"):
+            read(tmp_path, [*rows, "a -1 3"], skipped_hour="drop", **settings)
 
 
 def test_the_name_of_a_file_may_have_its_time(tmp_path):

@@ -17,6 +17,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.reading.places import describe_mismatch
 from clusterscale.reauditing import ReleaseEntry, ReleaseMetadata
+from clusterscale.reauditing.population import write_without_people
 from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_release
 from clusterscale.release import PublishedTotals, RawRelease, read_table
 
@@ -109,6 +110,25 @@ def test_only_rows_without_names_or_with_their_own_numbers_go_by_position(paris)
         assert f"{min(rois)}, " in told
         assert f"the cube, which has {min(paris.regions.names)}" in told
         assert "only rows without names go by their position" in told
+
+
+def test_bands_of_another_threshold_are_told(paris):
+    said = {**SAID, "mechanism": {"name": "threshold", "k": 10, "shown": "hidden"}}
+    listed, _ = resolved(paris, replace(written(), bands=(10,)), **said)
+    assert listed.changes == ()
+    (told,) = resolved(paris, replace(written(), bands=(5,)), **said)[0].changes
+    assert told.startswith("values are shown as below 5, and threshold(k=10")
+    assert told.endswith("hides those below 10")
+
+
+@pytest.mark.parametrize("times", [[3, 2, 1], [1, 1, 2]])
+def test_times_that_do_not_increase_are_refused_without_a_cube_too(times, tmp_path):
+    epochs = np.array(times).astype("datetime64[h]").astype("datetime64[s]")
+    stated = ReleaseMetadata(**SAID)
+    release = written(rois=("w", "x", "y", "z"), epochs=epochs)
+    cube = TraceCube(write_without_people(str(tmp_path), release, stated))
+    said = {key: each for key, each in SAID.items() if key != "first"}
+    assert "its epochs are not 3600 s apart" in refused(cube, release, **said)
 
 
 @pytest.mark.parametrize(("absent", "value"), [("zero", 0.0), ("hidden", np.nan)])

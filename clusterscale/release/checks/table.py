@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
@@ -151,6 +151,15 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
     """Return the largest count that the mechanism publishes as 0, None if it suppresses none."""
     steps = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
     return max((step.least_shown - 1 for step in steps), default=None)
+
+
+def doubt_bands(bands: Iterable[int], mechanism: Mechanism) -> Iterator[str]:
+    """Yield which values are shown as below another number than the mechanism hides."""
+    largest = suppressed_up_to(mechanism)
+    hides = "none" if largest is None else f"those below {largest + 1:,}"
+    for end in bands:
+        if largest is None or end != largest + 1:
+            yield f"values are shown as below {end:,}, and {mechanism.label} hides {hides}"
 
 
 def smallest_shown(small: int | None, *tables: PublishedTable) -> int:

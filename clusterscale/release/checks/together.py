@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,8 +19,8 @@ from clusterscale.release.checks.table import (
     CheckResult,
     PublishedTable,
     check_table,
+    doubt_bands,
     open_comparison,
-    suppressed_up_to,
     worst_level,
 )
 
@@ -100,20 +100,11 @@ def check_together(
                 omitted = f"{check.name} cannot run: {error}"
                 results.append(CheckResult.unknown(check.name, 0, omitted))
         omitted = omitted or open_comparison(checks, results)
-        omitted = "; ".join((*item.changes, *_doubt_bands(item, table.mechanism))) or omitted
+        omitted = "; ".join((*item.changes, *doubt_bands(item.bands, table.mechanism))) or omitted
         results += _check_rows(item, table, checks, seed)
         label = table.mechanism.label
         findings.append(TableFindings(item.name, label, tuple(results), omitted))
     return findings
-
-
-def _doubt_bands(release: RawRelease, mechanism: Mechanism) -> Iterator[str]:
-    """Yield which values are shown as below another number than the mechanism hides."""
-    largest = suppressed_up_to(mechanism)
-    hides = "none" if largest is None else f"those below {largest + 1:,}"
-    for end in release.bands:
-        if largest is None or end != largest + 1:
-            yield f"values are shown as below {end:,}, and {mechanism.label} hides {hides}"
 
 
 def _check_rows(

@@ -1,0 +1,203 @@
+"""Values of published tables: numbers, their marks, and what stands for a hidden one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints, Values
+from clusterscale.errors import SourceError
+from clusterscale.reading import decode
+from clusterscale.validation_messages import quote
+
+HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
+"""Texts that publishers show instead of a hidden value, besides bands such as "<5"."""
+HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
+"""Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
+_WHOLE = r"(\d+|\d{1,3}(?:[.,]\d{3})+)"
+_BANDS = {  # of what is hidden: pattern of its text, and how far its end is above the number
+    rf"^(?:<|less than|fewer than|under|below)\s*{_WHOLE}$": 0,
+    rf"^(?:≤|<\s*=|up to|at most)\s*{_WHOLE}$": 1,
+    rf"^{_WHOLE} or (?:less|fewer)$": 1,
+    rf"^\d[\d.,]*\s*(?:-|–|to)\s*{_WHOLE}$": 1,
+}
+BAND = f"(?i){'|'.join(_BANDS)}"
+_MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
+_ALL_MARKS = "".join(_MARKS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a run of rows is: the file, the number of the first row, and which rows if not all."""
+
+    file: str
+    first: int
+    unit: str
+    kept: Ints | None = None
+
+    def name(self, row: int, column: str) -> str:
+        """Return the file, row and column of a value, for messages."""
+        row = row if self.kept is None else int(self.kept[row])
+        return f"{self.file}: {self.unit} {self.first + row:,}, column {column}"
+
+    def refuse(self, wrong: NDArray[np.bool_], column: str, fault: str) -> None:
+        """Raise :class:`SourceError` for the first row that is wrong, if any is."""
+        if wrong.any():
+            raise SourceError(f"{self.name(int(np.argmax(wrong)), column)}: {fault}")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The decimal mark of numbers, and the mark between thousands, empty for none."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def plain(self, texts: Any) -> Any:
+        """Return Arrow strings of numbers with a decimal dot, null where a dot is no decimal."""
+        if self.thousands:
+            mark, decimal = f"[{_MARKS[self.thousands]}]", re.escape(self.decimal)
+            grouped = pc.match_substring_regex(
+                texts, rf"^[+-]?\d{{1,3}}({mark}\d{{3}})+({decimal}\d*)?$"
+            )
+            texts = pc.if_else(grouped, pc.replace_substring_regex(texts, mark, ""), texts)
+        if self.decimal == ".":
+            return texts
+        dotted = pc.match_substring(texts, ".")
+        commas = pc.replace_substring(texts, self.decimal, ".")
+        return pc.if_else(dotted, pa.scalar(None, pa.string()), commas)
+
+    def fault(self, text: str) -> str:
+        """Return what is wrong with a text that is not a number, and what would read it."""
+        grouped = not self.thousands and re.fullmatch(rf"[+-]?\d+([{_ALL_MARKS}]\d{{3}})+\D*", text)
+        remedy = "if the mark separates thousands, set `thousands`; " if grouped else ""
+        kind = "number with a decimal comma" if self.decimal == "," else "number"
+        return f"{quote(text)} is not a {kind}; {remedy}if it hides the value, add it to `hidden`"
+
+
+def text_of(raw: Any) -> Any:
+    """Return a column as trimmed Arrow strings; bytes that are not UTF-8 are no empty text."""
+    return pc.utf8_trim_whitespace(decode.text(decode.plain(raw), undecodable="\ufffd"))
+
+
+def decode_values(
+    name: str,
+    raw: Any,
+    statuses: Sequence[tuple[Any, Sequence[str]]] = (),
+    *,
+    hidden: Sequence[str],
+    marks: Marks = Marks(),
+    spot: Spot,
+) -> Values:
+    """Return published values, float64, shape (row,); NaN where they are hidden.
+
+    ``raw`` is an Arrow column of numbers or text, ``statuses`` are others with a status of each
+    value, and the statuses of hidden ones. Raises SourceError if a value is no number, is infinite,
+    or is given although a status says that it is hidden.
+    """
+
+    def decoded(column: Any) -> Values:
+        return _numbers(name, column, hidden=hidden, marks=marks, spot=spot)
+
+    values = once_each(decoded, raw)
+    for status, codes in statuses:
+        shown = text_of(status)
+        both = np.flatnonzero(among(shown, codes) & ~np.isnan(values))
+        if len(both):
+            row = int(both[0])
+            raise SourceError(
+                f"{spot.name(row, name)}: there is a value, but its status is "
+                f"{quote(shown[row].as_py())}, hidden"
+            )
+    return values
+
+
+def once_each(decoded: Callable[[Any], NDArray[Any]], raw: Any) -> NDArray[Any]:
+    """Return a decoded column; texts that repeat are decoded once.
+
+    Messages name the first wrong row, so if a text is wrong, all rows are decoded.
+    """
+    if is_text(raw.type) or pa.types.is_dictionary(raw.type):
+        coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
+        if not coded.null_count and 2 * len(coded.dictionary) < len(coded):
+            with suppress(SourceError):
+                return np.asarray(decoded(coded.dictionary)[coded.indices.to_numpy()])
+    return decoded(raw)
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is that of text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: Spot) -> Values:
+    """Return numbers, NaN where they are hidden."""
+    plain = decode.plain(raw)
+    if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
+        values = np.array(decode.numbers(name, plain, where=spot.file).values)
+        empty = np.isnan(values)
+        codes = [float(code) for code in hidden if _is_number(code)]
+        values[np.isin(values, codes)] = np.nan
+        texts = None
+    else:
+        texts = text_of(plain)
+        empty = among(texts, hidden) | matches(texts, BAND)
+        numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), marks.plain(texts))
+        values = np.array(decode.numbers(name, numbers, where=spot.file).values)
+    if texts is not None and (wrong := np.isnan(values) & ~empty).any():
+        row = int(np.argmax(wrong))
+        raise SourceError(f"{spot.name(row, name)}: {marks.fault(texts[row].as_py() or '')}")
+    spot.refuse(np.isinf(values), name, "the value is infinite")
+    return values
+
+
+def _is_number(code: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+(\.\d+)?", code) is not None
+
+
+def bands_in(raw: Any, values: Values) -> set[int]:
+    """Return the counts below which values are, where a column has bands such as "<5".
+
+    ``values`` are decoded ones; where none is hidden, no text is looked at.
+    """
+    if not np.isnan(values).any():
+        return set()
+    plain = raw.dictionary if pa.types.is_dictionary(raw.type) else decode.plain(raw)
+    if not is_text(plain.type):
+        return set()
+    texts = pc.unique(text_of(plain)).drop_null()
+    shown = texts.filter(pa.array(matches(texts, BAND))).to_pylist()
+    return {
+        int(re.sub(r"\D", "", found[1])) + more
+        for text in shown
+        for pattern, more in _BANDS.items()
+        if (found := re.match(pattern, text, re.IGNORECASE))
+    }
+
+
+def is_empty(raw: Any) -> NDArray[np.bool_]:
+    """Return which values of a column are empty or null, shape (row,)."""
+    plain = decode.plain(raw)
+    if is_text(plain.type):
+        return among(text_of(plain), ("",))
+    return np.asarray(pc.is_null(plain).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which trimmed texts are one of some codes, shape (row,); a null is an empty text."""
+    found = pc.is_in(pc.fill_null(texts, ""), value_set=pa.array(list(codes), pa.string()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def matches(texts: Any, pattern: str) -> NDArray[np.bool_]:
+    """Return which texts contain a regular expression, shape (row,); a null is an empty text."""
+    found = pc.match_substring_regex(pc.fill_null(texts, ""), pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
