@@ -44,9 +44,10 @@ from clusterscale.utility import total_variation
 
 Floats = NDArray[np.float64]
 
-ESTIMATES = ("true", "uncorrected", "corrected", "exponentiated")
-"""True marginals; shares of a release's sums; after the paper's correction for the mechanism; and
-uncorrected ones after ``exp(x) − 1``, which the paper shows to be no correction (Fig. 5)."""
+ESTIMATES = ("true", "uncorrected", "corrected", "exponentiated", "matched")
+"""True marginals; shares of a release's sums; after the paper's correction for the mechanism;
+uncorrected ones after ``exp(x) − 1``, which the paper shows to be no correction (Fig. 5); and after
+matching what the mechanism publishes on average, which the paper does not have."""
 
 MARGINALS = ("space", "time")
 
@@ -195,10 +196,14 @@ def _measure_one(
         estimate_marginals(release, m, bound, graph=population.graph, correction=how, rng=rng)
         for how in ("none", "paper")
     )
+    activity = _compare_activity(population.visits, corrected.activity.mean, rng)
+    matched = estimate_marginals(
+        release, m, bound, graph=population.graph, correction="matched", rng=rng
+    )
     exponentiated = uncorrected._replace(
         space=normalise(np.expm1(uncorrected.space)), time=normalise(np.expm1(uncorrected.time))
     )
-    estimates = (population.true, uncorrected, corrected, exponentiated)
+    estimates = (population.true, uncorrected, corrected, exponentiated, matched)
     pairs = [(one.space, one.time) for one in estimates]
     true, even = pairs[0], [np.ones_like(shares) for shares in pairs[0]]
     order = np.argsort(-population.true.space, kind="stable")
@@ -208,7 +213,7 @@ def _measure_one(
         "mean_visits": [one.activity.mean for one in estimates],
         "space_share": [one.space[order] for one in estimates],
         "time_share": [one.time for one in estimates],
-        **_compare_activity(population.visits, corrected.activity.mean, rng),
+        **activity,
     }
 
 

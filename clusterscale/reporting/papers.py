@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,7 +15,6 @@ from markupsafe import Markup
 from clusterscale.reporting import figures
 from clusterscale.reporting import page as pages
 from clusterscale.reporting import section as html
-from clusterscale.validation_messages import plural
 
 Verdict = Literal["agrees", "explained", "not reproduced", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
@@ -174,31 +174,31 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
 
 
 def differences(reports: Sequence[StudyReport]) -> Markup:
-    """Return a table with a row for each number that differs."""
+    """Return a table with a row for each number that differs, by the figure and the reason."""
     columns = [
-        html.Column("Source", number=False, header=True),
-        html.Column("Number", number=False, wide=True),
+        html.Column("Number", number=False, header=True, wide=True),
         html.Column("Paper"),
         html.Column("Ours"),
         html.Column("As in paper", hint="Our result, computed as in the paper"),
         html.Column("Verdict", number=False),
-        html.Column("Reason", number=False, wide=True),
     ]
-    rows = [
-        [
-            f"{study.paper}, {number.item}",
-            html.breakable(number.setting),
-            _number(number.paper, number.step),
-            _ours(number),
-            _number(number.as_in_paper, number.step / 10) if isfinite(number.as_in_paper) else "–",
-            _verdict(number.verdict),
-            number.why or "nothing was tried",
-        ]
-        for study in reports
-        for number in study.compared
-        if number.verdict in (EXPLAINED, NOT_REPRODUCED)
-    ]
-    return html.Table("Numbers that differ", columns, [("", rows)]).html
+    groups = dict[str, list[list[str | Markup]]]()
+    for study in reports:
+        for number in study.compared:
+            if number.verdict not in (EXPLAINED, NOT_REPRODUCED):
+                continue
+            exact = _number(number.as_in_paper, number.step / 10)
+            reason = f"{study.paper}, {number.item}: {number.why or 'nothing was tried'}"
+            groups.setdefault(reason, []).append(
+                [
+                    html.breakable(number.setting),
+                    _number(number.paper, number.step),
+                    _ours(number),
+                    exact if isfinite(number.as_in_paper) else "–",
+                    _verdict(number.verdict),
+                ]
+            )
+    return html.Table("Numbers that differ", columns, list(groups.items())).html
 
 
 def numbers_table(report: StudyReport) -> Markup | None:
@@ -382,6 +382,17 @@ def _item(item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[Stud
     )
 
 
+_SAID = {
+    AGREES: ("agrees with ours", "agree with ours"),
+    EXPLAINED: (
+        "agrees if ours is computed as in the paper",
+        "agree if ours are computed as in the paper",
+    ),
+    NOT_REPRODUCED: ("is not reproduced", "are not reproduced"),
+}
+"""What is said of one number, and of several, by their verdict."""
+
+
 def _sentence(
     item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[StudyReport]
 ) -> str:
@@ -391,21 +402,24 @@ def _sentence(
     texts = {text for panel in panels for text in panel.claims}
     claims = [claim for study in studies for claim in study.claims if claim.text in texts]
     if tested:
-        agree, explained, others = (
-            sum(number.verdict == verdict for number in tested)
-            for verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)
-        )
-        counts = f"{agree:,} agrees with ours" if agree == 1 else f"{agree:,} agree with ours"
-        counts += f", {explained:,} if ours is computed as in the paper" if explained else ""
-        counts += f", and {others:,} {'is' if others == 1 else 'are'} not reproduced" * (others > 0)
-        text = f"Of {plural(len(tested), 'number')} that the paper prints for it, {counts}"
+        found = Counter(number.verdict for number in tested)
+        said = {how: words[found[how] != 1] for how, words in _SAID.items() if found[how]}
+        if len(said) > 1:
+            counts = ", ".join(f"{found[how]:,} {words}" for how, words in said.items())
+            text = f"Of {len(tested):,} numbers that the paper prints for it, {counts}"
+        else:
+            which = "The number" if len(tested) == 1 else f"All {len(tested):,} numbers"
+            text = f"{which} that the paper prints for it {''.join(said.values())}"
         causes = [number.why for number in tested if number.verdict != AGREES]
     elif claims:
-        hold = sum(claim.verdict == HOLDS for claim in claims)
+        n, hold = len(claims), sum(claim.verdict == HOLDS for claim in claims)
+        kept = f"of {n:,} claims on these results, {'all' if hold == n else f'{hold:,}'} hold"
+        if n == 1:
+            kept = f"the claim on these results {'holds' if hold else 'does not hold'}"
         none = "The paper prints no number for what this run computed"
         if numbers:
-            none = f"The paper's numbers are not compared ({numbers[0].why})"
-        text = f"{none}; of {plural(len(claims), 'claim')} on these results, {hold:,} hold"
+            none = f"The paper’s numbers are not compared ({numbers[0].why})"
+        text = f"{none}; {kept}"
         causes = [claim.why for claim in claims if claim.verdict != HOLDS]
     else:
         return "The paper prints no number and no claim for what this run computed."
@@ -458,8 +472,8 @@ def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
     yield html.Section("overview", "Findings", "", body)
     if explained + not_reproduced:
         intro = (
-            "Published numbers that our results do not agree with, and the reason if known; if our "
-            "result can be computed as in the paper, that result too."
+            "Published numbers that our results do not agree with, by figure or table and the "
+            "reason; if our result can be computed as in the paper, that result too."
         )
         yield html.Section("differences", "Differences", intro, differences(reports))
 

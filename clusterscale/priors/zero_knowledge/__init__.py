@@ -31,9 +31,8 @@ several releases       a population for each, or that of   the same: ``per_relea
 
 Options that are not in the paper: ``correction: matched``, ``rhythm: mixed``, ``crowd: counts``
 (:class:`ZeroKnowledge`). ``python tests/nightly/real/zero_knowledge.py`` compares them with the
-paper's, ``python tests/nightly/real/marginals.py`` compares their marginals, and
-``clusterscale reproduce popets24/marginals-cdr popets24/marginals-milan`` those of the paper with
-the truth.
+paper's, and ``clusterscale reproduce popets24/marginals-cdr popets24/marginals-milan`` compares
+the marginals that corrections estimate with the true ones.
 """
 
 from clusterscale.priors.zero_knowledge.marginals import estimate_marginals

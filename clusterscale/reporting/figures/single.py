@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from bokeh import __version__
 from bokeh.document import Document
-from bokeh.models import FixedTicker, LogScale, Span
+from bokeh.models import BasicTickFormatter, FixedTicker, LogScale, Span
 from bokeh.plotting import figure
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -343,6 +343,8 @@ def panel(**options: Any) -> Any:
         axis.axis_label_text_color = axis.major_label_text_color = NEUTRAL
         axis.axis_line_color = axis.major_tick_line_color = NEUTRAL
         axis.minor_tick_line_color = None
+        if isinstance(axis.formatter, BasicTickFormatter):
+            axis.formatter.power_limit_low = -5  # .0005 is shorter than 5.000e-4
     drawn.grid.grid_line_color = NEUTRAL
     drawn.grid.grid_line_alpha = 0.22
     return drawn
