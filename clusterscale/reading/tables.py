@@ -124,6 +124,15 @@ def pieces(source: str, size: int) -> list[Piece]:
     return parts
 
 
+def column_names(file: File, layout: TextLayout) -> list[str]:
+    """Return the names of all columns of a file that have no lists."""
+    if not is_parquet(file.name):
+        return _header(file, layout)[1]
+    with open_parquet(file) as parquet:
+        schema = parquet.schema_arrow
+    return [one.name for one in schema if not pa.types.is_nested(one.type)]
+
+
 def batches(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
     """Yield the named columns of one piece; for CSV, as bytes."""
     if is_parquet(piece.file.name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -41,6 +42,7 @@ from clusterscale.validation_messages import plural
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
+_SHOWN = 5  # texts of a column in a message
 
 
 def _folders(piece: Piece, uri: str) -> dict[str, str]:
@@ -263,7 +265,8 @@ class LongTable(LineTable):
     def _collect(self, uri: str, pieces: Sequence[Piece]) -> Rows:
         """Put the rows of a file or folder into their cells, one batch after another."""
         places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
-        rows = Rows(places.names, self.slots, uri, self.add_rows)
+        rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
+        rows.describe_parts = partial(self._describe_parts, pieces)
         file, row = "", 0
         for piece in pieces:
             if piece.file.name != file:
@@ -285,6 +288,26 @@ class LongTable(LineTable):
                     rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                     rows.add(*decoded)
         return rows
+
+    def _describe_parts(self, pieces: Sequence[Piece], place: str, time: int) -> str:
+        """Return in which other columns the rows of a cell differ, and how to choose among them."""
+        read = set(self.columns) - set(self.where)
+        for piece in pieces:
+            names = files.column_names(piece.file, self.layout)
+            for batch in files.batches(piece, names, self.layout):
+                places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
+                raw, spot = self._select(batch.columns, Spot(piece.file.name, 0, ""))
+                code, seconds, *_ = self._decode(raw, places, spot)
+                in_cell = np.array([*(name == place for name in places.names), False])[code]
+                rows = pa.array(np.flatnonzero(in_cell & (seconds == time)))
+                for name in names if len(code) == len(raw[self.count]) else []:
+                    texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
+                    if name not in read and len(texts) > 1:
+                        shown = ", ".join(sorted(texts)[:_SHOWN])
+                        return (
+                            f"they differ in {name} ({shown}): choose by `where: {{{name}: [...]}}`"
+                        )
+        return ""
 
     @property
     def columns(self) -> list[str]:
@@ -322,7 +345,7 @@ class LongTable(LineTable):
 
     def _decode(
         self, raw: dict[str, Any], places: PlaceCodes | PairCodes, spot: Spot
-    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values, Ints | None]:
+    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values, Ints]:
         """Return the place, time and value of rows, which are totals over times, and second times.
 
         Rows of hours that clocks skip are left out if that is set.
@@ -359,14 +382,11 @@ class LongTable(LineTable):
         )
         if self.empty == "zero":
             values[is_empty(raw[self.count])] = 0.0
-        second = None
-        if self.repeated_hour is not None:
-            second = self.clock.repeats(raw[self.time], seconds)
+        second = self.clock.repeats(raw[self.time], seconds)
         if self.skipped_hour is not None and (skipped := seconds == SKIPPED).any():
-            place, seconds, all_times, values = (
-                column[~skipped] for column in (place, seconds, all_times, values)
+            place, seconds, all_times, values, second = (
+                column[~skipped] for column in (place, seconds, all_times, values, second)
             )
-            second = None if second is None else second[~skipped]
         return place, seconds, all_times, values, second
 
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:

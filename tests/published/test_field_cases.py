@@ -117,7 +117,18 @@ CASES = {
     ),
     "a total beside its parts": Case(
         SDMX, {"name": "sdmx_csv", "timezone": "UTC"},
-        refused="'ES51', 2026-03-02T00:00:00 is listed 3 times",
+        refused="'ES51', 2026-03-02T00:00:00 is listed 3 times: they differ in SEX (F, M, _T): "
+        "choose by `where: {SEX: [...]}`; `add_rows: true` adds them",
+    ),
+    "a total beside its parts, added": Case(
+        SDMX, {"name": "sdmx_csv", "timezone": "UTC", "add_rows": True},
+        refused="'ES51', 2026-03-02T00:00:00: one of its rows is the sum of the others, as in all "
+        "cells, so that they are not added: they differ in SEX (F, M, _T)",
+    ),
+    "parts, added": Case(
+        SDMX, {"name": "sdmx_csv", "timezone": "UTC", "add_rows": True, "where":
+               {"SEX": ["M", "F"]}},
+        [[9, 20]], verdict="warn",
     ),
     "a total, chosen": Case(
         SDMX, {"name": "sdmx_csv", "timezone": "UTC", "where": {"SEX": ["_T"]}}, [[9, 20]],
@@ -125,7 +136,12 @@ CASES = {
     ),
     "an hour that is repeated": Case(
         AUTUMN, {**ZONES, "timezone": "Europe/Madrid"},
-        refused="2026-10-25T00:00:00 is listed 2 times",
+        refused="2026-10-25T00:00:00 is listed 2 times: clocks repeat it, and "
+        "`repeated_hour: in_order` keeps two rows apart",
+    ),
+    "an hour that is repeated, added": Case(
+        AUTUMN, {**ZONES, "timezone": "Europe/Madrid", "add_rows": True},
+        refused="keeps two rows apart, which `add_rows` would add",
     ),
     "an hour that is repeated, in order": Case(
         AUTUMN, {**ZONES, "timezone": "Europe/Madrid", "repeated_hour": "in_order"}, [[7] * 5],
