@@ -38,7 +38,7 @@ from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Codes, LineTable
-from clusterscale.validation_messages import plural
+from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
@@ -203,6 +203,7 @@ class LongTable(LineTable):
             were = "was" if rows.n_skipped == 1 else "were"
             skipped = f"{plural(rows.n_skipped, 'row')} of an hour that clocks skip"
             changes.append(f"{skipped} {were} left out")
+        changes += [f"no row has {quote(text)} in {name}" for name, text in sorted(rows.unmatched)]
         return replace(release, changes=tuple(changes))
 
     def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
@@ -210,10 +211,11 @@ class LongTable(LineTable):
         used, found = {*self.columns, *_TIME_FOLDERS}, dict[str, set[str]]()
         for piece in pieces:
             for key, value in _folders(piece, uri).items():
-                if key not in used:
-                    found.setdefault(key, set()).add(value)
+                found.setdefault(key, set()).add(value)
         for key, values in found.items():
-            if len(values) > 1:
+            for value in sorted(set(self.where.get(key, ())) - values):
+                yield f"no folder is {key}={value}"
+            if len(values) > 1 and key not in used:
                 shown = ", ".join(sorted(values)[:5])
                 yield f"folders of {key} ({shown}) were read as one table"
 
@@ -267,10 +269,11 @@ class LongTable(LineTable):
         places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
         rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
         rows.describe_parts = partial(self._describe_parts, pieces)
-        file, row = "", 0
+        rows.unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
+        file, line = "", 0
         for piece in pieces:
             if piece.file.name != file:
-                file, row = piece.file.name, 0
+                file, line = piece.file.name, 0
             unit, above = ("row", 1) if files.is_parquet(file) else ("line", 2)
             if unit == "line":
                 above += self.skip - bool(self.header)
@@ -280,8 +283,11 @@ class LongTable(LineTable):
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
                         f"{batch.malformed.fault}"
                     )
-                raw, spot = self._select(batch.columns, Spot(file, row + above, unit))
-                row += len(batch.columns[self.count])
+                for column in self.where if rows.unmatched else ():
+                    found = pc.unique(text_of(batch.columns[column])).to_pylist()
+                    rows.unmatched -= {(column, text) for text in found}
+                raw, spot = self._select(batch.columns, Spot(file, line + above, unit, batch.lines))
+                line += batch.n_lines
                 if len(raw[self.count]):
                     decoded = self._decode(raw, places, spot)
                     rows.bands |= bands_in(raw[self.count], decoded[3])
@@ -334,7 +340,7 @@ class LongTable(LineTable):
             kept &= among(text_of(raw[column]), texts)
         rows = np.flatnonzero(kept)
         chosen = {name: column.take(pa.array(rows)) for name, column in raw.items()}
-        return chosen, replace(spot, kept=rows)
+        return chosen, replace(spot, kept=rows if spot.kept is None else spot.kept[rows])
 
     def _named_time(self, file: str) -> str:
         """Return the time in the name of a file."""

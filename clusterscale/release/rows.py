@@ -167,6 +167,7 @@ class Rows:
     numbers of epochs. If ``add_up`` is set, ``n_added`` rows were added to others of one cell, and
     ``row_values`` are the smallest distinct values of rows, ascending, at most 65,536. With
     ``in_order``, a second row in an hour that clocks repeat is that of the second hour.
+    ``unmatched`` are columns and texts in them that were looked for and are in no row.
     ``describe_parts`` returns by which columns the rows of a place and time differ, and a remedy.
     """
 
@@ -179,6 +180,7 @@ class Rows:
     n_added: int = field(default=0, init=False)
     n_skipped: int = field(default=0, init=False)
     bands: set[int] = field(default_factory=set, init=False)
+    unmatched: set[tuple[str, str]] = field(default_factory=set, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
     _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
     _times: IntegerCodes = field(default_factory=IntegerCodes)

@@ -232,7 +232,12 @@ CASES = {
         'placekey,date_range_start,visits_by_each_hour\np,2026-03-02T00:00:00-06:00,"[0,0,4,5]"\n',
         {"name": "long", "place": "placekey", "time": "date_range_start", "step": "1h",
          "count": "visits_by_each_hour"},
-        refused="line 2, column visits_by_each_hour: '[0,0,4,5]' is not a number",
+        refused="line 2, column visits_by_each_hour: '[0,0,4,5]' is an array: the format "
+        "`safegraph` reads",
+    ),
+    "a title, not declared": Case(
+        'Table 4\n"By zone, and hour"\n\nzone,time,people\nA,2026-03-02T08:00Z,25\n', ZONES,
+        refused="line 4 has column names: set `skip: 3`",
     ),
     "times with their length": Case(
         rows("zone,time,people", ["A,2026-03-02T08:00Z/PT1H,5", "A,2026-03-02T09:00Z/PT1H,6"]),
