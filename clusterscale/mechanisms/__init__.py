@@ -22,6 +22,7 @@ round_to_base        multiples of a base, at random or the nearest    Fellegi 19
 cell_key             perturbations that depend on who is in a cell    Giessing 2016
 expand               counts multiplied up to a population
 top_code             large counts published as one value
+bottom_code          small counts published as one value
 share_of_total       shares of the sum instead of counts
 coarsen_space        ROIs are merged                                  POMACS20 §4.2.1 (SPG)
 coarsen_time         epochs are merged                                POMACS20 §4.2.1 (TG)

@@ -28,14 +28,15 @@ class RoundToBase(BaseMechanism):
     Attributes
     ----------
     base
-        The published values are multiples of this, in visits, e.g. ``3``.
+        The published values are multiples of this, in visits, e.g. ``3``; 1 after ``expand``
+        publishes whole numbers of people.
     rule
         At ``random``, or to the ``nearest`` multiple.
     """
 
     name: Literal["round_to_base"] = "round_to_base"
     usual = (UsualSettings({}, {"base": (3, 5, 10), "rule": ("random", "nearest")}, rank=2),)
-    base: Annotated[int, Strict(), Field(ge=2, lt=2**31)]
+    base: Annotated[int, Strict(), Field(ge=1, lt=2**31)]
     rule: Literal["random", "nearest"] = "random"
 
     noise_scope: ClassVar[NoiseScope] = "cell"

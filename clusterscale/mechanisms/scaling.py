@@ -1,16 +1,19 @@
-"""Published values on another scale: expanded to a population, cut at the top, or as shares."""
+"""Published values on another scale: expanded to a population, cut at an end, or as shares."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from clusterscale.contracts import Count, Counts, NoiseScope, Positive, Support, Values
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.mechanisms.law import Law
+from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.validation_messages import exact_number
 
 _UNKNOWN = (
@@ -25,7 +28,8 @@ class Expand(PostProcessing):
     Operators expand the counts of their customers to the population with such factors, such as the
     reciprocal of their market share. This protects nobody: who knows the factor divides by it. A
     threshold after it applies to people who were not counted: with a factor of 5.13, a threshold
-    of 5 hides nobody.
+    of 5 hides nobody. A factor below 1 is a fraction: where each device is spread evenly over n
+    tiles, a tile gets 1/n of it. Fractions that differ between tiles are not included.
 
     With ``weights``, every user has a factor of their own, which the cube contains, and the sum of
     the weights of those counted is published. Where a step before changed a count, the value is
@@ -144,6 +148,67 @@ class TopCode(PostProcessing):
     def revise(self, values: Values) -> None:
         """Cut large values in place."""
         np.minimum(values, self.at, out=values)
+
+
+class BottomCode(Suppression):
+    """Publish values from ``least`` to ``at`` as ``at``, and hide those below ``least``.
+
+    Footfall panels such as SafeGraph's publish 2 to 4 devices as 4, and leave out fewer. A
+    published ``at`` may thus be that of ``least`` people; a value above it is published as it is.
+
+    Attributes
+    ----------
+    at
+        The published value of ``least`` to this many visits, e.g. ``4``.
+    least
+        The smallest value that is published, in visits, e.g. ``2``; by default only 0 is hidden.
+    shown
+        What is published below it: ``zero``; or nothing (``hidden``).
+    """
+
+    name: Literal["bottom_code"] = "bottom_code"
+    at: Count
+    least: Count = 1
+    shown: Literal["zero", "hidden"] = "zero"
+
+    no_guarantee = "values above the bottom code are published as they are"
+
+    @model_validator(mode="after")
+    def _has_range(self) -> Self:
+        if self.least >= self.at:
+            raise ValueError(f"least must be below at, {self.at}: else use threshold with k")
+        return self
+
+    @property
+    def least_shown(self) -> int:
+        """The smallest value that is published, in visits."""
+        return self.least
+
+    @property
+    def least_exact(self) -> int:
+        """The smallest value that is published as it is, in visits."""
+        return self.at + 1
+
+    @property
+    def hidden(self) -> Literal["zero", "hidden", "label"]:
+        """What is published instead of a value below ``least``."""
+        return self.shown
+
+    @property
+    def phrase(self) -> str:
+        """Short description for display."""
+        below = "set to 0" if self.shown == "zero" else "hidden"
+        return f"values from {self.least:,} to {self.at:,} shown as {self.at:,}, lower ones {below}"
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the value that stands for hidden ones, and ``before`` from the bottom code."""
+        whole = before.step > 0 and self.at % before.step == 0
+        return super().support(before if whole else replace(before, step=0.0), group_size)
+
+    def revise(self, values: Values) -> None:
+        """Raise or hide small values in place."""
+        np.maximum(values, self.at, out=values, where=~self.hides(values))
+        super().revise(values)
 
 
 class ShareOfTotal(PostProcessing):

@@ -35,6 +35,11 @@ class Suppression(PostProcessing):
         """The smallest value that is published, in visits."""
 
     @property
+    def least_exact(self) -> int:
+        """The smallest value that is published as it is, in visits."""
+        return self.least_shown
+
+    @property
     def hidden(self) -> Literal["zero", "hidden", "label"]:
         """What is published instead: 0, nothing, or for small values other than 0 a label."""
         return "zero"

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-]\d\d:?
 _MIDNIGHT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ]24:00(?::00)?(?P<zone>\D.*)?")
 _UNUSUAL = r"^\d{4}-(W\d\d|Q[1-4]|M?\d\d)$|[T ]24:00"
 _ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
+_SECONDS = 86_400  # of a day
 EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
 _LARGEST = 1 << 53
 SKIPPED = -(1 << 62)
@@ -63,18 +64,24 @@ class Clock:
 
         It is −1 where they do not, or the time states its zone.
         """
-        plain = decode.plain(raw)
-        if self.timezone is None or not _may_be_local(plain.type):
-            return np.full(len(seconds), -1)
-        moments, at = np.unique(seconds, return_inverse=True)
+        kind, found = decode.plain(raw).type, np.full(len(seconds), -1)
+        if self.timezone is None or self.slots or not self._may_be_local(kind):
+            return found
+        rows = np.flatnonzero(np.isin(seconds // _SECONDS, _days_back(self.timezone)))
+        moments, at = np.unique(seconds[rows], return_inverse=True)
         zoned = pd.to_datetime(moments, unit="s", utc=True).tz_convert(self.timezone)
         later = np.zeros(len(moments), np.bool_)
         shown = zoned.tz_localize(None).tz_localize(self.timezone, ambiguous=later)
         again = shown.tz_convert("UTC").tz_localize(None).to_numpy("datetime64[s]").astype(np.int64)
-        again = np.where(again != moments, again, -1)[at]
-        if is_text(plain.type):
-            again[matches(text_of(plain), _ZONE)] = -1
-        return again
+        found[rows] = np.where(again != moments, again, -1)[at]
+        if len(rows) and self.format is None and is_text(kind):
+            found[matches(text_of(raw), _ZONE)] = -1
+        return found
+
+    def _may_be_local(self, kind: Any) -> bool:
+        if self.format is not None:
+            return "%z" not in self.format
+        return is_text(kind) or (pa.types.is_temporal(kind) and getattr(kind, "tz", None) is None)
 
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
         """Return UTC seconds or numbers of epochs, int64, shape (row,).
@@ -229,8 +236,14 @@ def _begin(text: str) -> str:
     return text
 
 
-def _may_be_local(kind: Any) -> bool:
-    return is_text(kind) or (pa.types.is_timestamp(kind) and kind.tz is None)
+@lru_cache
+def _days_back(timezone: str) -> Ints:
+    """Return the UTC days since 1970 in or after which clocks go back, int64, shape (day,)."""
+    days = pd.date_range("1980", "2101", freq="D", unit="s")
+    offsets = days.tz_localize("UTC").tz_convert(timezone).tz_localize(None) - days
+    before = np.flatnonzero(np.diff(offsets.to_numpy().astype(np.int64)) < 0)
+    first = EARLIEST // _SECONDS
+    return np.unique(np.concatenate([first + before - 1, first + before]))
 
 
 def is_time(text: str) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator
 
 from clusterscale import storage
+from clusterscale.contracts import Ints
 from clusterscale.errors import FormatError, SourceError
 from clusterscale.reading import sources
 from clusterscale.reading.sources import BYTES_PER_ROW, File, Piece
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
 _METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
 BLOCK = 1 << 24  # bytes decompressed at a time
+_TITLE = 1 << 14  # bytes in which a title above the names of columns is looked for
 _VALUE = re.compile(r"[+-]?\d+(\.\d*)?|\d{4}-\d\d-\d\d.*", re.DOTALL)
 # Others are not shown: in a file of another format, they are parts of records.
 _COLUMN_NAME = re.compile(r"[^\W\d][\w .;|/()\[\]-]{0,39}")
@@ -81,14 +83,14 @@ class TextLayout:
     notes: tuple[str, ...] = ()
 
     def rows(self, block: bytes) -> bytes:
-        """Return whole lines in UTF-8, without notes; raises UnicodeDecodeError."""
+        """Return whole lines in UTF-8, notes as blank lines; raises UnicodeDecodeError."""
         if self.encoding != "utf-8":
             block = block.decode(self.encoding).encode()
         if not self.notes:
             return block
         notes = tuple(note.encode() for note in self.notes)
         lines = block.splitlines(keepends=True)
-        return b"".join(line for line in lines if not line.lstrip(b' "').startswith(notes))
+        return b"".join(b"\n" if line.lstrip(b' "').startswith(notes) else line for line in lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +106,16 @@ NONE = Malformed()
 
 @dataclass(frozen=True, slots=True)
 class ColumnBatch:
-    """Raw Arrow columns of equal length by name, and the malformed lines."""
+    """Raw Arrow columns of equal length by name, and the malformed lines.
+
+    ``lines`` are the numbers of rows among its ``n_lines`` lines, int64, shape (row,), from 0; None
+    if every line is a row.
+    """
 
     columns: dict[str, Any]
     malformed: Malformed = NONE
+    n_lines: int = 0
+    lines: Ints | None = None
 
 
 def pieces(source: str, size: int) -> list[Piece]:
@@ -122,6 +130,15 @@ def pieces(source: str, size: int) -> list[Piece]:
     for file in files:
         parts += _row_groups(file, size) if n_parquet else sources.slices(file, size)
     return parts
+
+
+def column_names(file: File, layout: TextLayout) -> list[str]:
+    """Return the names of all columns of a file that have no lists."""
+    if not is_parquet(file.name):
+        return _header(file, layout)[1]
+    with open_parquet(file) as parquet:
+        schema = parquet.schema_arrow
+    return [one.name for one in schema if not pa.types.is_nested(one.type)]
 
 
 def batches(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
@@ -184,7 +201,8 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]
         for batch in parquet.iter_batches(
             BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
         ):
-            yield ColumnBatch({name: batch.column(name) for name in columns})
+            found = {name: batch.column(name) for name in columns}
+            yield ColumnBatch(found, n_lines=batch.num_rows)
 
 
 def _check_columns(present: Sequence[str], required: Sequence[str], where: str) -> None:
@@ -208,6 +226,8 @@ def _describe_columns(names: Sequence[str]) -> str:
 
 def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
     above, names = _header(piece.file, layout)
+    if not (layout.header or set(columns) <= set(names)):
+        _refuse_title(piece.file, columns, layout)
     if not layout.header and any(_VALUE.fullmatch(name) for name in names):
         # Do not quote the line: it contains a user's record.
         raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
@@ -222,6 +242,18 @@ def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Itera
         except UnicodeDecodeError:
             raise SourceError(f"{piece.file.name} is not {layout.encoding} text") from None
         yield from parse_lines(lines, wanted, len(names), layout.delimiter)
+
+
+def _refuse_title(file: File, columns: Sequence[str], layout: TextLayout) -> None:
+    """Raise :class:`SourceError` if a line below the one of column names has those names."""
+    with storage.open_file(file.url, compression="infer") as stream:
+        lines = stream.read(_TITLE).decode(layout.encoding, errors="replace").splitlines()
+    for number, line in enumerate(lines):
+        names = next(csv.reader([line], delimiter=layout.delimiter), [])
+        if set(columns) <= {name.strip() for name in names}:
+            raise SourceError(
+                f"{file.name}: line {number + 1} has column names: set `skip: {number}`"
+            )
 
 
 def _header(file: File, layout: TextLayout) -> tuple[int, list[str]]:
@@ -265,12 +297,18 @@ def parse_lines(
 
     lines = _drop_undecodable(lines, n_columns, delimiter, faults)
     table = _split(lines, wanted, n_columns, delimiter, refuse)
-    count = max(_count_lines(body) - len(table), 0)
+    lines_of_rows, n_lines, stop = _filled_lines(body), body.count(b"\n"), 0
+    count = max(len(lines_of_rows) - len(table), 0)
     malformed = Malformed(count, faults[0] if faults else "has a line break within a quote")
     for start in range(0, max(len(table), 1), BATCH):
         part = table.slice(start, BATCH).combine_chunks()
         columns = {name: _only_chunk(part.column(f"{i}")) for name, i in wanted.items()}
-        yield ColumnBatch(columns, malformed if start == 0 else NONE)
+        numbers = lines_of_rows[start : start + len(part)] - stop
+        first, stop = (
+            stop,
+            int(lines_of_rows[start + BATCH]) if start + BATCH < len(table) else n_lines,
+        )
+        yield ColumnBatch(columns, malformed if start == 0 else NONE, stop - first, numbers)
 
 
 def _drop_undecodable(lines: bytes, n_columns: int, delimiter: str, faults: list[str]) -> bytes:
@@ -327,15 +365,15 @@ def _only_chunk(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
-def _count_lines(body: bytes) -> int:
-    """Count the lines that are not blank."""
+def _filled_lines(body: bytes) -> Ints:
+    """Return the numbers of the lines that are not blank, int64, shape (line,), from 0."""
     letters = np.frombuffer(body, np.uint8)
     ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
     lengths = np.diff(ends, prepend=-1) - 1
     returns = np.zeros(len(ends), np.bool_)
     filled = np.flatnonzero(lengths == 1)
     returns[filled] = letters[ends[filled] - 1] == ord("\r")
-    return int(np.count_nonzero((lengths > 0) & ~returns))
+    return np.flatnonzero((lengths > 0) & ~returns)
 
 
 def _close_quotes(body: bytes) -> tuple[bytes, int]:

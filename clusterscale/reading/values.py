@@ -77,6 +77,8 @@ class Marks:
 
     def fault(self, text: str) -> str:
         """Return what is wrong with a text that is not a number, and what would read it."""
+        if text.startswith("[") and text.endswith("]") and "," in text:
+            return f"{quote(text)} is an array: the format `safegraph` reads arrays of hours"
         grouped = not self.thousands and re.fullmatch(rf"[+-]?\d+([{_ALL_MARKS}]\d{{3}})+\D*", text)
         remedy = "if the mark separates thousands, set `thousands`; " if grouped else ""
         kind = "number with a decimal comma" if self.decimal == "," else "number"

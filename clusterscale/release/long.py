@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -37,10 +38,11 @@ from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Codes, LineTable
-from clusterscale.validation_messages import plural
+from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
+_SHOWN = 5  # texts of a column in a message
 
 
 def _folders(piece: Piece, uri: str) -> dict[str, str]:
@@ -201,6 +203,7 @@ class LongTable(LineTable):
             were = "was" if rows.n_skipped == 1 else "were"
             skipped = f"{plural(rows.n_skipped, 'row')} of an hour that clocks skip"
             changes.append(f"{skipped} {were} left out")
+        changes += [f"no row has {quote(text)} in {name}" for name, text in sorted(rows.unmatched)]
         return replace(release, changes=tuple(changes))
 
     def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
@@ -208,10 +211,11 @@ class LongTable(LineTable):
         used, found = {*self.columns, *_TIME_FOLDERS}, dict[str, set[str]]()
         for piece in pieces:
             for key, value in _folders(piece, uri).items():
-                if key not in used:
-                    found.setdefault(key, set()).add(value)
+                found.setdefault(key, set()).add(value)
         for key, values in found.items():
-            if len(values) > 1:
+            for value in sorted(set(self.where.get(key, ())) - values):
+                yield f"no folder is {key}={value}"
+            if len(values) > 1 and key not in used:
                 shown = ", ".join(sorted(values)[:5])
                 yield f"folders of {key} ({shown}) were read as one table"
 
@@ -263,11 +267,13 @@ class LongTable(LineTable):
     def _collect(self, uri: str, pieces: Sequence[Piece]) -> Rows:
         """Put the rows of a file or folder into their cells, one batch after another."""
         places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
-        rows = Rows(places.names, self.slots, uri, self.add_rows)
-        file, row = "", 0
+        rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
+        rows.describe_parts = partial(self._describe_parts, pieces)
+        rows.unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
+        file, line = "", 0
         for piece in pieces:
             if piece.file.name != file:
-                file, row = piece.file.name, 0
+                file, line = piece.file.name, 0
             unit, above = ("row", 1) if files.is_parquet(file) else ("line", 2)
             if unit == "line":
                 above += self.skip - bool(self.header)
@@ -277,14 +283,37 @@ class LongTable(LineTable):
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
                         f"{batch.malformed.fault}"
                     )
-                raw, spot = self._select(batch.columns, Spot(file, row + above, unit))
-                row += len(batch.columns[self.count])
+                for column in self.where if rows.unmatched else ():
+                    found = pc.unique(text_of(batch.columns[column])).to_pylist()
+                    rows.unmatched -= {(column, text) for text in found}
+                raw, spot = self._select(batch.columns, Spot(file, line + above, unit, batch.lines))
+                line += batch.n_lines
                 if len(raw[self.count]):
                     decoded = self._decode(raw, places, spot)
                     rows.bands |= bands_in(raw[self.count], decoded[3])
                     rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                     rows.add(*decoded)
         return rows
+
+    def _describe_parts(self, pieces: Sequence[Piece], place: str, time: int) -> str:
+        """Return in which other columns the rows of a cell differ, and how to choose among them."""
+        read = set(self.columns) - set(self.where)
+        for piece in pieces:
+            names = files.column_names(piece.file, self.layout)
+            for batch in files.batches(piece, names, self.layout):
+                places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
+                raw, spot = self._select(batch.columns, Spot(piece.file.name, 0, ""))
+                code, seconds, *_ = self._decode(raw, places, spot)
+                in_cell = np.array([*(name == place for name in places.names), False])[code]
+                rows = pa.array(np.flatnonzero(in_cell & (seconds == time)))
+                for name in names if len(code) == len(raw[self.count]) else []:
+                    texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
+                    if name not in read and len(texts) > 1:
+                        shown = ", ".join(sorted(texts)[:_SHOWN])
+                        return (
+                            f"they differ in {name} ({shown}): choose by `where: {{{name}: [...]}}`"
+                        )
+        return ""
 
     @property
     def columns(self) -> list[str]:
@@ -311,7 +340,7 @@ class LongTable(LineTable):
             kept &= among(text_of(raw[column]), texts)
         rows = np.flatnonzero(kept)
         chosen = {name: column.take(pa.array(rows)) for name, column in raw.items()}
-        return chosen, replace(spot, kept=rows)
+        return chosen, replace(spot, kept=rows if spot.kept is None else spot.kept[rows])
 
     def _named_time(self, file: str) -> str:
         """Return the time in the name of a file."""
@@ -322,7 +351,7 @@ class LongTable(LineTable):
 
     def _decode(
         self, raw: dict[str, Any], places: PlaceCodes | PairCodes, spot: Spot
-    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values, Ints | None]:
+    ) -> tuple[Ints, Ints, NDArray[np.bool_], Values, Ints]:
         """Return the place, time and value of rows, which are totals over times, and second times.
 
         Rows of hours that clocks skip are left out if that is set.
@@ -359,14 +388,11 @@ class LongTable(LineTable):
         )
         if self.empty == "zero":
             values[is_empty(raw[self.count])] = 0.0
-        second = None
-        if self.repeated_hour is not None:
-            second = self.clock.repeats(raw[self.time], seconds)
+        second = self.clock.repeats(raw[self.time], seconds)
         if self.skipped_hour is not None and (skipped := seconds == SKIPPED).any():
-            place, seconds, all_times, values = (
-                column[~skipped] for column in (place, seconds, all_times, values)
+            place, seconds, all_times, values, second = (
+                column[~skipped] for column in (place, seconds, all_times, values, second)
             )
-            second = None if second is None else second[~skipped]
         return place, seconds, all_times, values, second
 
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:

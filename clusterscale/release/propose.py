@@ -230,6 +230,9 @@ def _choose_columns(
     if not {"time", "at", "at_name"} & {*chosen, *given}:
         doubts.append(Doubt("at", "no column has times: when are the values of, as in 2026-03-02?"))
     choose("hour", [name for name in free if _is_hour(columns[name])], needed=False)
+    hours = columns.get(str(given.get("hour", chosen.get("hour"))), ())
+    if hours and _is_hour(hours) and 0 < min(map(int, hours)) <= max(map(int, hours)) < 24:
+        doubts.append(Doubt("hours", "are hours 0-23 or 1-24? the column has neither 0 nor 24"))
     choose("status", free, needed=False)
     if all(any(_rank(name, end) is not None for name in free) for end in ("origin", "destination")):
         choose("origin", free, needed=False)

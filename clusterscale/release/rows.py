@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -153,6 +153,7 @@ def _narrow(cells: Values, n_columns: int, n_rows: int, columns: Ints) -> None:
 _CELL, _NAME = 16, 150  # bytes of memory of a cell, and of the name of a place
 _UTC = "datetime64[s]"
 _MOST_ROW_VALUES = 1 << 16
+_SAMPLE = 64  # places and times of which the sum and the largest of rows are kept
 
 _Flags = NDArray[np.bool_]
 _Cell = tuple[bool, str, bool, int]  # total over places, place, total over times, time: sorted so
@@ -164,21 +165,29 @@ class Rows:
 
     ``places`` are names by code, and may grow between batches; ``slots`` says whether times are
     numbers of epochs. If ``add_up`` is set, ``n_added`` rows were added to others of one cell, and
-    ``row_values`` are the smallest distinct values of rows, ascending, at most 65,536.
+    ``row_values`` are the smallest distinct values of rows, ascending, at most 65,536. With
+    ``in_order``, a second row in an hour that clocks repeat is that of the second hour.
+    ``unmatched`` are columns and texts in them that were looked for and are in no row.
+    ``describe_parts`` returns by which columns the rows of a place and time differ, and a remedy.
     """
 
     places: Sequence[str]
     slots: bool
     file: str
     add_up: bool = False
+    in_order: bool = False
+    describe_parts: Callable[[str, int], str] = lambda place, time: ""
     n_added: int = field(default=0, init=False)
     n_skipped: int = field(default=0, init=False)
     bands: set[int] = field(default_factory=set, init=False)
+    unmatched: set[tuple[str, str]] = field(default_factory=set, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
     _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
     _times: IntegerCodes = field(default_factory=IntegerCodes)
     _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
     _repeated: tuple[_Cell, int] | None = None
+    _hours: set[int] = field(default_factory=set)  # that clocks repeat, with several rows of a cell
+    _sample: Values = field(default_factory=lambda: np.zeros((2, _SAMPLE, _SAMPLE)))
 
     def add(
         self,
@@ -192,7 +201,7 @@ class Rows:
 
         ``place`` is a code, int64, −1 for a total over places; ``time`` UTC seconds or a number of
         an epoch, int64; ``all_times`` marks totals over times; ``value`` is float64, NaN if hidden.
-        ``second`` is the time of a second row of a place and time, −1 where there may be none.
+        ``second`` is when clocks show the time of a row again, −1 where they do not.
         """
         column = np.zeros(len(time), np.int64)
         column[~all_times] = self._times.encode(time[~all_times]) + 1
@@ -203,15 +212,21 @@ class Rows:
         self._has_values = flags[1:]
         self._check_memory(shape[1], f"{shape[1] - 1:,} times")
         again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
+        later = again[:0]
+        if second is not None:
+            later = again[(second[again] >= 0) & ~all_times[again]]
+            self._hours.update(time[later].tolist())
         if self.add_up:
             self.n_added += len(again)
             shown = np.unique(value[~np.isnan(value)])
             self.row_values = np.union1d(self.row_values, shown)[:_MOST_ROW_VALUES]
-            return
-        if second is not None and len(again):
-            later = again[(second[again] >= 0) & ~all_times[again]]
-            if len(later):
-                self.add(place[later], second[later], all_times[later], value[later])
+            few = (place >= 0) & (place < _SAMPLE) & (column > 0) & (column <= _SAMPLE)
+            cells = place[few], column[few] - 1
+            np.add.at(self._sample[0], cells, value[few])
+            np.maximum.at(self._sample[1], cells, value[few])
+            again = later
+        elif second is not None and self.in_order and len(later):
+            self.add(place[later], second[later], all_times[later], value[later])
             again = again[(second[again] < 0) | all_times[again]]
         if len(again):
             self._note(place[again], time[again], all_times[again])
@@ -230,6 +245,7 @@ class Rows:
         n_places = len(self.places)
         columns = self._columns(epochs)
         self._refuse_repeated()
+        self._refuse_totals()
         order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
         by_epoch = np.append(self._grid.row(0), EMPTY)[columns]  # −1: the last
         totals = PublishedTotals(_given(self._grid.column(0)[1:][order]), _given(by_epoch))
@@ -269,11 +285,28 @@ class Rows:
             (all_places, place, all_times, time), n_rows = self._repeated
             where = "all places" if all_places else quote(place)
             when = "all times" if all_times else self._shown(time)
+            remedy = self.describe_parts(place, time) if not (all_places or all_times) else ""
+            remedy = (
+                f"{remedy or 'keep one row of each'}; `add_rows: true` adds them, which is right "
+                "only for parts that do not overlap, not for a total and its parts"
+            )
+            if time in self._hours and not all_times and not self.in_order:
+                remedy = "clocks repeat it, and `repeated_hour: in_order` keeps two rows apart"
+                remedy += ", which `add_rows` would add" if self.add_up else ""
+            raise SourceError(f"{self.file}: {where}, {when} is listed {n_rows} times: {remedy}")
+
+    def _refuse_totals(self) -> None:
+        """Raise :class:`SourceError` if the rows that were added are totals and their parts."""
+        sums, largest = self._sample
+        several = np.nonzero(sums > largest)  # not where values are hidden
+        times = set(np.round(sums[several] / largest[several], 6).tolist())
+        if len(np.unique(largest[several])) > 1 and times in ({2}, {4}, {8}):
+            place, time = (int(at[0]) for at in several)
+            name, second = self.places[place], int(self._times.keys.values[time])
+            remedy = self.describe_parts(name, second) or "keep one row of each"
             raise SourceError(
-                f"{self.file}: {where}, {when} is listed {n_rows} times: keep one row of each; "
-                "`add_rows: true` adds them, which is right only for parts that do not overlap, "
-                "not for a total and its parts, nor for an hour that clocks repeat: "
-                "`repeated_hour: in_order` keeps its two rows apart"
+                f"{self.file}: {quote(name)}, {self._shown(second)}: one of its rows is the sum of "
+                f"the others, as in all cells, so that they are not added: {remedy}"
             )
 
     def _shown(self, time: int) -> object:

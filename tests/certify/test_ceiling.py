@@ -219,6 +219,7 @@ def test_less_noise_never_lowers_the_ceiling(one, other, n):
         {"name": "round_to_base", "base": 5},
         {"name": "share_of_total"},
         {"name": "top_code", "at": 9},
+        {"name": "bottom_code", "at": 9, "least": 2},
     ],
 )
 def test_what_follows_noise_is_not_counted(after):

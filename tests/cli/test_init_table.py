@@ -43,6 +43,14 @@ TABLES = {
         "t.csv", "zone,day,hour,count\na,2026-03-02,800,1\na,2026-03-02,900,2\n",
         {"hour": "hour"}, ["timezone"],
     ),
+    "hours of two meanings": (
+        "t.csv", "zone,day,hour,count\na,2026-03-02,8,1\na,2026-03-02,9,2\n",
+        {"hour": "hour"}, ["hours", "timezone"],
+    ),
+    "hours from 0": (
+        "t.csv", "zone,day,hour,count\na,2026-03-02,00,1\na,2026-03-02,01,2\n",
+        {"hour": "hour"}, ["timezone"],
+    ),
     "columns of two kinds": (
         "t.csv", "zone,date_time,ds,n_base,n_now\n" + "".join(
             f"a,2026-04-01 0{hour}00,2026-04-01,5,{n}\n" for hour, n in ((0, "4"), (8, "\\N"))),
@@ -80,7 +88,7 @@ def test_a_format_is_proposed_and_what_is_in_doubt_is_asked(name, tmp_path):
         "where": {"where": {"sex": ["_T"]}},
         "at": {"at": "2026-03-02", "step": "1d", "timezone": "UTC"},
         "absent": {"absent": "hidden"},
-        "hours": {"hours": "hhmm"},
+        "hours": {"hours": "hhmm" if "beside" in name else "1-24"},
     }
     given = {}
     for _ in range(4):  # an answer may lead to another question

@@ -133,11 +133,11 @@ CHANGES = [
         "audit.mechanisms.1.name",
         "lapace",
         "audit.mechanisms.1: 'lapace' is not known: "
-        "choose from adaptive_ranges, cap_contributions, cell_key, chain, coarsen_space, "
-        "coarsen_time, dominance, enhanced_fourier, exact, expand, fixed_ranges, fourier, "
-        "gaussian, laplace, perturb_small, randomized_response, round_to_base, sample_events, "
-        "sample_traces, share_of_total, suppress_small, suppress_unpopular, threshold, top_code, "
-        "truncated_laplace, unscaled_fourier; "
+        "choose from adaptive_ranges, bottom_code, cap_contributions, cell_key, chain, "
+        "coarsen_space, coarsen_time, dominance, enhanced_fourier, exact, expand, fixed_ranges, "
+        "fourier, gaussian, laplace, perturb_small, randomized_response, round_to_base, "
+        "sample_events, sample_traces, share_of_total, suppress_small, suppress_unpopular, "
+        "threshold, top_code, truncated_laplace, unscaled_fourier; "
         "did you mean 'laplace'?",
     ),
     ("audit.mechanisms.1.name", None, "audit.mechanisms.1: needs a name"),

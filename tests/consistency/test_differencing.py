@@ -235,6 +235,25 @@ def test_a_hidden_cell_of_a_declared_subset_shows_one_person():
     assert find("differencing", pair[0], pair[1:]).level == "inconsistent"
 
 
+@for_each(
+    ("declared", "small"),
+    [
+        (bound("bottom_code", at=4, least=2), 5),
+        (chain({"name": "expand", "factor": 0.1}, {"name": "threshold", "k": 2}), 20),
+        (chain({"name": "expand", "factor": 5.13}, {"name": "threshold", "k": 10}), 10),
+        (chain({"name": "threshold", "k": 3}, {"name": "expand", "factor": 0.1}), 3),
+    ],
+)
+def test_few_are_fewer_than_what_a_table_never_tells_apart(declared, small):
+    """A tenth of a device each: k = 2 hides 19 devices."""
+    assert smallest_shown(None, table(declared, [[0]])) == small
+    levels = []
+    for more in (small - 1, small):
+        whole, part = pair_of([43, 40 + more], [43, 40], (300, 260), True, declared)
+        levels.append(find("differencing", whole, [part]).level)
+    assert levels == ["inconsistent", "consistent"]
+
+
 def test_the_bound_on_coincidence_is_the_binomial_one():
     """Each of 12 ROIs has 5 visits each epoch: none of 3 to the larger, or all 5, 2 and 3."""
     larger, smaller = np.full((12, 4), 3), np.full((12, 4), 2)

@@ -63,6 +63,16 @@ def test_noise_and_no_knowledge_leave_it_unknown():
     assert "neither traces nor counts" in find("possible_counts", bare).text
 
 
+def test_rounded_values_of_a_factor_are_impossible_where_nobody_was():
+    """51.3 is 10 devices; 10.3, which is 10.26, is 2 of them."""
+    counts = np.array([[3, 0, -1]], np.int32)
+    for values, n in (([[15.4, 0.0, 51.3]], 0), ([[15.4, 10.3, 51.3]], 1), ([[10.3, 5.1, 0]], 2)):
+        table = PublishedTable(
+            "week 1", np.array(values), 12, bound("expand", factor=5.13), 0, counts
+        )
+        assert find("possible_counts", table).measured == n
+
+
 def test_known_counts_are_limits_themselves():
     counts = np.array([[3, -1]], np.int32)
     declared = bound("suppress_small", below=3)

@@ -46,6 +46,41 @@ def test_what_a_mechanism_publishes_is_possible(mechanism, seed, hidden):
     assert found.n_cells == np.isfinite(values).sum()
 
 
+WEIGHTS = {"name": "expand", "factor": "weights"}
+MADE = {
+    "bottom code, 3 and 1 shown": (bound("bottom_code", at=4, least=2), [0, 4, 5, 3, 1], 2),
+    "bottom code after sampling": (
+        chain(DROP, {"name": "bottom_code", "at": 4, "least": 2}), [0, 4, 5, 3, 1], 2),
+    "k after weights": (chain(WEIGHTS, {"name": "threshold", "k": 5}), [0, 5.5, 4.9, 12], 1),
+    "k after randomized responses": (
+        chain({"name": "randomized_response", "p": 0.5}, UP_TO), [0, 2.5, 2, 1], 2),
+    "k after a factor": (
+        chain({"name": "expand", "factor": 5.13}, {"name": "threshold", "k": 10}),
+        [0, 10.26, 5.13], 1),
+    "half a device": (bound("expand", factor=0.5), [0, 0.5, 4.5, 0.25], 1),
+}  # fmt: skip
+
+
+@for_each("name", MADE)
+def test_values_below_a_threshold_are_found_after_other_steps(name):
+    declared, values, n = MADE[name]
+    found = find("possible_values", table(declared, np.full((1, len(values)), -1), [values]))
+    assert (found.level, found.measured) == ("inconsistent", n)
+
+
+def test_k_before_unknown_weights_is_not_decided():
+    """Five devices may be any number of people, so that no value shows who is hidden."""
+    for steps in ([{"name": "threshold", "k": 5}, WEIGHTS], [{"name": "threshold", "k": 5}, WEIGHTS,
+                  {"name": "threshold", "k": 9}]):  # fmt: skip
+        unknown = np.full((1, 3), -1)
+        assert (
+            find("possible_values", table(chain(*steps), unknown, [[0, 9.5, 12]])).level
+            == "unknown"
+        )
+        found = find("possible_values", table(chain(*steps), unknown, [[0, -9.5, 12]]))
+        assert found.level == "inconsistent"
+
+
 BARE = draw_counts(mean=4)
 SMALL = int(((BARE > 0) & (BARE <= 2)).sum())
 

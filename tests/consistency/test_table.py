@@ -114,6 +114,7 @@ MECHANISMS = [
     EXACT,
     bound("suppress_small", up_to=2),
     bound("suppress_small", below=4),
+    bound("bottom_code", at=4, least=2),
     bound("fixed_ranges", size=3),
     bound("fixed_ranges", size=4),
     bound("cap_contributions"),
@@ -131,6 +132,24 @@ def test_counts_behind_are_all_that_are_published_alike(mechanism, counts):
     of_each = mechanism.release(every, group_size=9, rng=np.random.default_rng(0))[0]
     for value, least, most in zip(made.values.flat, low.flat, high.flat, strict=True):
         np.testing.assert_array_equal(np.flatnonzero(of_each == value), np.arange(least, most + 1))
+
+
+@given(
+    counts=hnp.arrays(np.int32, (2, 3), elements=st.integers(0, 9)),
+    factor=st.floats(0.05, 6),
+    n_decimals=st.integers(0, 3),
+    up=st.booleans(),
+)
+def test_counts_behind_rounded_values_are_all_that_round_to_them(counts, factor, n_decimals, up):
+    """Half goes up, or to the even digit, as programs differ."""
+    expand, unit = bound("expand", factor=factor), 10.0**-n_decimals
+    values = np.floor(counts * factor / unit + 0.5) * unit if up else counts * factor
+    values = np.round(values, n_decimals)
+    low, high = count_bounds(table(expand, counts, values, size=9))
+    assert ((low <= counts) & (counts <= high)).all()
+    decided = (low > 0) | (high < 9)
+    for ends in (low, high):
+        assert (np.abs(ends * factor - values)[decided] <= 0.501 * unit).all()
 
 
 def test_of_redacted_cells_and_of_what_is_never_published_any_count_is_possible():

@@ -61,6 +61,22 @@ def test_values_may_be_rounded_to_the_decimals_that_are_published():
     assert check_together([table("a", values)], [], EVERY, mechanism=expand)[0].verdict == "fail"
 
 
+def test_people_rounded_to_whole_numbers_are_told_the_step_that_does_it():
+    steps = [{"name": "expand", "factor": 5.13}, {"name": "threshold", "k": 10}]
+    declared, values = mechanism("chain", steps=steps), np.floor(counts(mean=8) * 5.13 + 0.5)
+    values[values < 10] = 0
+    (result,) = check_together([table("a", values)], [], EVERY, mechanism=declared)
+    text = found(result, "possible_values").text
+    assert text.endswith(
+        "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
+    )
+    rounds = {"name": "round_to_base", "base": 1, "rule": "nearest"}
+    declared = mechanism("chain", steps=[steps[0], rounds, steps[1]])
+    assert check_together([table("a", values)], [], EVERY, mechanism=declared)[0].verdict == "pass"
+    values[0, 0] += 1
+    assert check_together([table("a", values)], [], EVERY, mechanism=declared)[0].verdict == "fail"
+
+
 @pytest.mark.parametrize("base", [3, 5])
 def test_random_rounding_and_cell_keys_publish_what_they_can(base):
     rng = np.random.default_rng(2)
@@ -182,6 +198,7 @@ METHODS = [
     {"name": "exact"},
     {"name": "threshold", "k": 5},
     {"name": "threshold", "k": 5, "shown": "label"},
+    {"name": "bottom_code", "at": 4, "least": 2},
     {"name": "round_to_base", "base": 3},
     {"name": "round_to_base", "base": 5, "rule": "nearest"},
     {"name": "cell_key", "deviation": 3, "variance": 2.0, "blocked": 1},
@@ -217,8 +234,12 @@ def test_honest_tables_are_not_accused(method):
         ),
         ({"name": "expand", "factor": 5.13}, lambda x: np.round(x * 5.13, 1)),
         ({"name": "top_code", "at": 9}, lambda x: np.minimum(x, 9)),
+        (
+            {"name": "bottom_code", "at": 4, "least": 2},
+            lambda x: np.where(x < 2, 0, np.maximum(x, 4)),
+        ),
     ],
-    ids=["rounded", "expanded", "cut"],
+    ids=["rounded", "expanded", "cut", "raised"],
 )
 def test_totals_that_are_changed_as_values_are_do_not_accuse(method, change):
     declared, true = mechanism(**method), counts(mean=5)
@@ -282,6 +303,7 @@ def test_noise_that_is_reused_without_one_person_is_found(method, reused):
         ({"name": "cell_key", "deviation": 2, "variance": 1.0, "blocked": 1}, {"name": "exact"}),
         ({"name": "expand", "factor": 5.13}, {"name": "exact"}),
         ({"name": "top_code", "at": 9}, {"name": "exact"}),
+        ({"name": "bottom_code", "at": 4, "least": 2}, {"name": "threshold", "k": 2}),
     ],
     ids=str,
 )

@@ -11,6 +11,7 @@ from clusterscale.mechanisms import MECHANISMS
 
 SETTINGS = {
     "adaptive_ranges": {"ranges": 2},
+    "bottom_code": {"at": 4, "least": 2},
     "cap_contributions": {"per_day": 2},
     "chain": {
         "steps": [

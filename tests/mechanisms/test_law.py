@@ -56,6 +56,7 @@ IN_STEPS = [
     *(alone({"name": "threshold", "k": 3, "shown": how}) for how in ("zero", "hidden", "label")),
     alone({"name": "round_to_base", "base": 3}), alone(NEAREST), alone(CELL_KEY), alone(EXPAND),
     alone({"name": "dominance", "n": 2, "share": 0.8}), alone({"name": "top_code", "at": 4}),
+    alone({"name": "bottom_code", "at": 4, "least": 2}),
     chain(CELL_KEY, UP_TO), chain(CELL_KEY, EXPAND), chain(UP_TO, NEAREST), chain(EXPAND, UP_TO),
 ]  # fmt: skip
 # Each is published by a density, and where it is clipped or hidden also as single values.

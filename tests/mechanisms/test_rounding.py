@@ -76,8 +76,8 @@ def test_what_follows_rounding_is_in_its_law():
 def test_a_base_above_all_counts_is_refused():
     with pytest.raises(ConfigError, match="round_to_base: base 20 is above all counts of 10"):
         release(create("round_to_base", base=20), [1], size=10)
-    with pytest.raises(ConfigError, match=r"base: is 1, but should be greater than or equal to 2"):
-        create("round_to_base", base=1)
+    with pytest.raises(ConfigError, match=r"base: is 0, but should be greater than or equal to 1"):
+        create("round_to_base", base=0)
     with pytest.raises(InputError, match="NaN"):
         create("round_to_base", base=2).release(
             np.full((1, 1), np.nan), group_size=10, rng=np.random.default_rng(1)

@@ -46,6 +46,19 @@ def test_a_top_code_is_the_largest_value(seed, at):
     assert (values == np.minimum(counts, at)).all()
 
 
+@given(SEEDS, st.integers(2, 30), st.data())
+def test_a_bottom_code_stands_for_small_values(seed, at, data):
+    least = data.draw(st.integers(1, at - 1))
+    counts = np.random.default_rng(seed).integers(0, 40, (3, 5))
+    values = release(create("bottom_code", at=at, least=least), counts)
+    assert values.tolist() == [[0 if n < least else max(n, at) for n in row] for row in counts]
+
+
+def test_a_bottom_code_without_a_range_is_a_threshold():
+    with pytest.raises(ConfigError, match="least must be below at, 4: else use threshold with k"):
+        create("bottom_code", at=4, least=4)
+
+
 @given(SEEDS)
 def test_shares_add_up_to_one_where_there_is_anyone(seed):
     counts = np.random.default_rng(seed).integers(0, 3, (3, 6))

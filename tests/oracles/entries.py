@@ -4,6 +4,7 @@
 NEEDED = {
     "adaptive_ranges": {"ranges": 3},
     "address": {"address": "tls://localhost:8786"},
+    "bottom_code": {"at": 4, "least": 2},
     "cap_contributions": {"per_day": 3},
     "chain": {
         "steps": [

@@ -349,6 +349,41 @@ def test_text_and_rows_that_are_not_as_declared(content, settings, message, tmp_
         values_of(content, tmp_path / "t.csv", **settings)
 
 
+def test_lines_are_numbered_as_in_the_file(tmp_path, monkeypatch):
+    """Below notes and blank lines, of chosen rows, and in any part of the file."""
+    lines = ["A title", "place,sex,time,count"]
+    for hour in range(24):
+        lines += [
+            "",
+            "* a note",
+            f"a,F,2026-03-02T{hour:02}:00Z,?",
+            f"a,_T,2026-03-02T{hour:02}:00Z,4",
+        ]
+    path = tmp_path / "t.csv"
+    for size, batch in ((1 << 24, 1 << 18), (100, 3)):
+        monkeypatch.setattr("clusterscale.release.long._PIECE", size)
+        monkeypatch.setattr("clusterscale.reading.tables.BATCH", batch)
+        settings = {"skip": 1, "notes": ["*"], "where": {"sex": ["_T"]}}
+        form = TABLE_FORMATS.create("long", **settings)
+        for number in range(6, len(lines) + 1, 12):
+            broken = [*lines[: number - 1], lines[number - 1][:-1] + "few", *lines[number:]]
+            path.write_text("\n".join(broken))
+            with pytest.raises(SourceError, match=f"line {number}, column count: 'few'"):
+                form.read(str(path))
+
+
+def test_texts_that_no_row_has_are_reported(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(GROUPS)
+    form = TABLE_FORMATS.create("long", **DAY, where={"sex": ["_T", "Total"]})
+    assert form.read(str(path)).changes == ("no row has 'Total' in sex",)
+    folder = tmp_path / "level=2"
+    folder.mkdir()
+    (folder / "t.csv").write_text(FULL)
+    form = TABLE_FORMATS.create("long", where={"level": ["2", "3"]})
+    assert form.read(str(tmp_path)).changes == ("no folder is level=3",)
+
+
 def test_a_repeated_header_is_named(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(FULL + FULL)

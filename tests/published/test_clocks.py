@@ -4,12 +4,14 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.errors import ConfigError, InputError, SourceError
+from clusterscale.reading.clock import Clock
 from clusterscale.release import TABLE_FORMATS, RawRelease
 
 ZONES = ["UTC", "Europe/London", "America/Sao_Paulo", "Australia/Lord_Howe", "Asia/Kathmandu"]
@@ -233,3 +235,20 @@ def test_arrays_of_hours_are_read(tmp_path):
     path.write_text(head + rows + 'p,2026-03-08T02:00:00-06:00,9,"[4]"\n')
     with pytest.raises(SourceError, match="'p', 2026-03-08T08:00:00 is listed 2 times"):
         form.read(str(path))
+
+
+@pytest.mark.parametrize("zone", ["Europe/Madrid", "America/New_York", "America/Havana", "UTC",
+                                  "Atlantic/Azores", "Australia/Lord_Howe"])  # fmt: skip
+def test_hours_that_clocks_repeat_are_those_of_the_zone(zone):
+    """The oracle is the ``fold`` of Python's own local times."""
+    first = 1_704_067_200  # 2024
+    expected, local = [], []
+    for second in range(first, first + 2 * 366 * 86_400, 1800):
+        shown = datetime.fromtimestamp(second, ZoneInfo(zone))
+        if shown.fold == 0:
+            again = shown.replace(fold=1).timestamp()
+            expected.append(int(again) if again != second else -1)
+            local.append(second)
+    found = Clock(zone).repeats(pa.repeat("2024-01-01T02:00", len(local)), np.array(local))
+    assert found.tolist() == expected
+    assert (found >= 0).any() == (zone != "UTC")

@@ -117,7 +117,18 @@ CASES = {
     ),
     "a total beside its parts": Case(
         SDMX, {"name": "sdmx_csv", "timezone": "UTC"},
-        refused="'ES51', 2026-03-02T00:00:00 is listed 3 times",
+        refused="'ES51', 2026-03-02T00:00:00 is listed 3 times: they differ in SEX (F, M, _T): "
+        "choose by `where: {SEX: [...]}`; `add_rows: true` adds them",
+    ),
+    "a total beside its parts, added": Case(
+        SDMX, {"name": "sdmx_csv", "timezone": "UTC", "add_rows": True},
+        refused="'ES51', 2026-03-02T00:00:00: one of its rows is the sum of the others, as in all "
+        "cells, so that they are not added: they differ in SEX (F, M, _T)",
+    ),
+    "parts, added": Case(
+        SDMX, {"name": "sdmx_csv", "timezone": "UTC", "add_rows": True, "where":
+               {"SEX": ["M", "F"]}},
+        [[9, 20]], verdict="warn",
     ),
     "a total, chosen": Case(
         SDMX, {"name": "sdmx_csv", "timezone": "UTC", "where": {"SEX": ["_T"]}}, [[9, 20]],
@@ -125,7 +136,12 @@ CASES = {
     ),
     "an hour that is repeated": Case(
         AUTUMN, {**ZONES, "timezone": "Europe/Madrid"},
-        refused="2026-10-25T00:00:00 is listed 2 times",
+        refused="2026-10-25T00:00:00 is listed 2 times: clocks repeat it, and "
+        "`repeated_hour: in_order` keeps two rows apart",
+    ),
+    "an hour that is repeated, added": Case(
+        AUTUMN, {**ZONES, "timezone": "Europe/Madrid", "add_rows": True},
+        refused="keeps two rows apart, which `add_rows` would add",
     ),
     "an hour that is repeated, in order": Case(
         AUTUMN, {**ZONES, "timezone": "Europe/Madrid", "repeated_hour": "in_order"}, [[7] * 5],
@@ -216,7 +232,12 @@ CASES = {
         'placekey,date_range_start,visits_by_each_hour\np,2026-03-02T00:00:00-06:00,"[0,0,4,5]"\n',
         {"name": "long", "place": "placekey", "time": "date_range_start", "step": "1h",
          "count": "visits_by_each_hour"},
-        refused="line 2, column visits_by_each_hour: '[0,0,4,5]' is not a number",
+        refused="line 2, column visits_by_each_hour: '[0,0,4,5]' is an array: the format "
+        "`safegraph` reads",
+    ),
+    "a title, not declared": Case(
+        'Table 4\n"By zone, and hour"\n\nzone,time,people\nA,2026-03-02T08:00Z,25\n', ZONES,
+        refused="line 4 has column names: set `skip: 3`",
     ),
     "times with their length": Case(
         rows("zone,time,people", ["A,2026-03-02T08:00Z/PT1H,5", "A,2026-03-02T09:00Z/PT1H,6"]),

@@ -73,6 +73,12 @@ TITLES = [
     ("sample_traces", {"remove": 0.125}, "12.5 % of events removed, the same in all releases"),
     ("round_to_base", {"base": 3}, "counts rounded at random, base 3"),
     ("top_code", {"at": 1000}, "values above 1,000 shown as 1,000"),
+    ("bottom_code", {"at": 4, "least": 2}, "values from 2 to 4 shown as 4, lower ones set to 0"),
+    (
+        "bottom_code",
+        {"at": 4, "shown": "hidden"},
+        "values from 1 to 4 shown as 4, lower ones hidden",
+    ),
     ("share_of_total", {}, "shares of the total of each epoch"),
     ("share_of_total", {"of": "release"}, "shares of the total of the release"),
     ("expand", {"factor": 5.13}, "values multiplied by 5.13"),

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from clusterscale.contracts import NO_NOISE, Mechanism, Support, Values
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
+from clusterscale.mechanisms.rounding import RoundToBase
+from clusterscale.mechanisms.scaling import Expand
+from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     Check,
@@ -69,6 +72,16 @@ class PossibleValues(Check):
                 text = f"{table.mechanism.label} can publish any number, so no value is impossible"
                 return CheckResult.unknown(self.name, values.size, text)
             wrong = ~_within(values, allowed.low, allowed.high, allowed.step)
+            *earlier, last = steps_of(table.mechanism)
+            if isinstance(last, Suppression):  # what it publishes, it would publish again
+                again = values.copy()
+                last.revise(again)
+                wrong |= again != values
+            if table.mechanism.uses_weights and not wrong.any():
+                hides = [step.label for step in earlier if isinstance(step, Suppression)]
+                if hides:
+                    text = f"without the weights of users, no value shows whether {hides[0]} hid it"
+                    return CheckResult.unknown(self.name, values.size, text)
             reason = f"are not {allowed}, the only values possible"
             if allowed.per_series is not None:
                 many = _many_values(table.values, allowed.per_series)[published]
@@ -86,6 +99,9 @@ class PossibleValues(Check):
                 f"{example:g}, {reason} under {table.mechanism.label} for "
                 f"{table.group_size:,} members"
             )
+            steps = [type(step) for step in steps_of(table.mechanism)]
+            if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
+                text += "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
         else:
             text = (
                 f"all {values.size:,} published values are possible under {table.mechanism.label}"

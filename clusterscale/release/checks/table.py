@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from clusterscale.foreign import Fault, returns
 from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.seeds import stream
 
@@ -163,9 +165,20 @@ def doubt_bands(bands: Iterable[int], mechanism: Mechanism) -> Iterator[str]:
 
 
 def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
-    """Return the least count to disclose: ``small``, else one more than is suppressed, or 5."""
-    hidden = [suppressed_up_to(table.mechanism) for table in tables]
-    return small or max((most + 1 for most in hidden if most is not None), default=SMALL)
+    """Return the least count that may be disclosed: ``small``, else the least exact one, or 5."""
+    return small or max(
+        (n for table in tables for n in _exact_from(table.mechanism)), default=SMALL
+    )
+
+
+def _exact_from(mechanism: Mechanism) -> Iterator[int]:
+    """Yield from which count each suppression leaves values as they are; more after fractions."""
+    scale = 1.0
+    for step in steps_of(mechanism):
+        if isinstance(step, Expand) and step.factor != "weights":
+            scale *= step.factor
+        if isinstance(step, Suppression):
+            yield ceil(step.least_exact / min(scale, 1.0))
 
 
 def fill_suppressed(table: PublishedTable) -> Values:
@@ -205,18 +218,20 @@ class CountIntervals:
     """Which counts each published value of a table may have.
 
     ``of_count`` is the value published for each count, ascending, shape (group size + 1,);
-    ``filler`` that of suppressed blank cells, None if blank cells say nothing.
+    ``filler`` that of suppressed blank cells, None if blank cells say nothing; ``rounding`` the
+    most by which the table's decimals may have changed a value.
     """
 
     of_count: Values
     filler: float | None
+    rounding: float = 0.0
 
     def bounds(self, values: Values) -> tuple[Whole, Whole]:
         """Return the smallest and the largest count of values of the table, shape of ``values``."""
         if self.filler is not None:
             values = _filled(values, self.filler)
-        low = np.searchsorted(self.of_count, values, side="left")
-        high = np.searchsorted(self.of_count, values, side="right") - 1
+        low = np.searchsorted(self.of_count, values - self.rounding, side="left")
+        high = np.searchsorted(self.of_count, values + self.rounding, side="right") - 1
         impossible = (low > high) | np.isnan(values)
         low[impossible], high[impossible] = 0, len(self.of_count) - 1
         return low, high
@@ -229,7 +244,8 @@ def count_intervals(table: PublishedTable) -> CountIntervals | None:
         return None
     of_count = np.arange(table.group_size + 1.0)[None]
     law.revise(of_count)
-    return CountIntervals(of_count[0], _filler(table))
+    rounding = half_decimal(table.values[table.published]) if (of_count % 1).any() else 0.0
+    return CountIntervals(of_count[0], _filler(table), rounding)
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
@@ -249,6 +265,12 @@ def decimals(values: Values) -> int | None:
         if bool((np.round(values, n) == values).all()):
             return n
     return None
+
+
+def half_decimal(values: Values) -> float:
+    """Return the most by which rounding to the decimals of finite values may have changed one."""
+    n = decimals(values)
+    return 0.500001 * 10.0 ** -(MOST_DECIMALS if n is None else n)  # floats lose some digits
 
 
 Level = Literal["consistent", "inconsistent", "unknown"]

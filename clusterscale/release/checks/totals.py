@@ -15,7 +15,7 @@ from clusterscale.contracts import Count, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.rounding import RoundToBase
-from clusterscale.mechanisms.scaling import Expand, ShareOfTotal, TopCode
+from clusterscale.mechanisms.scaling import BottomCode, Expand, ShareOfTotal, TopCode
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
@@ -32,7 +32,7 @@ from clusterscale.release.checks.table import (
 from clusterscale.validation_messages import plural
 
 _ROUNDING = 1e-6  # of a visit: sums of floats
-_CHANGE_TOTALS = (RoundToBase, Expand, ShareOfTotal, TopCode)
+_CHANGE_TOTALS = (RoundToBase, Expand, ShareOfTotal, TopCode, BottomCode)
 
 
 class Totals(Check):

@@ -41,6 +41,7 @@ _METHODS = (
     "laplace(epsilon=1.0)",
     "fourier(epsilon=1.0, coefficients=3)",
     "top_code(at=3)",
+    "bottom_code(at=4, least=2)",
     "share_of_total()",
     "dominance(share=1e-300)",
     "fixed_ranges(size=7)",

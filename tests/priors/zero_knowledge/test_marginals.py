@@ -146,6 +146,7 @@ def test_noisy_marginals_are_powers_of_the_sums():
 
 KINDS = {
     "adaptive_ranges": "other",
+    "bottom_code": "hidden",
     "cap_contributions": "raw",
     "cell_key": "other",
     "dominance": "hidden",
