@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -44,6 +45,28 @@ USUAL_EPSILONS = {"least": 0.05, "most": 5.0, "n": 7}
 """Values of ε that advice tries, evenly spaced on a logarithmic scale."""
 
 
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How far from its count a published value is.
+
+    Attributes
+    ----------
+    size
+        Largest distance, in visits, that is not exceeded with probability ``share``.
+    share
+        Least probability of that.
+    scale
+        Standard deviation of what is drawn, in visits, at most.
+    whole
+        Whether values are whole numbers.
+    """
+
+    size: float = 0.0
+    share: float = 1.0
+    scale: float = 0.0
+    whole: bool = True
+
+
 class BaseMechanism(Mechanism):
     """A mechanism that can be a step of a chain, and checks its counts."""
 
@@ -70,6 +93,13 @@ class BaseMechanism(Mechanism):
 
     def law(self, group_size: int) -> Law | None:
         """Return None: no known output distribution of a single count."""
+        return None
+
+    def widen(self, margin: Margin) -> Margin | None:
+        """Return the margin of the values that are shown, given that of the values before.
+
+        None, as by default, if it is not known, or values are no counts.
+        """
         return None
 
     def _check_shape(self, counts: NDArray[Any], group_size: int) -> None:
@@ -125,6 +155,10 @@ class Identity(BaseMechanism):
     def support(self, before: Support, group_size: int) -> Support:
         """Return ``before``."""
         return before
+
+    def widen(self, margin: Margin) -> Margin:
+        """Return ``margin``."""
+        return margin
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape (…, roi, epoch).

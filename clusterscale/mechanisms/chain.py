@@ -33,6 +33,7 @@ from clusterscale.mechanisms.base import (
     STAGES,
     USUAL_EPSILONS,
     BaseMechanism,
+    Margin,
     PostProcessing,
 )
 from clusterscale.mechanisms.law import Law, OutputDistribution
@@ -225,6 +226,13 @@ class Chain(BaseMechanism):
             return None
         noise = self._step("noise")
         return NO_NOISE if noise is None else noise.noise
+
+    def widen(self, margin: Margin) -> Margin | None:
+        """Return the margin after all steps."""
+        after: Margin | None = margin
+        for step in self.steps:
+            after = None if after is None else step.widen(after)
+        return after
 
     def law(self, group_size: int) -> Law | None:
         """Return the distribution of noise and revisions; None unless each count is independent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from math import hypot
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.base import BaseMechanism, Stage
+from clusterscale.mechanisms.base import BaseMechanism, Margin, Stage
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.validation_messages import exact_number
 
@@ -193,6 +194,18 @@ class AdditiveNoise(BaseMechanism):
         if self.clip or self.integers != "none":
             law = law.then(partial(self.finish, group_size=group_size))
         return law
+
+    def widen(self, margin: Margin) -> Margin | None:
+        """Return the margin with that of 95 % of the noise, or little more."""
+        noise = self.noise
+        if noise is None or self.noise_scope != "cell" or not np.isfinite(noise.scale):
+            return None
+        size = noise.quantile(np.array([0.975]))
+        share = 2 * float(noise.cdf(size)[0]) - 1  # all noise is symmetric
+        rounded = {"none": 0.0, "round": 0.5, "floor": 1.0}[self.integers]
+        scale = hypot(margin.scale, noise.variance**0.5, rounded)
+        whole = bool(rounded) or (noise.whole and margin.whole)
+        return Margin(margin.size + float(size[0]) + rounded, margin.share * share, scale, whole)
 
     def support(self, before: Support, group_size: int) -> Support:
         """Return all values of the noise, clipped and rounded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import hypot
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from pydantic import Field, Strict
 from clusterscale.contracts import Count, Counts, NoiseScope, Support, UsualSettings, Values
 from clusterscale.errors import ConfigError
 from clusterscale.jit import kernel
-from clusterscale.mechanisms.base import BaseMechanism, PostProcessing
+from clusterscale.mechanisms.base import BaseMechanism, Margin, PostProcessing
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.validation_messages import plural
 
@@ -69,6 +70,12 @@ class RoundToBase(BaseMechanism):
         """Return the multiples of the base around ``before``."""
         low, high = np.floor(before.low / self.base), np.ceil(before.high / self.base)
         return Support(float(low * self.base), float(high * self.base), float(self.base))
+
+    def widen(self, margin: Margin) -> Margin:
+        """Return the margin with that of rounding."""
+        drawn = self.base / 2 if self.rule == "random" else 0.0
+        size = float(self.base - margin.whole) if drawn else self.base / 2
+        return Margin(margin.size + size, margin.share, hypot(margin.scale, drawn))
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return multiples of the base, float64, the same shape (…, roi, epoch).

@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from clusterscale.contracts import Count, Counts, NoiseScope, Positive, Support, Values
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.base import PostProcessing
+from clusterscale.mechanisms.base import Margin, PostProcessing
 from clusterscale.mechanisms.law import Law
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.validation_messages import exact_number
@@ -77,6 +77,14 @@ class Expand(PostProcessing):
     def in_visits(self, values: Values, counts: Counts) -> Values:
         """Return values divided by the factor; as they are for weights."""
         return values if self.factor == "weights" else values / self.factor
+
+    def widen(self, margin: Margin) -> Margin | None:
+        """Return the margin times the factor; None for weights, which differ."""
+        if self.factor == "weights":
+            return None
+        whole = margin.whole and float(self.factor).is_integer()
+        size, scale = margin.size * self.factor, margin.scale * self.factor
+        return Margin(size, margin.share, scale, whole)
 
     def at_weight(self, weight: float) -> Expand:
         """Return the expansion by that weight, if the factors are weights.
@@ -145,6 +153,10 @@ class TopCode(PostProcessing):
         whole = before.step > 0 and self.at % before.step == 0
         return Support(low, high, before.step if whole or high < self.at else 0.0)
 
+    def widen(self, margin: Margin) -> Margin:
+        """Return ``margin``, which holds for values below the largest."""
+        return margin
+
     def revise(self, values: Values) -> None:
         """Cut large values in place."""
         np.minimum(values, self.at, out=values)
@@ -204,6 +216,10 @@ class BottomCode(Suppression):
         """Return the value that stands for hidden ones, and ``before`` from the bottom code."""
         whole = before.step > 0 and self.at % before.step == 0
         return super().support(before if whole else replace(before, step=0.0), group_size)
+
+    def widen(self, margin: Margin) -> Margin:
+        """Return the margin with the largest distance from a bottom code."""
+        return replace(margin, size=margin.size + self.at - self.least)
 
     def revise(self, values: Values) -> None:
         """Raise or hide small values in place."""

@@ -22,7 +22,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.base import USE_LAPLACE, BaseMechanism, PostProcessing, Stage
+from clusterscale.mechanisms.base import USE_LAPLACE, BaseMechanism, Margin, PostProcessing, Stage
 from clusterscale.validation_messages import exact_number, exact_percent
 
 
@@ -60,6 +60,10 @@ class Suppression(PostProcessing):
         half = self.hidden == "label" and self.least_shown % 2 == 1
         step = min(0.5, before.step) if half else before.step
         return Support(min(low, self.hidden_as), max(high, self.hidden_as), step)
+
+    def widen(self, margin: Margin) -> Margin | None:
+        """Return ``margin``: values that are shown are as they were."""
+        return margin
 
     def revise(self, values: Values) -> None:
         """Replace small values in place."""

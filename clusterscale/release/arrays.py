@@ -21,6 +21,7 @@ from clusterscale.errors import (
     StoreError,
 )
 from clusterscale.release.content import PublishedTotals, RawRelease, TableFormat
+from clusterscale.release.explanation import explain_columns, explain_release, uncertain
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
@@ -80,14 +81,35 @@ class ArrayStore(TableFormat):
         for name, total in zip(_TOTALS, (release.totals.roi, release.totals.epoch), strict=True):
             if total is not None:
                 variables[name] = (_TOTALS[name], total)
-        attributes = describe(release.metadata)
+        words, about = explain_columns(release), {"roi": "place", "epoch": "time"}
+        named: dict[str, _Attributes] = {
+            name: {"long_name": words[about.get(name, "count")]}
+            for name in variables
+            if name not in _TOTALS
+        }
+        named[self.variable or "counts"] |= {"units": "1"}
+        page = explain_release(uri.rstrip("/").rpartition("/")[2], release)
+        attributes = {"Conventions": "CF-1.11", "comment": page, **describe(release.metadata)}
+        if (flags := uncertain(release)) is not None:
+            variables["flag"] = (_DIMS, flags.astype(np.int8))
+            named["flag"] = {"long_name": words["flag"], "flag_values": [0, 1]}
+            named["flag"]["flag_meanings"] = "sure uncertain"
+            named[self.variable or "counts"]["ancillary_variables"] = "flag"
         if uri.rstrip("/").endswith(_NETCDF):
-            _write_netcdf(uri, variables, attributes)
+            _write_netcdf(uri, variables, named, attributes)
         else:
-            _write_zarr(uri, variables, attributes)
+            _write_zarr(uri, variables, named, attributes)
 
 
-def _write_zarr(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
+_Attributes = dict[str, Any]
+
+
+def _write_zarr(
+    uri: str,
+    variables: dict[str, Any],
+    named: dict[str, _Attributes],
+    attributes: _Attributes,
+) -> None:
     with staged(uri, force=True) as staging:
         group = storage.create_group(staging)
         for name, (dims, values) in variables.items():
@@ -99,14 +121,19 @@ def _write_zarr(uri: str, variables: dict[str, Any], attributes: dict[str, Any])
                 dtype=str if numbers.dtype == object else numbers.dtype,
                 fill_value=np.nan if numbers.dtype.kind == "f" else None,
                 dimension_names=dims,
-                attributes=TIME_ATTRIBUTES if times else {},
+                attributes={**named.get(name, {}), **(TIME_ATTRIBUTES if times else {})},
             )
             if numbers.size:
                 array[:] = numbers
         group.attrs.put(attributes)
 
 
-def _write_netcdf(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
+def _write_netcdf(
+    uri: str,
+    variables: dict[str, Any],
+    named: dict[str, _Attributes],
+    attributes: _Attributes,
+) -> None:
     import xarray as xr
 
     plain = {
@@ -114,7 +141,8 @@ def _write_netcdf(uri: str, variables: dict[str, Any], attributes: dict[str, Any
         if isinstance(value, bool) else value
         for key, value in attributes.items()
     }  # fmt: skip
-    dataset = xr.Dataset(variables, attrs=plain)
+    full = {name: (*value, named.get(name, {})) for name, value in variables.items()}
+    dataset = xr.Dataset(full, attrs=plain)
     storage.put(uri, bytes(dataset.to_netcdf(engine="h5netcdf")))
 
 
@@ -179,7 +207,12 @@ def _check_sizes(
 
 def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:
     dims = {*_DIMS}
-    fitting = sorted(str(name) for name, var in dataset.data_vars.items() if {*var.dims} == dims)
+    others = " ".join(str(var.attrs.get("ancillary_variables", "")) for var in dataset.values())
+    fitting = sorted(
+        str(name)
+        for name, var in dataset.data_vars.items()
+        if {*var.dims} == dims and name not in others.split()
+    )
     if variable is not None:
         if variable not in fitting:
             raise FormatError(

@@ -35,13 +35,15 @@ from clusterscale.reading.values import (
     text_of,
 )
 from clusterscale.release.content import RawRelease
-from clusterscale.release.metadata import read_beside, write_beside
+from clusterscale.release.explanation import UNCERTAIN, explain_columns, uncertain
+from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Codes, LineTable
 from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
+_FLAG = "flag"  # column with a mark of values below their margin
 _SHOWN = 5  # texts of a column in a message
 
 
@@ -231,15 +233,28 @@ class LongTable(LineTable):
         return pieces, self.model_copy(update={"where": others})
 
     def write(self, uri: str, release: RawRelease) -> None:
-        """Write a CSV or Parquet file; hidden values are empty, times in UTC.
+        """Write a CSV or Parquet file; hidden values are empty, times in the zone of the release.
 
         Raises InputError if they would be read as another table.
         """
         others = self.header, self.milliseconds, self.at, self.at_name, self.where
         if self.is_only_read or any(others) or len(self._statuses()) > 1:
             return super().write(uri, release)
-        marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
-        write_beside(uri, self.to_frame(release), release.metadata, **marks)
+        marks: dict[str, Any] = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
+        table, words = self.to_frame(release), explain_columns(release)
+        names = {self.place: "place", self.time: "time", self.count: "count", _FLAG: "flag"}
+        columns: dict[str, dict[str, Any]] = {
+            name: {"dc:description": words[key]} for name, key in names.items() if key in words
+        }
+        if release.totals.roi is None and release.epochs is not None and not self.slots:
+            columns[self.time]["datatype"] = "dateTimeStamp"
+            if files.is_parquet(uri):
+                times = pd.to_datetime(table[self.time], utc=True, format="ISO8601")
+                table[self.time] = times.dt.tz_convert(release.timezone).dt.as_unit("s")
+        values = table[self.count]
+        if files.is_parquet(uri) and (values.isna() | is_whole(values)).all():
+            table[self.count] = values.astype("Int64")
+        write_beside(uri, table, release.metadata, columns=columns, **marks)
 
     def to_frame(self, release: RawRelease) -> pd.DataFrame:
         """Return the rows of a release, with columns as these settings name them."""
@@ -262,6 +277,9 @@ class LongTable(LineTable):
         if self.status is not None:
             hidden = next(iter(self.hidden_status), "")
             table[self.status] = np.where(np.isnan(table[self.count]), hidden, "A")
+        if (flags := uncertain(release)) is not None:
+            marked = np.where(flags.ravel(), UNCERTAIN, "")
+            table[_FLAG] = np.append(marked, np.full(len(names) - len(marked), ""))
         return pd.DataFrame(table)
 
     def _collect(self, uri: str, pieces: Sequence[Piece]) -> Rows:

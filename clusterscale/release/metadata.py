@@ -107,6 +107,24 @@ class LedgerEntry(ConfigModel):
         return self.seal == self.sealed().seal
 
 
+class Accuracy(ConfigModel):
+    """How far the values of a release are from what was counted.
+
+    Attributes
+    ----------
+    noise
+        Standard deviation of what was drawn, in visits, at most, e.g. ``1.96``.
+    margin
+        Distance, in visits, that is not exceeded with probability ``share``, e.g. ``5.0``.
+    share
+        Least probability of that, e.g. ``0.957``.
+    """
+
+    noise: Annotated[float, Strict(), Field(ge=0)]
+    margin: Annotated[float, Strict(), Field(ge=0)]
+    share: Annotated[float, Strict(), Field(gt=0, le=1)]
+
+
 URI_FIELDS = ("cube", "members")
 """Fields with URIs: a catalogue may set them, the attributes of a release may not."""
 
@@ -136,6 +154,7 @@ class ReleaseMetadata(ConfigModel):
     ``epochs``: number of epochs of the cube, needed if the mechanism merges some. ``observed``:
     first epochs of past windows that adversaries have seen. ``null_roi``: whether users without an
     event are counted in a last ROI. ``series``: consecutive releases of one series are compared.
+    ``accuracy``: how far values are from counts, before small ones are hidden.
     ``rows``: whether places and epochs are public, or those of the records, so that a single visit
     may add one. ``subset_of``: tables that count everyone whom this one counts, and others.
     ``ledger``: what ``clusterscale publish`` has entered in the budget ledger.
@@ -163,6 +182,9 @@ class ReleaseMetadata(ConfigModel):
     guarantee
         ε and δ of a unit and what they mean for a person, in words, as ``clusterscale publish``
         writes them; nothing follows from it, e.g. ``ε 1 per user``.
+    accuracy
+        How far values are from what was counted, as ``clusterscale publish`` writes it, e.g.
+        ``{noise: 1.96, margin: 5.0, share: 0.957}``.
     rows
         What places and epochs follow from: ``public`` lists, or ``records``, e.g. ``public``.
     subset_of
@@ -183,6 +205,7 @@ class ReleaseMetadata(ConfigModel):
     null_roi: bool | None = None
     series: str = ""
     guarantee: str = ""
+    accuracy: Accuracy | None = None
     rows: Literal["public", "records"] | None = None
     subset_of: Annotated[tuple[str, ...], BeforeValidator(_as_several), *OptionalUnique] = ()
     ledger: LedgerEntry | None = None
@@ -299,10 +322,14 @@ def write_beside(
     table: pd.DataFrame,
     metadata: ReleaseMetadata,
     *,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
     delimiter: str = ",",
     decimal: str = ".",
 ) -> None:
-    """Write a table as Parquet or CSV, by the ending of ``uri``, with its metadata."""
+    """Write a table as Parquet or CSV, by the ending of ``uri``, with its metadata.
+
+    ``columns`` has further properties of columns, by name, for CSV on the Web.
+    """
     notes = describe(metadata)
     if is_parquet(uri):
         import pyarrow as pa
@@ -317,12 +344,34 @@ def write_beside(
     storage.put(uri, to_csv(table, delimiter=delimiter, decimal=decimal).encode())
     if notes:
         described = {
-            "@context": "http://www.w3.org/ns/csvw",
+            "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
             "url": uri.rstrip("/").rpartition("/")[2],
-            "tableSchema": {"columns": [{"name": str(name)} for name in table.columns]},
+            "dialect": {"delimiter": delimiter},
+            "tableSchema": {
+                "columns": [
+                    _column(table[name], decimal) | {**(columns or {}).get(str(name), {})}
+                    for name in table
+                ]
+            },
             "notes": {_NOTES: notes},
         }
         storage.put(beside(uri), json.dumps(described, indent=1).encode())
+
+
+def _column(values: pd.Series[Any], decimal: str) -> dict[str, Any]:
+    """Return the name and type of a column, as CSV on the Web has them."""
+    column: dict[str, Any] = {"name": str(values.name), "titles": str(values.name)}
+    if values.dtype.kind not in "if":
+        return column
+    if (values.isna() | is_whole(values)).all():
+        return column | {"datatype": "integer", "null": ""}
+    number = {"base": "number", "format": {"decimalChar": decimal}}
+    return column | {"datatype": number, "null": ""}
+
+
+def is_whole(values: pd.Series[Any]) -> pd.Series[bool]:
+    """Return which numbers are whole, and exact as such."""
+    return (values % 1 == 0) & (values.abs() < 2**53)
 
 
 def to_csv(table: pd.DataFrame, *, delimiter: str = ",", decimal: str = ".") -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +87,7 @@ class TextTable(TableFormat):
         return rows.lay_out(step=step, absent=absent, timezone=self.timezone or "UTC")
 
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
-        """Return the names of places, and the times as ISO text in UTC or as numbers of epochs.
+        """Return the names of places, and the times as local ISO text or as numbers of epochs.
 
         Raises InputError if the release has none.
         """
@@ -93,7 +95,7 @@ class TextTable(TableFormat):
             raise InputError(
                 f"{self.name}: the table needs the names of places and the times of epochs"
             )
-        return list(release.rois), _stated(release.epochs)
+        return list(release.rois), _stated(release.epochs, release.timezone)
 
 
 class LineTable(TextTable):
@@ -127,7 +129,10 @@ class LineTable(TextTable):
         return self.encoding != "utf-8" or self.skip > 0 or bool(self.notes)
 
 
-def _stated(epochs: NDArray[Any]) -> list[Any]:
+def _stated(epochs: NDArray[Any], timezone: str) -> list[Any]:
     if epochs.dtype.kind == "M":
-        return [f"{time}Z" for time in np.datetime_as_string(epochs, unit="s")]
+        zone = ZoneInfo(timezone)
+        seconds = epochs.astype("datetime64[s]").astype(np.int64).tolist()
+        times = [datetime.fromtimestamp(second, zone).isoformat() for second in seconds]
+        return [time.replace("+00:00", "Z") for time in times] if timezone == "UTC" else times
     return [int(number) for number in epochs]

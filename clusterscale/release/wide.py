@@ -80,8 +80,8 @@ class WideTable(LineTable):
             table.loc[len(table)] = row
         if self.times == "rows":
             table = table.set_index("place").T.rename_axis("time").reset_index()
-        marks = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
-        write_beside(uri, table, release.metadata, **marks)
+        decimal = self.marks.decimal
+        write_beside(uri, table, release.metadata, delimiter=self.delimiter, decimal=decimal)
 
     def _values(self, cells: NDArray[np.object_], top: list[str], uri: str) -> Values:
         """Return the values of texts, float64, shape (line, column)."""

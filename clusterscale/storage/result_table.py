@@ -193,12 +193,12 @@ def create_table(
             array[:] = np.asarray(columns[name], dtype=array.dtype)
     group.attrs.put(dict(attributes))
     raw = {path: value.to_bytes() for path, value in content.items()}
-    raw["zarr.json"] = _with_metadata(raw)
+    raw["zarr.json"] = consolidate(raw)
     files.put_all(uri, raw)
     return {path: manifest.digest(value) for path, value in raw.items()}
 
 
-def _with_metadata(raw: Mapping[str, bytes]) -> bytes:
+def consolidate(raw: Mapping[str, bytes]) -> bytes:
     """Return the metadata of a root with that of its arrays, which are then read at once."""
     root = json.loads(raw["zarr.json"])
     arrays = {

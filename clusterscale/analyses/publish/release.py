@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from math import floor
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -24,17 +25,20 @@ from clusterscale.analyses.publish.publishable import (
 )
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import OperatingSystemSource, secret_numbers
-from clusterscale.contracts import CellCoordinates, Mechanism, Values
+from clusterscale.contracts import CellCoordinates, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.accounting import describe_guarantee
-from clusterscale.mechanisms.base import BaseMechanism
+from clusterscale.mechanisms.base import BaseMechanism, Margin
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.reading.tables import read_column
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 from clusterscale.release.entry import ReleaseEntry
+from clusterscale.release.explanation import explain_release
+from clusterscale.release.metadata import Accuracy
+from clusterscale.storage.result_table import consolidate
 
 _OTHER = "other places"
 _SELECTED = (
@@ -130,10 +134,10 @@ def arrange(plan: PublishPlan, cube: TraceCube, counted: Counted) -> tuple[Count
     return moved, n_elsewhere
 
 
-def _bind(plan: PublishPlan, cube: TraceCube) -> Mechanism:
+def _bind(plan: PublishPlan, cube: TraceCube) -> BaseMechanism:
     """Return the mechanism with its sensitivity on the days of the cube."""
     mechanism = bind_without_data(plan.mechanism, _frames(plan, cube), null_roi=plan.null_roi)
-    assert mechanism is not None  # a plan is checked
+    assert isinstance(mechanism, BaseMechanism)  # a plan is checked
     return mechanism
 
 
@@ -221,10 +225,14 @@ def make_release(
     fields: dict[str, Any] = {"observed": plan.period.observed} if plan.period.observed else {}
     size, among = plan.group_size, plan.among
     if entry.epsilon is None:  # only then numbers of people may follow from the data
-        size, among = size or counted.n_users, _among(plan, cube, size or counted.n_users)
+        size = size or counted.n_users
+        among = among or (cube.n_users if size < cube.n_users else None)
     fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
     if guarantee := state_guarantee(plan, entry):
         fields["guarantee"] = guarantee
+    if (margin := mechanism.widen(Margin())) is not None:
+        share = floor(1e6 * margin.share) / 1e6
+        fields["accuracy"] = Accuracy(noise=margin.scale, margin=margin.size, share=share)
     metadata = ReleaseMetadata(
         rows="public" if rows_are_public(plan, cube) else "records",
         mechanism=mechanism,
@@ -234,7 +242,7 @@ def make_release(
         series=plan.series,
         **fields,
     )
-    release = RawRelease(values, rois, epochs, metadata=metadata)
+    release = RawRelease(values, rois, epochs, metadata=metadata, timezone=cube.calendar.timezone)
     entry = entry.model_copy(update={"content": release.digest}).sealed()
     # Built anew, so that the entry is among the fields that are set, and written.
     about = {name: getattr(metadata, name) for name in metadata.model_fields_set}
@@ -285,6 +293,9 @@ def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
     uri = f"{folder}/{name}{ENDINGS[form]}"
     try:
         choose_format(uri).write(uri, release)
+        if form != "zarr":  # a Zarr group is a folder of arrays only, and has it as an attribute
+            page = explain_release(uri.rpartition("/")[2], release)
+            storage.put(f"{uri}-README.md", page.encode())
         kept = choose_format(uri).read(uri)
         if not kept.is_as_published or kept.metadata.ledger != release.metadata.ledger:
             raise InputError(
@@ -300,4 +311,8 @@ def files_of(uri: str) -> dict[str, bytes]:
     folder = uri.rpartition("/")[0]
     filesystem, root = storage.connect(folder)
     base = f"{str(root).rstrip('/')}/{uri.rpartition('/')[2]}"
-    return {str(path)[len(base) :]: filesystem.cat_file(path) for path in filesystem.find(root)}
+    files = {str(path)[len(base) :]: filesystem.cat_file(path) for path in filesystem.find(root)}
+    if "/zarr.json" in files:
+        inside = {path.removeprefix("/"): content for path, content in files.items()}
+        files["/zarr.json"] = consolidate(inside)
+    return files
