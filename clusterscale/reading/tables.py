@@ -132,17 +132,8 @@ def pieces(source: str, size: int) -> list[Piece]:
     return parts
 
 
-def column_names(file: File, layout: TextLayout) -> list[str]:
-    """Return the names of all columns of a file that have no lists."""
-    if not is_parquet(file.name):
-        return _header(file, layout)[1]
-    with open_parquet(file) as parquet:
-        schema = parquet.schema_arrow
-    return [one.name for one in schema if not pa.types.is_nested(one.type)]
-
-
 def batches(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
-    """Yield the named columns of one piece; for CSV, as bytes."""
+    """Yield the named columns of one piece, all if none is named; for CSV, as bytes."""
     if is_parquet(piece.file.name):
         yield from _from_parquet(piece, columns)
     else:
@@ -188,6 +179,7 @@ def _row_groups(file: File, size: int) -> Iterator[Piece]:
 def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
     with open_parquet(piece.file) as parquet:
         schema = parquet.schema_arrow
+        columns = columns or [one.name for one in schema if not pa.types.is_nested(one.type)]
         _check_columns(schema.names, columns, piece.file.name)
         for name in columns:
             if pa.types.is_nested(schema.field(name).type):
@@ -232,7 +224,7 @@ def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Itera
         # Do not quote the line: it contains a user's record.
         raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
     _check_columns(names, columns, piece.file.name)
-    wanted = {name: names.index(name) for name in columns}
+    wanted = {name: names.index(name) for name in columns or names}
     at_top = piece.start == 0
     for block in sources.text_blocks(piece, BLOCK):
         body = block[above:].removeprefix(BOM_UTF8) if at_top else block

@@ -171,6 +171,8 @@ def resolve_release(
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
     doubts = tuple(doubt_bands(raw.bands, release.mechanism))
+    if raw.not_covered is not None or entry.absent_places == "not_covered":
+        doubts += ("values that are not covered are audited as hidden",)
     release = release.model_copy(update={"changes": raw.changes + doubts})
     n_least, whose = max((release.group_size, "group"), (cube.n_users, "cube"))
     if release.population is not None and release.population < n_least:

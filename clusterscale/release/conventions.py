@@ -17,7 +17,7 @@ from clusterscale.reading.tables import Delimiter
 from clusterscale.reading.values import HIDDEN, Spot, text_of
 from clusterscale.release.content import RawRelease
 from clusterscale.release.long import LongTable
-from clusterscale.release.text import Codes, StepText
+from clusterscale.release.text import Absent, Codes, StepText
 
 _CONFIDENTIAL = tuple("ACDGMNOPRSTW")  # of CL_CONF_STATUS, all but F, free
 
@@ -176,7 +176,7 @@ class CallGrid(LongTable):
     place: str = "square"
     time: str = "milliseconds"
     count: str = "internet"
-    absent: Literal["zero", "hidden"] | None = "zero"
+    absent: Absent | None = "zero"
     empty: Literal["hidden", "zero"] = "zero"
     add_rows: bool = True
     delimiter: Delimiter = "\t"

@@ -131,7 +131,9 @@ def test_times_that_do_not_increase_are_refused_without_a_cube_too(times, tmp_pa
     assert "its epochs are not 3600 s apart" in refused(cube, release, **said)
 
 
-@pytest.mark.parametrize(("absent", "value"), [("zero", 0.0), ("hidden", np.nan)])
+@pytest.mark.parametrize(
+    ("absent", "value"), [("zero", 0.0), ("hidden", np.nan), ("not_covered", np.nan)]
+)
 def test_places_that_a_table_leaves_out_are_as_declared(paris, absent, value):
     *most, last = paris.regions.names
     totals = PublishedTotals(VALUES[:-1].sum(axis=1))
@@ -139,7 +141,9 @@ def test_places_that_a_table_leaves_out_are_as_declared(paris, absent, value):
     told = refused(paris, release, **SAID)
     assert f"no row, such as {last}" in told
     assert "set `absent_places` of the release to zero or hidden" in told
-    _, content = resolved(paris, release, **SAID, absent_places=absent)
+    listed, content = resolved(paris, release, **SAID, absent_places=absent)
+    audited = ("values that are not covered are audited as hidden",)
+    assert listed.changes == audited * (absent == "not_covered")
     np.testing.assert_array_equal(content.values, [*VALUES[:-1], [value] * 3])
     np.testing.assert_array_equal(content.totals.roi, [*VALUES[:-1].sum(axis=1), 3 * value])
     told = refused(paris, written(VALUES, (*most, "elsewhere")), **SAID, absent_places=absent)
