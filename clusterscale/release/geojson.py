@@ -114,6 +114,9 @@ class GeoJsonTable(TextTable):
         if content.startswith(b"PAR1"):
             return _features(uri)
         check_memory(_JSON * len(content), f"{uri}: the values of {len(content):,} bytes of JSON")
+        return self._parse(content, uri)
+
+    def _parse(self, content: bytes, uri: str) -> dict[str, Any]:
         return geojson.load(content, uri)
 
     def _cells(self, features: list[Any], uri: str) -> Any:

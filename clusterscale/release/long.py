@@ -165,9 +165,6 @@ class LongTable(LineTable):
             raise ValueError("empty: with a status, empty values are hidden")
         return self
 
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
     @property
     def layout(self) -> TextLayout:
         """How lines are laid out."""

@@ -96,13 +96,16 @@ class TextTable(TableFormat):
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as ISO text in UTC or as numbers of epochs.
 
-        Raises InputError if the release has none, or values that are not covered.
+        Raises InputError if it has none, or values that are not covered or would be read as hidden.
         """
         if release.rois is None or release.epochs is None or release.not_covered is not None:
             raise InputError(
                 f"{self.name}: the table needs the names of places, the times of epochs and all "
                 "values"
             )
+        codes = [float(code) for code in self.hidden if code.lstrip("-").isdigit()]
+        if np.isin(release.values, codes).any():
+            raise InputError(f"{self.name}: a value of the table is a code of `hidden`")
         return list(release.rois), _stated(release.epochs)
 
 
@@ -125,6 +128,9 @@ class LineTable(TextTable):
     encoding: Encoding = "utf-8"
     skip: Annotated[int, Strict(), Field(ge=0)] = 0
     notes: Codes = ()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def layout(self) -> TextLayout:

@@ -470,19 +470,6 @@ def test_numbers_stored_as_such_have_codes_and_nulls_too(tmp_path):
     assert (values != values).tolist() == [[False, True], [True, False]]
 
 
-def test_trips_of_the_ministry_are_added_over_their_other_columns(tmp_path):
-    uri = tmp_path / "20260302_Viajes_distritos.csv"
-    uri.write_text(
-        "fecha|periodo|origen|destino|edad|viajes|viajes_km\n"
-        "20260302|00|01001|01002|0-25|2.5|9\n20260302|00|01001|01002|25-45|1.25|9\n"
-        "20260302|01|01001|01002|NA|4|9\n20260302|01|01002|01001|NA|3|9\n"
-    )
-    found = TABLE_FORMATS.create("mitma", absent="zero").read(str(uri))
-    assert found.rois == ("01001 → 01002", "01002 → 01001")
-    assert found.values.tolist() == [[3.75, 4], [0, 3]]
-    assert str(found.epochs[0]) == "2026-03-01T23:00:00"  # midnight in Madrid
-
-
 def write_days(folder, cells):
     """Write cells of (square, slot of 10 minutes, country) as a file for each day; return a sum.
 
