@@ -218,7 +218,7 @@ def read_perturbations(text: str) -> Values:
             "table: give the content of a ptable, not its name, with columns i, j and p and rows "
             "for all counts from 0 to the largest"
         )
-    most = max(abs(j - i) for (i, j), p in found.items() if p > 0)
+    most = max((abs(j - i) for (i, j), p in found.items() if p > 0), default=0)
     if not 1 <= most <= _MOST or found.get((0, 0), 0.0) < 1 - _WRITTEN:
         raise InputError(f"table: 0 must stay 0, and changes be from 1 to {_MOST} visits")
     table = np.zeros((len(counts), 2 * most + 1))

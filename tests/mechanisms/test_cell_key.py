@@ -169,6 +169,7 @@ WRONG = {
     HEAD + "2;1;0.5\n2;3;0.5": "rows for all counts from 0 to the largest",
     HEAD: "rows for all counts from 0 to the largest",
     HEAD + "1;1;1": "0 must stay 0, and changes be from 1 to 50 visits",
+    "i;j;p\n0;0;0\n1;1;0": "0 must stay 0, and changes be from 1 to 50 visits",
     HEAD + "1;52;1": "0 must stay 0, and changes be from 1 to 50 visits",
     "i;j;p\n0;1;1\n1;0;0.5\n1;2;0.5": "0 must stay 0",
 }
