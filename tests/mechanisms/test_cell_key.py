@@ -155,6 +155,18 @@ def test_the_content_of_a_table_decides_its_identity():
     assert biased.phrase.endswith("at most ±1, means of up to 0.6 instead of 0")
 
 
+def test_the_largest_count_of_a_table_stands_for_all_above_it():
+    law = create("cell_key", table="i,j,p\n0,0,1\n1,0,.5\n1,2,.5\n2,2,.75\n2,4,.25").law(20)
+    for count, due in (
+        (0, [1, 0, 0]),
+        (1, [0, 0.5, 0]),
+        (2, [0.75, 0, 0.25]),
+        (9, [0.75, 0, 0.25]),
+    ):
+        values = np.array([[count, count + 1, count + 2]])
+        assert law.likelihood(values, np.full((3, 1), count))[0, :, 0].tolist() == due
+
+
 HEAD = "i;j;p\n0;0;1\n"
 WRONG = {
     "ptable.csv": "give the content of a ptable, not its name",
