@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Level, Mechanism
 from clusterscale.errors import ClusterscaleError, ConfigError
-from clusterscale.reading.places import describe_mismatch, lost_zeros
+from clusterscale.reading.places import match_codes
 from clusterscale.release import RawRelease
 from clusterscale.release.checks.table import (
     Check,
@@ -76,7 +76,12 @@ def check_together(
     Returns findings for each of ``releases``. Raises ConfigError if the mechanism of a table is not
     known, or ``subset_of`` names a table that is not given.
     """
-    everything = [*releases, *beside]
+    everything, renamed = [*releases, *beside], list[str]()
+    for i, item in enumerate(everything):
+        if item.rois and item.rois != everything[0].rois:
+            names, note = match_codes(item.rois, everything[0].rois or ())
+            everything[i] = replace(item, rois=names)
+            renamed += [f"{item.name}: {note}"] if note else []
     wholes = _declared_wholes(everything, subset_of or {})
     alone = [
         replace(_table(item, mechanism, group_size), subset_of=wholes[item.name])
@@ -107,7 +112,9 @@ def check_together(
         omitted = "; ".join((*item.changes, *doubt_bands(item.bands, table.mechanism))) or omitted
         results += _check_rows(item, table, checks, seed)
         label = table.mechanism.label
-        findings.append(TableFindings(item.name, label, tuple(results), omitted, item.notes))
+        findings.append(
+            TableFindings(item.name, label, tuple(results), omitted, (*item.notes, *renamed))
+        )
     return findings
 
 
@@ -251,11 +258,6 @@ def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
     if in_order and all(some == names[0] for some in names):
         return [_ALL for _ in releases]
     shared = sorted(set(names[0]).intersection(*names[1:]) - {""})
-    for some in names[1:]:
-        for short, full in ((some, names[0]), (names[0], some)):
-            if lost_zeros(short, full):
-                why = describe_mismatch(short, full, "another table")
-                raise ConfigError(f"the tables are not compared: {why}")
     if not shared:
         raise ConfigError("the tables have no place in common, so they are not compared")
     return [_rows_of(shared, some) for some in names]
