@@ -132,7 +132,8 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     xr.Dataset
         ``values`` over (roi, epoch), float64, NaN where hidden; ``roi_total`` and ``epoch_total``
         if they were published. As :func:`check` takes it. ``attrs["changes"]`` says what reading
-        has added up or merged, if anything: such a table is never consistent.
+        has added up or merged, and what is not covered, if anything: such a table is never
+        consistent.
 
     Raises
     ------
@@ -154,8 +155,8 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     totals = {"roi": found.totals.roi, "epoch": found.totals.epoch}
     variables |= {f"{dim}_total": (dim, one) for dim, one in totals.items() if one is not None}
     attributes = found.metadata.model_dump(mode="json", include=found.metadata.model_fields_set)
-    if found.changes:
-        attributes["changes"] = "; ".join(found.changes)
+    if changes := (*found.changes, *found.notes):
+        attributes["changes"] = "; ".join(changes)
     return xr.Dataset(
         variables, {dim: np.asarray(axis) for dim, axis in coords.items()}, attributes
     )

@@ -124,6 +124,8 @@ def _show(table: TableFindings) -> None:
     style, word = VERDICT_STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
     line = f"[{style}]{word}[/]  {escape(table.name)}  ({escape(table.mechanism)})"
     out.print(line, highlight=False, soft_wrap=True)
+    for note in table.notes:
+        _print(note)
     open_checks: dict[str, list[str]] = {}
     for result in table.results:
         if result.decided:
@@ -151,6 +153,7 @@ def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:
             "mechanism": table.mechanism,
             "verdict": CHECK_VERDICTS[table.verdict],
             "omitted": table.omitted,
+            "notes": table.notes,
             "checks": [json_safe(asdict(result)) for result in table.results],
         }
         for table in findings

@@ -98,13 +98,16 @@ def _show(release: RawRelease) -> None:
     n_places, n_epochs = release.values.shape
     names = release.rois or tuple(str(i) for i in range(n_places))
     times = release.epochs if release.epochs is not None else np.arange(n_epochs)
+    gaps = np.zeros(release.values.shape, bool) if (one := release.not_covered) is None else one
     shown = Table("place", "time, UTC", "value", box=None)
     for cell in range(min(_CELLS, release.values.size)):
         place, epoch = cell % n_places, cell // n_places
         value = release.values[place, epoch]
+        text = "hidden" if np.isnan(value) else f"{value:g}"
         shown.add_row(
-            names[place], str(times[epoch]), "hidden" if np.isnan(value) else f"{value:g}"
+            names[place], str(times[epoch]), "not covered" if gaps[place, epoch] else text
         )
     out.print(shown)
-    hidden = int(np.isnan(release.values).sum())
+    hidden = int((np.isnan(release.values) & ~gaps).sum())
     out.print(f"{n_places:,} places, {n_epochs:,} times, {hidden:,} values hidden")
+    out.print(*release.notes, sep="\n", markup=False)

@@ -217,7 +217,7 @@ def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) 
     style = VERDICT_STYLES[verdict]
     out.print(f"[{style}]{verdict}[/]  {escape(name)}", highlight=False, soft_wrap=True)
     for reason in reasons:
-        if reason["level"] != "pass" or reason["check"] == "scope":
+        if reason["level"] != "pass" or reason["check"] in ("scope", "reading"):
             check, text = escape(str(reason["check"])), escape(str(reason["text"]))
             level = "" if reason["level"] == "pass" else f"{reason['level']}: "
             out.print(f"      {level}{check}: {text}", highlight=False, soft_wrap=True)

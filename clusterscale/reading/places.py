@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
@@ -161,34 +162,44 @@ def _encode(values: Ints, keys: Ints, n_keys: int, slots: NDArray[np.int32], cod
 _SHOWN = 3
 
 
-def lost_zeros(names: Collection[str], known: Collection[str]) -> dict[str, str]:
-    """Return the known code of each name that is one without its leading zeros, or with ".0"."""
-    short: dict[str, list[str]] = {}
-    for code in known:
-        short.setdefault(code.lstrip("0") or "0", []).append(code)
-    codes = {name: short.get(name.removesuffix(".0").lstrip("0") or "0", []) for name in names}
-    return {
-        name: code[0]
-        for name, code in codes.items()
-        if len(code) == 1 and name not in known and len(name.removesuffix(".0")) <= len(code[0])
+def match_codes(names: Sequence[str], known: Collection[str]) -> tuple[tuple[str, ...], str]:
+    """Return names as the known codes of which each is another form, and a clause on these.
+
+    Forms of one code differ in leading zeros or ".0", or one is the integer of an H3 cell. Where a
+    code has more than two, or both are names or known, they stay as they are.
+    """
+    forms: dict[tuple[str, ...], list[str]] = {}
+    for code in {*names, *known}:
+        forms.setdefault(tuple(map(_shortest, code.split(ARROW))), []).append(code)
+    unknown, missing = set(names) - set(known), set(known) - set(names)
+    codes = {
+        name: code
+        for same in forms.values()
+        if len(same) == 2
+        for name, code in permutations(same)
+        if name in unknown and code in missing
     }
+    few = sorted(codes)[:_SHOWN]
+    more = ", …" if len(codes) > len(few) else ""
+    read_as = ", ".join(codes[name] for name in few)
+    note = f"places {', '.join(few)}{more} were read as {read_as}{more}" if codes else ""
+    return tuple(codes.get(name, name) for name in names), note
+
+
+def _shortest(code: str) -> str:
+    """Return a code without leading zeros and ".0", that of an H3 cell in hexadecimal digits."""
+    short = code.removesuffix(".0").lstrip("0") or "0"
+    is_cell = short.isdecimal() and len(short) < 20 and int(short) >> 59 == 1
+    return f"{int(short):x}" if is_cell else short
 
 
 def describe_mismatch(names: Collection[str], known: Collection[str], where: str) -> str:
-    """Return which names do not match those that ``where`` has, and a remedy."""
+    """Return which names do not match those that ``where`` has."""
     unknown, missing = sorted(set(names) - set(known)), sorted(set(known) - set(names))
-    padded = lost_zeros(unknown, known)
-    if padded:
-        unknown = sorted(padded)
-        missing = [padded[name] for name in unknown]
-    text = f"{', '.join(unknown[:_SHOWN])} {'is' if len(unknown) == 1 else 'are'} not named in "
-    if not unknown:
-        text = f"{plural(len(missing), 'place')} of "
-    text += f"{where}, which has {', '.join(missing[:_SHOWN])}" if unknown else (
-        f"{where} have no row, such as {missing[0]}"
-    )  # fmt: skip
-    if padded:
-        width = {len(code) for code in padded.values()}
-        digits = f" to {width.pop()} digits" if len(width) == 1 else ""
-        return f"{text}: pad the codes with leading zeros{digits}"
+    text = (
+        f"{plural(len(missing), 'place')} of {where} have no row, such as {', '.join(missing[:1])}"
+    )
+    if unknown:
+        text = f"{', '.join(unknown[:_SHOWN])} {'is' if len(unknown) == 1 else 'are'} not named in "
+        text += f"{where}, which has {', '.join(missing[:_SHOWN])}"
     return f"{text}: places are matched by name, and only rows without names go by their position"

@@ -73,7 +73,8 @@ class TextLayout:
     """How lines of text are laid out.
 
     ``header`` names all columns of a file whose first line does not. ``skip`` lines come before
-    that line, and lines that begin with one of ``notes`` are left out.
+    that line, and lines that begin with one of ``notes`` are left out. In Parquet, values of the
+    columns ``lists`` may be lists.
     """
 
     delimiter: str = ","
@@ -81,6 +82,7 @@ class TextLayout:
     encoding: str = "utf-8"
     skip: int = 0
     notes: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
 
     def rows(self, block: bytes) -> bytes:
         """Return whole lines in UTF-8, notes as blank lines; raises UnicodeDecodeError."""
@@ -132,19 +134,10 @@ def pieces(source: str, size: int) -> list[Piece]:
     return parts
 
 
-def column_names(file: File, layout: TextLayout) -> list[str]:
-    """Return the names of all columns of a file that have no lists."""
-    if not is_parquet(file.name):
-        return _header(file, layout)[1]
-    with open_parquet(file) as parquet:
-        schema = parquet.schema_arrow
-    return [one.name for one in schema if not pa.types.is_nested(one.type)]
-
-
 def batches(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Iterator[ColumnBatch]:
-    """Yield the named columns of one piece; for CSV, as bytes."""
+    """Yield the named columns of one piece, all if none is named; for CSV, as bytes."""
     if is_parquet(piece.file.name):
-        yield from _from_parquet(piece, columns)
+        yield from _from_parquet(piece, columns, layout.lists)
     else:
         yield from _from_csv(piece, columns, layout)
 
@@ -185,12 +178,14 @@ def _row_groups(file: File, size: int) -> Iterator[Piece]:
             start = stop
 
 
-def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
+def _from_parquet(piece: Piece, columns: Sequence[str], lists: Any) -> Iterator[ColumnBatch]:
     with open_parquet(piece.file) as parquet:
         schema = parquet.schema_arrow
+        nested = {one.name for one in schema if pa.types.is_nested(one.type)} - set(lists)
+        columns = columns or [name for name in schema.names if name not in nested]
         _check_columns(schema.names, columns, piece.file.name)
         for name in columns:
-            if pa.types.is_nested(schema.field(name).type):
+            if name in nested:
                 raise SourceError(
                     f"column {name} of {piece.file.name} is {schema.field(name).type}: a value "
                     "should be one number, text or time; write a row for each"
@@ -232,7 +227,7 @@ def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Itera
         # Do not quote the line: it contains a user's record.
         raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
     _check_columns(names, columns, piece.file.name)
-    wanted = {name: names.index(name) for name in columns}
+    wanted = {name: names.index(name) for name in columns or names}
     at_top = piece.start == 0
     for block in sources.text_blocks(piece, BLOCK):
         body = block[above:].removeprefix(BOM_UTF8) if at_top else block

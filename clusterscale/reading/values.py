@@ -20,6 +20,8 @@ from clusterscale.validation_messages import quote
 
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
 """Texts that publishers show instead of a hidden value, besides bands such as "<5"."""
+NOT_COVERED = np.inf
+"""In place of a value that was not collected; tables have no infinite values."""
 HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
 """Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
 _WHOLE = r"(\d+|\d{1,3}(?:[.,]\d{3})+)"
@@ -96,29 +98,34 @@ def decode_values(
     statuses: Sequence[tuple[Any, Sequence[str]]] = (),
     *,
     hidden: Sequence[str],
+    not_covered: Sequence[str] = (),
     marks: Marks = Marks(),
     spot: Spot,
 ) -> Values:
     """Return published values, float64, shape (row,); NaN where they are hidden.
 
     ``raw`` is an Arrow column of numbers or text, ``statuses`` are others with a status of each
-    value, and the statuses of hidden ones. Raises SourceError if a value is no number, is infinite,
+    value, and the statuses of hidden ones. Values or statuses among ``not_covered`` give
+    ``NOT_COVERED``. Raises SourceError if a value is no number, is infinite,
     or is given although a status says that it is hidden.
     """
 
     def decoded(column: Any) -> Values:
-        return _numbers(name, column, hidden=hidden, marks=marks, spot=spot)
+        codes = (*hidden, *not_covered)
+        return _numbers(name, column, hidden=codes, marks=marks, spot=spot)
 
     values = once_each(decoded, raw)
     for status, codes in statuses:
         shown = text_of(status)
-        both = np.flatnonzero(among(shown, codes) & ~np.isnan(values))
+        both = np.flatnonzero(among(shown, (*codes, *not_covered)) & ~np.isnan(values))
         if len(both):
             row = int(both[0])
             raise SourceError(
                 f"{spot.name(row, name)}: there is a value, but its status is "
                 f"{quote(shown[row].as_py())}, hidden"
             )
+    for column in (raw, *(status for status, _ in statuses)) if not_covered else ():
+        values[among(text_of(column), not_covered)] = NOT_COVERED
     return values
 
 

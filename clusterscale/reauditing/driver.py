@@ -177,7 +177,7 @@ class Reaudit:
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons = [
             *evaluate_policy(policy, metrics, record.published, record.part),
-            *evaluate_scope(policy, results, label, release.sizes, release.changes),
+            *evaluate_scope(policy, results, label, release.sizes, release.changes, release.notes),
             *evaluate_ceilings(policy, run, label, record.part),
             *evaluate_findings(policy, record.findings),
             *self._compare(release, store, record),

@@ -344,14 +344,16 @@ def evaluate_scope(
     mechanism: str,
     stated: Mapping[str, int | None],
     changes: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Iterator[Reason]:
     """Yield whether an audit is of a release of that size, and what was audited.
 
     ``stated`` is how many people the release counts, by who says so; None: not said. ``changes``
-    are clauses on what reading it has added up or merged. Reasons: ``group_size``, since exposure
-    at one size says nothing about another, because it is not monotone in the size; ``reading``, if
-    the audited table is not the published one; ``scope``, with sizes of groups, periods, targets,
-    priors and attacks, and whether the release is nearly empty.
+    are clauses on what reading it has added up or merged, ``notes`` on how else it was read.
+    Reasons: ``group_size``, since exposure at one size says nothing about another, because it is
+    not monotone in the size; ``reading``, if the audited table is not the published one, and for
+    notes; ``scope``, with sizes of groups, periods, targets, priors and attacks, and whether the
+    release is nearly empty.
     """
     said = {who: size for who, size in {**stated, "the policy": policy.group_size}.items() if size}
     audited = [int(size) for size in audit["group_size"].values]
@@ -377,6 +379,8 @@ def evaluate_scope(
     for change in changes:
         text = f"the audited table is not the published one: {change}"
         yield Reason("reading", policy.exposure.inconclusive, nan, nan, text)
+    for note in notes:
+        yield Reason("reading", "pass", nan, nan, note)
     yield Reason("scope", "pass", nan, nan, _scope(audit, mechanism))
 
 

@@ -16,7 +16,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.reading.places import describe_mismatch, lost_zeros
+from clusterscale.reading.places import describe_mismatch, match_codes
 from clusterscale.release import DeclaredMechanism, PublishedTotals, RawRelease
 from clusterscale.release.checks.table import doubt_bands
 from clusterscale.release.entry import Name, ReleaseEntry
@@ -49,6 +49,8 @@ class ResolvedRelease(ConfigModel):
         The group size by the release's own attributes, if the catalogue sets another one.
     changes
         What reading has added up or merged, a clause for each.
+    notes
+        What else should be known of how it was read.
     """
 
     name: Name
@@ -67,6 +69,7 @@ class ResolvedRelease(ConfigModel):
     content: str
     stated_size: Size | None = None
     changes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
     subset_of: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
     @property
@@ -76,7 +79,7 @@ class ResolvedRelease(ConfigModel):
 
     def identity(self) -> dict[str, Any]:
         """Return the fields that decide results of the audit, as plain values."""
-        names = {"name", "series", "counts", "variable", "cube", "members", "changes"}
+        names = {"name", "series", "counts", "variable", "cube", "members", "changes", "notes"}
         # as releases had none of these at first
         added = ("population", "stated_size", "subset_of")
         names |= {name for name in added if not getattr(self, name)}
@@ -171,7 +174,9 @@ def resolve_release(
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
     doubts = tuple(doubt_bands(raw.bands, release.mechanism))
-    release = release.model_copy(update={"changes": raw.changes + doubts})
+    if raw.not_covered is not None or entry.absent_places == "not_covered":
+        doubts += ("values that are not covered are audited as hidden",)
+    release = release.model_copy(update={"changes": raw.changes + doubts, "notes": content.notes})
     n_least, whose = max((release.group_size, "group"), (cube.n_users, "cube"))
     if release.population is not None and release.population < n_least:
         raise ConfigError(
@@ -203,6 +208,7 @@ def _in_cube_order(
     names, rois, values, roi = cube.regions.names, raw.rois, raw.values, raw.totals.roi
     if rois is None:
         return raw
+    rois, note = match_codes(rois, names)
     named = set(rois) - {"null"}
     if absent is not None and named < set(names):
         others = tuple(name for name in names if name not in named)
@@ -210,7 +216,7 @@ def _in_cube_order(
         rois, values = rois + others, np.concatenate([values, filled])
         roi = None if roi is None else np.concatenate([roi, filled.sum(axis=1)])
     elif named != set(names):
-        if _are_positions(rois) and not lost_zeros(named, names):
+        if _are_positions(rois):
             return raw
         told = describe_mismatch(named, names, "the cube")
         if named < set(names):
@@ -222,7 +228,8 @@ def _in_cube_order(
     ordered = [*names, "null"] if "null" in index and "null" not in names else list(names)
     rows = np.array([index[name] for name in ordered])
     totals = PublishedTotals(None if roi is None else roi[rows], raw.totals.epoch)
-    return replace(raw, values=values[rows], rois=tuple(ordered), totals=totals)
+    notes = (*raw.notes, *([note] if note else []))
+    return replace(raw, values=values[rows], rois=tuple(ordered), totals=totals, notes=notes)
 
 
 def _are_positions(names: Sequence[str]) -> bool:

@@ -55,6 +55,11 @@ class RawRelease:
         What reading has added up or merged, a clause for each: the table is not as published.
     row_values
         Distinct values of the rows that were added up, float64, shape (value,); else empty.
+    not_covered
+        Which values were not collected, bool, shape (roi, epoch), NaN in ``values``; they are
+        neither hidden nor 0. None if all were.
+    notes
+        What should be known of how it was read, a clause for each.
     bands
         Counts below which hidden ones are stated to be, as 5 where the table shows "<5".
     timezone
@@ -71,6 +76,8 @@ class RawRelease:
     uris: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     row_values: Values = field(default_factory=lambda: np.empty(0))
+    not_covered: NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
     bands: tuple[int, ...] = ()
     timezone: str = "UTC"
     name: str = ""

@@ -138,8 +138,8 @@ class ReleaseEntry(ReleaseMetadata):
     members
         Table of users whose membership is known, e.g. ``members/week-01.csv``.
     absent_places
-        Counts of places that the table leaves out, e.g. ``zero``, or ``hidden``; by default an
-        error.
+        Counts of places that the table leaves out, e.g. ``zero``, ``hidden`` or ``not_covered``;
+        by default an error.
     """
 
     counts: Address
@@ -148,7 +148,7 @@ class ReleaseEntry(ReleaseMetadata):
     variable: str | None = None
     cube: Address | None = None
     members: Address | None = None
-    absent_places: Literal["zero", "hidden"] | None = None
+    absent_places: Literal["zero", "hidden", "not_covered"] | None = None
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:

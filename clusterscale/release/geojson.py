@@ -21,7 +21,7 @@ from clusterscale.reading.values import Spot, bands_in, decode_values
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TextTable
+from clusterscale.release.text import Absent, TextTable
 from clusterscale.storage.address import check_memory
 
 _NOTES = "clusterscale"
@@ -51,7 +51,7 @@ class GeoJsonTable(TextTable):
     place: str = "id"
     time: str | None = None
     count: str | None = None
-    absent: Literal["zero", "hidden"] | None = None
+    absent: Absent | None = None
 
     accepts: ClassVar[str] = "a GeoJSON FeatureCollection, or GeoParquet"
 
@@ -71,7 +71,7 @@ class GeoJsonTable(TextTable):
         times = pa.array([time for _, time, _ in cells], pa.string())
         seconds = self.clock.decode("time", times, None, spot=spot)
         texts = pa.array([value for _, _, value in cells], pa.string())
-        values = decode_values("value", texts, hidden=self.hidden, marks=self.marks, spot=spot)
+        values = decode_values("value", texts, spot=spot, **self.codes)
         rows = Rows(list(known), self.slots, uri)
         rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)
         rows.bands |= bands_in(texts, values)
@@ -114,6 +114,9 @@ class GeoJsonTable(TextTable):
         if content.startswith(b"PAR1"):
             return _features(uri)
         check_memory(_JSON * len(content), f"{uri}: the values of {len(content):,} bytes of JSON")
+        return self._parse(content, uri)
+
+    def _parse(self, content: bytes, uri: str) -> dict[str, Any]:
         return geojson.load(content, uri)
 
     def _cells(self, features: list[Any], uri: str) -> Any:

@@ -38,7 +38,7 @@ from clusterscale.release.content import RawRelease
 from clusterscale.release.explanation import UNCERTAIN, explain_columns, uncertain
 from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, Codes, LineTable
+from clusterscale.release.text import TOTAL, Absent, Codes, LineTable
 from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
@@ -136,7 +136,7 @@ class LongTable(LineTable):
     count: str = "count"
     status: str | None = None
     hidden_status: Codes = HIDDEN_STATUS
-    absent: Literal["zero", "hidden"] | None = None
+    absent: Absent | None = None
     empty: Literal["hidden", "zero"] = "hidden"
     total: str | None = None
     add_rows: bool = False
@@ -166,9 +166,6 @@ class LongTable(LineTable):
         if self.empty == "zero" and self.status is not None:
             raise ValueError("empty: with a status, empty values are hidden")
         return self
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     @property
     def layout(self) -> TextLayout:
@@ -317,14 +314,13 @@ class LongTable(LineTable):
         """Return in which other columns the rows of a cell differ, and how to choose among them."""
         read = set(self.columns) - set(self.where)
         for piece in pieces:
-            names = files.column_names(piece.file, self.layout)
-            for batch in files.batches(piece, names, self.layout):
+            for batch in files.batches(piece, (), self.layout):
                 places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
                 raw, spot = self._select(batch.columns, Spot(piece.file.name, 0, ""))
                 code, seconds, *_ = self._decode(raw, places, spot)
                 in_cell = np.array([*(name == place for name in places.names), False])[code]
                 rows = pa.array(np.flatnonzero(in_cell & (seconds == time)))
-                for name in names if len(code) == len(raw[self.count]) else []:
+                for name in batch.columns if len(code) == len(raw[self.count]) else ():
                     texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
                     if name not in read and len(texts) > 1:
                         shown = ", ".join(sorted(texts)[:_SHOWN])
@@ -400,9 +396,8 @@ class LongTable(LineTable):
             self.count,
             raw[self.count],
             [(raw[status], codes) for status, codes in self._statuses().items()],
-            hidden=self.hidden,
-            marks=self.marks,
             spot=spot,
+            **self.codes,
         )
         if self.empty == "zero":
             values[is_empty(raw[self.count])] = 0.0

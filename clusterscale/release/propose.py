@@ -83,6 +83,8 @@ def propose_format(uri: str, given: Mapping[str, Any]) -> Proposal:
     ConfigError if a given setting is not one of the format.
     """
     name = choose_format(uri).name
+    if name == "geojson" and b'"timedPopulationDensityData"' in storage.read_file(uri)[:_SAMPLE]:
+        name = "camara"
     if name == "arrays" and not any(uri.rstrip("/").endswith(ending) for ending in ENDINGS):
         name = "long"  # a folder of files
     found = _look(uri, given) if name == "long" else Proposal({"name": name})
@@ -191,6 +193,8 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
 
 def _convention(header: Sequence[str]) -> str:
     """Return the name of the public convention whose columns a header has; empty for none."""
+    if header[0].endswith("\\TIME_PERIOD"):
+        return "eurostat_tsv"
     usual = set(LongTable().columns)
     for name in TABLE_FORMATS:
         cls = TABLE_FORMATS[name]

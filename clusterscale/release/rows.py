@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.jit import kernel
 from clusterscale.reading.places import IntegerCodes
+from clusterscale.reading.values import NOT_COVERED
 from clusterscale.release.content import PublishedTotals, RawRelease
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
@@ -218,7 +219,7 @@ class Rows:
             self._hours.update(time[later].tolist())
         if self.add_up:
             self.n_added += len(again)
-            shown = np.unique(value[~np.isnan(value)])
+            shown = np.unique(value[np.isfinite(value)])
             self.row_values = np.union1d(self.row_values, shown)[:_MOST_ROW_VALUES]
             few = (place >= 0) & (place < _SAMPLE) & (column > 0) & (column <= _SAMPLE)
             cells = place[few], column[few] - 1
@@ -236,8 +237,8 @@ class Rows:
 
         ``step`` is the length of an epoch, by default the shortest time between two; days and
         months are those of ``timezone``. ``absent`` says what a cell without a row is: ``zero``,
-        ``hidden``, or an error. Raises SourceError if there is no row, a cell has several, times
-        are not a step apart, or cells are absent.
+        ``hidden``, ``not_covered``, or an error. Raises SourceError if there is no row, a cell has
+        several, times are not a step apart, or cells are absent.
         """
         if not self._has_values.any():
             raise SourceError(f"{self.file}: the table has no rows with values")
@@ -251,10 +252,16 @@ class Rows:
         totals = PublishedTotals(_given(self._grid.column(0)[1:][order]), _given(by_epoch))
         cells = self._grid.arrange(order + 1, columns)
         self._fill_absent(cells, absent, order, epochs)
+        gaps = np.isposinf(cells)
+        cells[gaps] = np.nan
         names = tuple([self.places[i] for i in order.tolist()])
         times = epochs if self.slots else epochs.astype(_UTC)
         bands = tuple(sorted(self.bands))
-        return RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
+        table = RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
+        if not gaps.any():
+            return table
+        note = f"{int(gaps.sum()):,} of {gaps.size:,} values are not covered: neither 0 nor hidden"
+        return replace(table, not_covered=gaps, notes=(note,))
 
     def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
         n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME
@@ -366,9 +373,9 @@ class Rows:
             raise SourceError(
                 f"{self.file}: {int(is_absent.sum()):,} of {cells.size:,} cells have no row, such "
                 f"as {quote(self.places[order[place]])}, {self._shown(int(epochs[epoch]))}: set "
-                "`absent` to zero or hidden"
+                "`absent` to zero, hidden or not_covered"
             )
-        cells[is_absent] = 0.0 if absent == "zero" else np.nan
+        cells[is_absent] = {"zero": 0.0, "hidden": np.nan, "not_covered": NOT_COVERED}[absent]
 
 
 def _are_days(gaps: Ints) -> bool:
@@ -385,4 +392,4 @@ def _places_in(epochs: Ints, times: Ints) -> Ints:
 def _given(totals: Values) -> Values | None:
     """Return totals, NaN where there is none; None if there are none at all."""
     absent = totals == EMPTY
-    return None if absent.all() else np.where(absent, np.nan, totals)
+    return None if absent.all() else np.where(np.isinf(totals), np.nan, totals)

@@ -32,6 +32,7 @@ def _step(text: str) -> str:
 
 StepText = Annotated[str, AfterValidator(_step)]
 Codes = Annotated[tuple[str, ...], Strict(False)]
+Absent = Literal["zero", "hidden", "not_covered"]
 Mark = Literal[".", ",", "'", " "]
 
 
@@ -42,6 +43,8 @@ class TextTable(TableFormat):
     ----------
     hidden
         Values that stand for a hidden one, e.g. ``['-1']``; "<5" and the like always do.
+    not_covered
+        Values, or statuses of values, that were not collected, e.g. ``[NO_DATA]``.
     timezone
         Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
     time_format
@@ -58,6 +61,7 @@ class TextTable(TableFormat):
     """
 
     hidden: Codes = HIDDEN
+    not_covered: Codes = ()
     timezone: Zone | None = None
     time_format: str | None = None
     slots: bool = False
@@ -77,6 +81,11 @@ class TextTable(TableFormat):
         return Marks("," if self.decimal_comma else ".", self.thousands or "")
 
     @property
+    def codes(self) -> dict[str, Any]:
+        """How values are stated, as arguments of ``decode_values``."""
+        return {"hidden": self.hidden, "not_covered": self.not_covered, "marks": self.marks}
+
+    @property
     def clock(self) -> Clock:
         """How times are stated."""
         return Clock(self.timezone, self.time_format, self.slots, step=self.step)
@@ -89,12 +98,16 @@ class TextTable(TableFormat):
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as local ISO text or as numbers of epochs.
 
-        Raises InputError if the release has none.
+        Raises InputError if it has none, or values that are not covered or would be read as hidden.
         """
-        if release.rois is None or release.epochs is None:
+        if release.rois is None or release.epochs is None or release.not_covered is not None:
             raise InputError(
-                f"{self.name}: the table needs the names of places and the times of epochs"
+                f"{self.name}: the table needs the names of places, the times of epochs and all "
+                "values"
             )
+        codes = [float(code) for code in self.hidden if code.lstrip("-").isdigit()]
+        if np.isin(release.values, codes).any():
+            raise InputError(f"{self.name}: a value of the table is a code of `hidden`")
         return list(release.rois), _stated(release.epochs, release.timezone)
 
 
@@ -117,6 +130,9 @@ class LineTable(TextTable):
     encoding: Encoding = "utf-8"
     skip: Annotated[int, Strict(), Field(ge=0)] = 0
     notes: Codes = ()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def layout(self) -> TextLayout:

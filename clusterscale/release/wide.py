@@ -88,7 +88,7 @@ class WideTable(LineTable):
 
         def decoded(texts: NDArray[np.object_], name: str) -> Values:
             column, spot = pa.array(texts.tolist(), pa.string()), Spot(uri, 2 + self.skip, "line")
-            return decode_values(name, column, hidden=self.hidden, marks=self.marks, spot=spot)
+            return decode_values(name, column, spot=spot, **self.codes)
 
         try:
             return decoded(cells.ravel(), "").reshape(cells.shape)

@@ -81,3 +81,12 @@ def test_a_method_may_be_yaml_or_a_file(tmp_path):
     (tmp_path / "method.yaml").write_text("name: threshold\nk: 5\nshown: hidden\n")
     for method in ("method.yaml", "{name: threshold, k: 5, shown: hidden}"):
         assert run("honest.csv", "--method", method).exit_code == 0
+
+
+def test_what_is_not_covered_is_counted(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("place,time,count\na,2026-03-02T08:00Z,7\na,2026-03-02T09:00Z,NO_DATA\n")
+    form = ["--format", "long(not_covered=['NO_DATA'])"]
+    done = run(str(table), "--method", "exact", "--group-size", "30", *form)
+    assert "1 of 2 values are not covered: neither 0 nor hidden" in done.output
+    assert done.exit_code == 0

@@ -136,6 +136,16 @@ def test_nothing_is_written_that_reads_nothing(tmp_path):
         assert message in str(done.exception)
 
 
+def test_what_is_not_covered_is_shown(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(LONG.replace("NA,", "NA,").replace(",26", ",NO_DATA"))
+    done = run(tmp_path / "c.yaml", "--table", table, "--setting", "not_covered=[NO_DATA]")
+    assert done.exit_code == 3  # it still asks whether the text hides a value
+    assert "not covered" in done.output
+    assert "2 places, 2 times, 0 values hidden" in done.output
+    assert "2 of 4 values are not covered: neither 0 nor hidden" in done.output
+
+
 def test_settings_are_those_of_a_table():
     done = run("--cube", "tfl.zarr", "--setting", "timezone=UTC")
     assert "`--setting` needs `--table`" in str(done.exception)

@@ -1,5 +1,7 @@
 """Tables are checked alone and against each other; what cannot be done is said, never passed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from loops import for_each, mostly_slow
@@ -7,7 +9,8 @@ from loops import for_each, mostly_slow
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
-from clusterscale.release.checks import CHECKS, check_together, create, worst_level
+from clusterscale.release.checks import CHECKS, PublishedTable, check_together, create, worst_level
+from clusterscale.release.checks.table import count_bounds, fill_suppressed
 
 EXACT, HIDDEN = mechanism("exact"), mechanism("threshold", k=5, shown="hidden")
 EVERY = [create(name) for name in CHECKS]
@@ -150,13 +153,11 @@ def result_level(findings):
         ({"epochs": HOURS[0] + np.arange(30) * 900}, "differ in length"),
         ({"epochs": None}, "not all tables state their times"),
         ({"places": tuple("uvwxyz")}, "no place in common"),
-        ({"places": ("zone 0", "01", "02", "3", "4", "5")}, "1, 2 are not named in another table"),
         ({"group_size": None}, "the number of people in a table is not stated"),
     ],
 )
 def test_what_cannot_be_compared_is_said_and_is_no_pass(other, reason):
-    codes = ("zone 0", *"12345") if "01" in other.get("places", ()) else None
-    one = table("a", counts(), group_size=300, places=codes)
+    one = table("a", counts(), group_size=300)
     settings = {"group_size": 200} | other
     size = settings.pop("group_size")
     two = table("b", counts(3), **settings, **({} if size is None else {"group_size": size}))
@@ -166,6 +167,60 @@ def test_what_cannot_be_compared_is_said_and_is_no_pass(other, reason):
         assert reason in result.omitted
         assert found(result, "differencing").level == "unknown"
         assert found(result, "possible_values").level == "consistent"
+
+
+def test_places_are_compared_by_any_form_of_their_codes():
+    """Two tables whose difference is one person, whatever happened to their zeros."""
+    few = counts()
+    few[2, 3] -= 1
+    full = ("00043", "00812", "01001", "8928308280fffff", "x", "y")
+    short = ("43.0", "812", "1001", str(0x8928308280FFFFF), "x", "y")
+    for codes, others in ((full, short), (short, full)):
+        results = check_together(
+            [table("a", counts(), places=codes, group_size=300)],
+            [table("b", few, places=others, group_size=299)],
+            EVERY,
+            mechanism=EXACT,
+        )
+        assert results[0].verdict == "fail"
+        (note,) = results[0].notes
+        first = sorted(zip(others, codes, strict=True))[:3]
+        assert note.startswith(f"b: places {', '.join(one for one, _ in first)}, … were read as ")
+        assert note.endswith(f"{', '.join(other for _, other in first)}, …")
+
+
+def test_places_that_are_not_covered_are_not_compared_and_that_is_no_pass():
+    """Where a table misses people, their absence shows nobody who is only in the other one."""
+    whole, part = counts(), counts() - (np.arange(180).reshape(6, 30) == 47)
+    for gap, verdict in ((None, "fail"), ((3, 2), "fail"), ((1, 2), "warn")):
+        missing = np.zeros(part.shape, bool)
+        if gap is not None:
+            missing[gap] = True
+        one = table("part", np.where(missing, np.nan, part))
+        one = replace(one, not_covered=missing if gap else None, notes=("1 value",) if gap else ())
+        results = check_together(
+            [one, table("whole", whole)], [], EVERY, mechanism=EXACT, group_size=400,
+            subset_of={"part": ["whole"]},
+        )  # fmt: skip
+        assert [result.verdict for result in results] == [verdict] * 2
+        assert results[0].notes == one.notes
+        if verdict == "warn":
+            assert results[1].omitted == "places that a table does not cover are not compared"
+    (alone,) = check_together([one], [], EVERY, mechanism=EXACT, group_size=400)
+    assert alone.verdict == "pass"
+
+
+def test_noise_is_not_expected_where_nothing_is_covered():
+    """A count that is known to be 3 is hidden by a threshold of 5, not uncollected."""
+    values = np.where(counts() < 5, np.nan, counts())
+    missing = np.isnan(values) & (counts() == 3)
+    told = PublishedTable(
+        "a", values, 400, HIDDEN, 0, counts().astype(np.int32), not_covered=missing
+    )
+    low, high = count_bounds(told)
+    assert (low[missing] == 0).all() & (high[missing] == 0).all()
+    assert (high[np.isnan(values) & ~missing] == 4).all()
+    assert np.isnan(fill_suppressed(told)[missing]).all()
 
 
 def test_an_error_of_one_check_stops_no_other(monkeypatch):

@@ -1,13 +1,17 @@
 """Cell keys: the published tables of probabilities, the lookup of another program, and the law."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from cell_key_perturbation.create_perturbed_table import create_perturbed_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loops import for_each
 from scipy import stats
 
+from clusterscale.contracts import Support, hash_of
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.cell_key import perturbation_table
@@ -107,6 +111,96 @@ def test_perturbations_have_the_probabilities_of_the_table():
         assert mean[0] == pytest.approx(count, abs=1e-5)
         assert variance[0] == pytest.approx(((np.arange(14) - count) ** 2 @ expected) / n)
     assert stats.chi2.sf(statistic, df=degrees) > 1e-5
+
+
+def exported(table):
+    """Return a table as ptable's export for other programs: eight digits, and where keys end."""
+    middle = table.shape[1] // 2
+    rows = ["i;j;p;v;p_int_ub"]
+    for count, row in enumerate(table):
+        for column in np.flatnonzero(row):
+            shift, end = column - middle, row[: column + 1].sum()
+            rows.append(f"{count:2d};{count + shift:2d};{row[column]:.8f};{shift:2d};{end:.8f}")
+    return "\n".join(rows) + "\n"
+
+
+@for_each("marks", [(";", ";"), (";", ","), ("i;j;p;v", '"i";"j";"p";"v"'), ("\n", "\r\n")])
+def test_an_own_table_is_as_one_with_the_same_probabilities(marks):
+    ours = create("cell_key", deviation=3, variance=2.0, blocked=1)
+    theirs = create("cell_key", table=exported(perturbation_table(3, 2.0, 1)).replace(*marks))
+    assert theirs.probabilities() == pytest.approx(ours.probabilities(), abs=1e-7)
+    assert theirs.probabilities().sum(axis=1) == pytest.approx(np.ones(6), abs=1e-12)
+    counts, keys = np.random.default_rng(1).integers(0, 20, (2, 40, 50))
+    keys = keys / 20 + 0.01
+    assert (theirs.perturb(counts, keys) == ours.perturb(counts, keys)).all()
+    before = Support(0.0, 20.0, 1.0)
+    assert theirs.support(before, 20) == ours.support(before, 20)
+    moments = (mechanism.law(20).moments(np.arange(20)) for mechanism in (theirs, ours))
+    for one, other in zip(*moments, strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
+
+
+def test_the_content_of_a_table_decides_its_identity():
+    """Also where the settings are read from JSON; the file that they came from is not needed."""
+    text = exported(perturbation_table(2, 1.0))
+    one, other = create("cell_key", table=text), create("cell_key", table=text.replace(";", ","))
+    assert one.id != other.id
+    assert one.phrase != other.phrase
+    assert one.label == f"cell_key(table={hash_of(text)[:8]})"
+    assert one.phrase == f"cell keys by table {hash_of(text)[:8]}, at most ±2"
+    again = create(**json.loads(json.dumps(one.model_dump(mode="json"))))
+    assert again == one
+    assert again.id == one.id
+    biased = create("cell_key", table="i,j,p\n0,0,1\n1,0,0.2\n1,2,0.8")
+    assert biased.phrase.endswith("at most ±1, means of up to 0.6 instead of 0")
+
+
+def test_the_largest_count_of_a_table_stands_for_all_above_it():
+    law = create("cell_key", table="i,j,p\n0,0,1\n1,0,.5\n1,2,.5\n2,2,.75\n2,4,.25").law(20)
+    for count, due in (
+        (0, [1, 0, 0]),
+        (1, [0, 0.5, 0]),
+        (2, [0.75, 0, 0.25]),
+        (9, [0.75, 0, 0.25]),
+    ):
+        values = np.array([[count, count + 1, count + 2]])
+        assert law.likelihood(values, np.full((3, 1), count))[0, :, 0].tolist() == due
+
+
+HEAD = "i;j;p\n0;0;1\n"
+WRONG = {
+    "ptable.csv": "give the content of a ptable, not its name",
+    "i;j\n0;0": "line 2 needs new counts i and j with a probability p",
+    HEAD + "1;0.5;1": "line 3 needs new counts i and j",
+    HEAD + "1;-1;1": "line 3 needs new counts i and j",
+    HEAD + "1;0;-0.5\n1;2;1.5": "line 3 needs new counts i and j",
+    HEAD + "1;0;0,5": "line 3 needs new counts i and j",
+    HEAD + "1;0;nan": "line 3 needs new counts i and j",
+    HEAD + "1;0;0.5\n1;0;0.5": "line 4 needs new counts i and j",
+    HEAD + "1;0;0.5\n1;2;0.4": "probabilities of a count of 1 add up to 0.9",
+    HEAD + "2;1;0.5\n2;3;0.5": "rows for all counts from 0 to the largest",
+    HEAD: "rows for all counts from 0 to the largest",
+    HEAD + "1;1;1": "0 must stay 0, and changes be from 1 to 50 visits",
+    "i;j;p\n0;0;0\n1;1;0": "0 must stay 0, and changes be from 1 to 50 visits",
+    HEAD + "1;52;1": "0 must stay 0, and changes be from 1 to 50 visits",
+    "i;j;p\n0;1;1\n1;0;0.5\n1;2;0.5": "0 must stay 0",
+}
+
+
+@for_each("text", WRONG)
+def test_a_wrong_table_is_refused(text):
+    with pytest.raises(ConfigError, match=WRONG[text]):
+        create("cell_key", table=text)
+
+
+def test_a_table_decides_what_parameters_decide_otherwise():
+    text = exported(perturbation_table(2, 1.0))
+    for fields in ({"deviation": 2}, {"variance": 1.0}, {"blocked": 1}):
+        with pytest.raises(ConfigError, match="give deviation and variance, or only table"):
+            create("cell_key", table=text, **fields)
+    for fields in ({}, {"deviation": 2}, {"variance": 1.0}):
+        with pytest.raises(ConfigError, match="give deviation and variance, or only table"):
+            create("cell_key", **fields)
 
 
 def test_the_same_people_get_the_same_perturbation_in_every_table():

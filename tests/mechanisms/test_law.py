@@ -29,6 +29,7 @@ SAMPLE = {"name": "sample_events", "remove": 0.3}
 POPULAR = {"name": "suppress_unpopular", "fraction": 0.5}
 NEAREST = {"name": "round_to_base", "base": 3, "rule": "nearest"}
 CELL_KEY = {"name": "cell_key", "deviation": 3, "variance": 2.0, "blocked": 1}
+PTABLE = {"name": "cell_key", "table": "i,j,p\n0,0,1\n1,0,.6\n1,2,.4\n2,1,.2\n2,2,.5\n2,3,.3"}
 EXPAND = {"name": "expand", "factor": 2.5}
 CLIP, ROUND, FLOOR = {"clip": True}, {"integers": "round"}, {"integers": "floor"}
 
@@ -55,6 +56,7 @@ IN_STEPS = [
     chain(UP_TO, RANGES), chain(RANGES, BELOW), chain(CAP, UP_TO),
     *(alone({"name": "threshold", "k": 3, "shown": how}) for how in ("zero", "hidden", "label")),
     alone({"name": "round_to_base", "base": 3}), alone(NEAREST), alone(CELL_KEY), alone(EXPAND),
+    alone(PTABLE),
     alone({"name": "dominance", "n": 2, "share": 0.8}), alone({"name": "top_code", "at": 4}),
     alone({"name": "bottom_code", "at": 4, "least": 2}),
     chain(CELL_KEY, UP_TO), chain(CELL_KEY, EXPAND), chain(UP_TO, NEAREST), chain(EXPAND, UP_TO),

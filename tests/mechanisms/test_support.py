@@ -27,6 +27,7 @@ MORE = [
     chain(MEDIANS, MEDIANS),
     chain({"name": "fixed_ranges", "size": 3}, MEDIANS),
     chain(DROP, {"name": "fixed_ranges", "size": 3}),
+    chain(DROP, {"name": "expand", "factor": 2.5}, {"name": "bottom_code", "at": 4, "least": 2}),
     chain({"name": "randomized_response", "p": 0.2}, {"name": "fixed_ranges", "size": 4}),
     chain(EVENT, {"name": "suppress_unpopular", "fraction": 0.5}),
 ]

@@ -470,19 +470,6 @@ def test_numbers_stored_as_such_have_codes_and_nulls_too(tmp_path):
     assert (values != values).tolist() == [[False, True], [True, False]]
 
 
-def test_trips_of_the_ministry_are_added_over_their_other_columns(tmp_path):
-    uri = tmp_path / "20260302_Viajes_distritos.csv"
-    uri.write_text(
-        "fecha|periodo|origen|destino|edad|viajes|viajes_km\n"
-        "20260302|00|01001|01002|0-25|2.5|9\n20260302|00|01001|01002|25-45|1.25|9\n"
-        "20260302|01|01001|01002|NA|4|9\n20260302|01|01002|01001|NA|3|9\n"
-    )
-    found = TABLE_FORMATS.create("mitma", absent="zero").read(str(uri))
-    assert found.rois == ("01001 → 01002", "01002 → 01001")
-    assert found.values.tolist() == [[3.75, 4], [0, 3]]
-    assert str(found.epochs[0]) == "2026-03-01T23:00:00"  # midnight in Madrid
-
-
 def write_days(folder, cells):
     """Write cells of (square, slot of 10 minutes, country) as a file for each day; return a sum.
 
@@ -589,3 +576,60 @@ def test_times_in_a_format_with_a_zone(tmp_path):
         str(tmp_path / "a.csv")
     )
     assert table.epochs.astype(str).tolist() == ["2026-03-01T23:00:00", "2026-03-02T00:00:00"]
+
+
+GAPS = {"not_covered": ["NO_DATA", "-9"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings"),
+    [
+        ("b,2026-03-02T09:00Z,NO_DATA,A\n", GAPS),
+        ("b,2026-03-02T09:00Z,-9,A\n", GAPS),
+        ("b,2026-03-02T09:00Z,,NO_DATA\n", GAPS),
+        ("b,2026-03-02T09:00Z,NO_DATA,NO_DATA\n", GAPS),
+        ("", {"absent": "not_covered"}),
+        ("b,2026-03-02T09:00Z,3,A\nb,2026-03-02T09:00Z,NO_DATA,A\n", {**GAPS, "add_rows": True}),
+    ],
+)
+def test_what_is_not_covered_is_neither_hidden_nor_zero(rows, settings, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        STATUS
+        + "a,2026-03-02T08:00Z,7,A\na,2026-03-02T09:00Z,*,A\nb,2026-03-02T08:00Z,0,A\n"
+        + rows
+    )
+    form = TABLE_FORMATS.create("long", status="status", **settings)
+    table = form.read(str(path))
+    np.testing.assert_array_equal(table.values, [[7, np.nan], [0, np.nan]])
+    assert table.not_covered.tolist() == [[False, False], [False, True]]
+    assert table.notes == ("1 of 4 values are not covered: neither 0 nor hidden",)
+    with pytest.raises(InputError, match="needs the names of places, the times of epochs and all"):
+        TABLE_FORMATS.create("long").write(str(path), table)
+
+
+def test_a_status_of_what_is_not_covered_has_no_value(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(STATUS + "a,2026-03-02T08:00Z,7,NO_DATA\n")
+    with pytest.raises(SourceError, match="there is a value, but its status is 'NO_DATA'"):
+        TABLE_FORMATS.create("long", status="status", step="1h", **GAPS).read(str(path))
+
+
+def test_numbers_may_stand_for_what_is_not_covered(tmp_path):
+    columns = {"place": ["a"] * 2, "time": ["2026-03-02T08:00Z", "2026-03-02T09:00Z"]}
+    for kind in (pa.float64(), pa.int32()):
+        table = pa.table({**columns, "count": pa.array([5, -9], kind)})
+        pq.write_table(table, tmp_path / "t.parquet")
+        read = TABLE_FORMATS.create("long", **GAPS).read(str(tmp_path / "t.parquet"))
+        assert read.not_covered.tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("form", ["wide", "geojson"])
+def test_other_formats_have_what_is_not_covered(form, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("place,2026-03-02T08:00Z,2026-03-02T09:00Z\na,3,NO_DATA\n")
+    if form == "geojson":
+        shown = {"2026-03-02T08:00Z": 3, "2026-03-02T09:00Z": "NO_DATA"}
+        zones = [{"type": "Feature", "id": "a", "geometry": None, "properties": shown}]
+        path.write_text(json.dumps({"type": "FeatureCollection", "features": zones}))
+    assert TABLE_FORMATS.create(form, **GAPS).read(str(path)).not_covered.tolist() == [[0, 1]]

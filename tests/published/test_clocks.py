@@ -228,7 +228,16 @@ def test_arrays_of_hours_are_read(tmp_path):
     assert shown(table)[0] == "2026-03-08T06:00+0000"
     with pytest.raises(InputError, match="tables are not written as safegraph"):
         form.write(str(tmp_path / "again.csv"), table)
-    for wrong in ('"[0,""1""]"', "[]", "7", '"{""a"":1}"', '"[1,null]"', '"[1,NaN]"', ""):
+    for wrong in (
+        '"[0,""1""]"',
+        "[]",
+        "7",
+        '"{""a"":1}"',
+        '"[1,null]"',
+        '"[1,NaN]"',
+        f'"[1{"0" * 400}]"',
+        "",
+    ):
         path.write_text(head + rows + f"r,2026-03-08T00:00:00-06:00,9,{wrong}\n")
         with pytest.raises(SourceError, match="line 4, column visits_by_each_hour: the value is n"):
             form.read(str(path))

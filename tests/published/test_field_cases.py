@@ -70,6 +70,8 @@ MONTHS = rows(
 SHIFT = [f"20260329|{hour:02}|1|2|{10 + hour}" for hour in range(5)]
 TOTALS = ["C,2026-03-02T08:00Z,30", "A,2026-03-02T09:00Z,12", "B,2026-03-02T09:00Z,9",
           "C,2026-03-02T09:00Z,25"]  # fmt: skip
+GAPS = rows("zone,time,people", [*TOTALS, "A,2026-03-02T08:00Z,NO_DATA", "B,2026-03-02T08:00Z,*",
+                                 "Total,2026-03-02T08:00Z,33"])  # fmt: skip
 HALVES = rows("zone,time,people", ["A,2026-03-02T08:00Z,25", "A,2026-03-02T09:00Z,9"])
 KEYS = {"name": "chain", "steps": [
     {"name": "cell_key", "deviation": 5, "variance": 3.0},
@@ -163,6 +165,17 @@ CASES = {
                                   "Total,2026-03-02T08:00Z,32"]),
         {**ZONES, "total": "Total"}, [[H, 12], [H, 9], [30, 25]],
         method=threshold(5, "label"), verdict="fail",
+    ),
+    "a cell that is not covered, beside one that its total gives away": Case(
+        GAPS, {**ZONES, "total": "Total", "not_covered": ["NO_DATA"]},
+        [[H, 12], [H, 9], [30, 25]], method=threshold(5), verdict="fail",
+    ),
+    "such a cell, read as hidden": Case(
+        GAPS, {**ZONES, "total": "Total", "hidden": ["*", "NO_DATA"]},
+        [[H, 12], [H, 9], [30, 25]], method=threshold(5),
+    ),
+    "such a cell, not declared": Case(
+        GAPS, {**ZONES, "total": "Total"}, refused="'NO_DATA' is not a number; if it hides",
     ),
     "bands of other numbers": Case(
         rows("zone,time,people", [*TOTALS, "A,2026-03-02T08:00Z,<5", "B,2026-03-02T08:00Z,11"]),

@@ -15,7 +15,7 @@ from clusterscale.analyses.audit import AuditTemplate
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
-from clusterscale.reading.places import describe_mismatch
+from clusterscale.reading.places import match_codes
 from clusterscale.reauditing import ReleaseEntry, ReleaseMetadata
 from clusterscale.reauditing.population import write_without_people
 from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_release
@@ -131,7 +131,9 @@ def test_times_that_do_not_increase_are_refused_without_a_cube_too(times, tmp_pa
     assert "its epochs are not 3600 s apart" in refused(cube, release, **said)
 
 
-@pytest.mark.parametrize(("absent", "value"), [("zero", 0.0), ("hidden", np.nan)])
+@pytest.mark.parametrize(
+    ("absent", "value"), [("zero", 0.0), ("hidden", np.nan), ("not_covered", np.nan)]
+)
 def test_places_that_a_table_leaves_out_are_as_declared(paris, absent, value):
     *most, last = paris.regions.names
     totals = PublishedTotals(VALUES[:-1].sum(axis=1))
@@ -139,19 +141,52 @@ def test_places_that_a_table_leaves_out_are_as_declared(paris, absent, value):
     told = refused(paris, release, **SAID)
     assert f"no row, such as {last}" in told
     assert "set `absent_places` of the release to zero or hidden" in told
-    _, content = resolved(paris, release, **SAID, absent_places=absent)
+    listed, content = resolved(paris, release, **SAID, absent_places=absent)
+    audited = ("values that are not covered are audited as hidden",)
+    assert listed.changes == audited * (absent == "not_covered")
     np.testing.assert_array_equal(content.values, [*VALUES[:-1], [value] * 3])
     np.testing.assert_array_equal(content.totals.roi, [*VALUES[:-1].sum(axis=1), 3 * value])
     told = refused(paris, written(VALUES, (*most, "elsewhere")), **SAID, absent_places=absent)
     assert "elsewhere is not named in the cube" in told
 
 
-@pytest.mark.parametrize("lost", [("43", "812"), ("43.0", "812.0"), ("0043", "00812")])
-def test_codes_that_lost_their_zeros_are_refused(lost):
-    told = describe_mismatch(lost, ("00043", "00812"), "the cube")
-    assert told.startswith(f"{', '.join(name for name in lost if name != '00812')} ")
-    assert "not named in the cube, which has 00043" in told
-    assert told.endswith("pad the codes with leading zeros to 5 digits")
+KNOWN = ("00043", "00812", "A → 01", "8928308280fffff", "7")
+OTHERS = ("43.0", "0812", "A → 1", "617700169958293503", "7")
+
+
+@given(st.permutations(range(5)), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_another_form_of_a_code_is_read_as_the_known_one(order, as_known):
+    names = [KNOWN[i] if as_known[i] else OTHERS[i] for i in order]
+    found, note = match_codes(names, KNOWN)
+    assert found == tuple(KNOWN[i] for i in order)
+    changed = sorted(name for name in names if name not in KNOWN)
+    assert bool(note) == bool(changed)
+    assert note.startswith(f"places {', '.join(changed[:3])}" if changed else "")
+
+
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        (("43", "043"), ("00043", "1")),  # two names of one code
+        (("43", "00043"), ("00043", "1")),  # both are places of their own
+        (("43",), ("00043", "0043")),  # one name of two codes
+        (("43",), ("430", "4.3", "43.00", "x43")),
+        (("1e5", "NA", ""), ("100000", "0", "00")),
+        (("617700169958293503",), ("8928308280ffff",)),
+    ],
+)
+def test_codes_that_are_not_certainly_the_same_stay(names, known):
+    assert match_codes(names, known) == (names, "")
+
+
+def test_a_table_with_other_forms_of_codes_is_audited_and_that_is_said(paris):
+    places = tuple(f"00{name}" for name in paris.regions.names)
+    listed, content = resolved(paris, written(rois=places[::-1]), **SAID)
+    assert content.rois == paris.regions.names
+    np.testing.assert_array_equal(content.values, VALUES[::-1])
+    (note,) = listed.notes
+    assert note.startswith(f"places {min(places)}, ")
+    assert listed.changes == ()
 
 
 def test_some_names_that_the_cube_does_not_know(paris):

@@ -56,6 +56,9 @@ class PublishedTable:
         known; int64, both of shape (roi, epoch), visits. None if no traces are known.
     subset_of
         Names of tables that count everyone whom this one counts, and others.
+    not_covered
+        Which values were not collected, bool, shape (roi, epoch): NaN, but not redacted, and no
+        part of totals. None if all were.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class PublishedTable:
     epoch_totals: Values | None = None
     limits: tuple[Whole, Whole] | None = None
     subset_of: tuple[str, ...] = ()
+    not_covered: Flags | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -187,8 +191,9 @@ def fill_suppressed(table: PublishedTable) -> Values:
     It is the number that the declared mechanism has for them. If that is 0, a table without any 0
     is assumed to leave suppressed cells blank instead.
     """
-    filler = _filler(table)
-    return table.values if filler is None else _filled(table.values, filler)
+    filler, gaps = _filler(table), table.not_covered
+    filled = table.values if filler is None else _filled(table.values, filler)
+    return filled if gaps is None else np.where(gaps, np.nan, filled)
 
 
 def _filler(table: PublishedTable) -> float | None:
@@ -253,10 +258,14 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
 
     None unless the mechanism adds no noise, processes each count separately and preserves their
     order: each value then corresponds to an interval of counts. All counts are possible where a
-    cell is redacted or has a value that is never published.
+    cell is redacted or has a value that is never published; only 0 where none was collected.
     """
-    intervals = count_intervals(table)
-    return None if intervals is None else intervals.bounds(table.values)
+    if (intervals := count_intervals(table)) is None:
+        return None
+    bounds = intervals.bounds(table.values)
+    for bound in bounds if table.not_covered is not None else ():
+        bound[table.not_covered] = 0
+    return bounds
 
 
 def decimals(values: Values) -> int | None:

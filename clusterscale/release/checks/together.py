@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Level, Mechanism
 from clusterscale.errors import ClusterscaleError, ConfigError
-from clusterscale.reading.places import describe_mismatch, lost_zeros
+from clusterscale.reading.places import match_codes
 from clusterscale.release import RawRelease
 from clusterscale.release.checks.table import (
     Check,
@@ -35,13 +35,14 @@ class TableFindings:
     """Results of all checks of one table, in their order.
 
     ``mechanism`` is the label of the declared one. ``omitted`` says why some checks were not done
-    or not decided that should have been; empty if all were.
+    or not decided that should have been; empty if all were. ``notes`` say how the table was read.
     """
 
     name: str
     mechanism: str
     results: tuple[CheckResult, ...]
     omitted: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Level:
@@ -75,7 +76,12 @@ def check_together(
     Returns findings for each of ``releases``. Raises ConfigError if the mechanism of a table is not
     known, or ``subset_of`` names a table that is not given.
     """
-    everything = [*releases, *beside]
+    everything, renamed = [*releases, *beside], list[str]()
+    for i, item in enumerate(everything):
+        if item.rois and item.rois != everything[0].rois:
+            names, note = match_codes(item.rois, everything[0].rois or ())
+            everything[i] = replace(item, rois=names)
+            renamed += [f"{item.name}: {note}"] if note else []
     wholes = _declared_wholes(everything, subset_of or {})
     alone = [
         replace(_table(item, mechanism, group_size), subset_of=wholes[item.name])
@@ -85,6 +91,7 @@ def check_together(
     unsized = any(_size(item, group_size) is None for item in everything)
     if not why and unsized and len(everything) > 1:
         why = "the number of people in a table is not stated, so tables are not compared"
+    gaps = any(item.not_covered is not None for item in everything)
     findings = []
     for i, (item, table) in enumerate(zip(releases, alone[: len(releases)], strict=True)):
         others = [other for j, other in enumerate(shared) if j != i]
@@ -99,11 +106,15 @@ def check_together(
             except ClusterscaleError as error:
                 omitted = f"{check.name} cannot run: {error}"
                 results.append(CheckResult.unknown(check.name, 0, omitted))
+        if others and gaps:
+            omitted = omitted or "places that a table does not cover are not compared"
         omitted = omitted or open_comparison(checks, results)
         omitted = "; ".join((*item.changes, *doubt_bands(item.bands, table.mechanism))) or omitted
         results += _check_rows(item, table, checks, seed)
         label = table.mechanism.label
-        findings.append(TableFindings(item.name, label, tuple(results), omitted))
+        findings.append(
+            TableFindings(item.name, label, tuple(results), omitted, (*item.notes, *renamed))
+        )
     return findings
 
 
@@ -178,6 +189,7 @@ def _table(item: RawRelease, mechanism: Mechanism | None, group_size: int | None
         counts=_unknown(item.values.shape),
         roi_totals=item.totals.roi,
         epoch_totals=item.totals.epoch,
+        not_covered=item.not_covered,
     )
 
 
@@ -195,6 +207,7 @@ def _align(
             table,
             values=(values := np.ascontiguousarray(table.values[keep])),
             counts=_unknown(values.shape),
+            not_covered=None,
             first_epoch=first,
             roi_totals=None if table.roi_totals is None else table.roi_totals[keep],
         )
@@ -236,23 +249,26 @@ def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
 
 def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
     """Return the rows of the places that all tables have, in the same order."""
-    if any(release.rois is None for release in releases):
+    if len(releases) == 1 or any(release.rois is None for release in releases):
         if len({len(release.values) for release in releases}) > 1:
             raise ConfigError("not all tables name their places, so they are not compared")
         return [_ALL for _ in releases]
-    names = [release.rois or () for release in releases]
-    in_order = all(one < other for one, other in pairwise(names[0]))
+    names = [_covered_places(release) for release in releases]
+    in_order = "" not in names[0] and all(one < other for one, other in pairwise(names[0]))
     if in_order and all(some == names[0] for some in names):
         return [_ALL for _ in releases]
-    shared = sorted(set(names[0]).intersection(*names[1:]))
-    for some in names[1:]:
-        for short, full in ((some, names[0]), (names[0], some)):
-            if lost_zeros(short, full):
-                why = describe_mismatch(short, full, "another table")
-                raise ConfigError(f"the tables are not compared: {why}")
+    shared = sorted(set(names[0]).intersection(*names[1:]) - {""})
     if not shared:
         raise ConfigError("the tables have no place in common, so they are not compared")
     return [_rows_of(shared, some) for some in names]
+
+
+def _covered_places(release: RawRelease) -> tuple[str, ...]:
+    """Return the names of places, empty where some value is not covered."""
+    names, gaps = release.rois or (), release.not_covered
+    if gaps is None:
+        return names
+    return tuple("" if row.any() else name for name, row in zip(names, gaps, strict=True))
 
 
 def _rows_of(shared: list[str], names: Sequence[str]) -> _Rows:

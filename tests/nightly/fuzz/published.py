@@ -35,6 +35,7 @@ _METHODS = (
     "threshold(k=1e9)",
     "cell_key(deviation=50, variance=1e300)",
     "cell_key(deviation=1, variance=1e-300)",
+    "cell_key(table='i;j;p\\n0;0;1')",
     "round_to_base(base=2147483647)",
     "expand(factor=1e-300)",
     "expand(factor=1e300)",
