@@ -83,6 +83,8 @@ class Marks:
             return f"{quote(text)} is an array: the format `safegraph` reads arrays of hours"
         grouped = not self.thousands and re.fullmatch(rf"[+-]?\d+([{_ALL_MARKS}]\d{{3}})+\D*", text)
         remedy = "if the mark separates thousands, set `thousands`; " if grouped else ""
+        if flagged := re.fullmatch(r"[^A-Za-z]*[\d:]\s*([A-Za-z]{1,3})", text):
+            remedy = f"if {quote(flagged[1])} flags a value that is shown, list it in `flags`; "
         kind = "number with a decimal comma" if self.decimal == "," else "number"
         return f"{quote(text)} is not a {kind}; {remedy}if it hides the value, add it to `hidden`"
 
@@ -90,6 +92,13 @@ class Marks:
 def text_of(raw: Any) -> Any:
     """Return a column as trimmed Arrow strings; bytes that are not UTF-8 are no empty text."""
     return pc.utf8_trim_whitespace(decode.text(decode.plain(raw), undecodable="\ufffd"))
+
+
+def without_flags(raw: Any, flags: Sequence[str], hidden: Sequence[str]) -> Any:
+    """Return texts without flags after them; those of hidden values are left after a number."""
+    shown, every = ("|".join(map(re.escape, some)) for some in (flags, (*flags, *hidden)))
+    pattern = rf"^(?:(.*\d\s*)(?:{shown})+|(\D*\s)(?:{every})+)$"
+    return pc.replace_substring_regex(text_of(raw), pattern, r"\1\2")
 
 
 def decode_values(

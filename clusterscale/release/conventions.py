@@ -7,13 +7,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from string import ascii_letters
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from clusterscale.contracts import NonEmptyUnique, Values
+from clusterscale.contracts import NonEmptyUnique
 from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.reading.decode import Zone
@@ -59,7 +59,6 @@ class SdmxCsv(LongTable):
         return stated
 
 
-_FLAGGED = re.compile(r"(\S+) ([A-Za-z]+)")
 _BEGINS = {"": "-01", "-S1": "-01", "-S2": "-07"}  # month in which a year or half a year begins
 
 
@@ -83,6 +82,9 @@ class EurostatTsv(WideTable):
     times: Literal["columns"] = "columns"
     place: str = "geo"
     where: Mapping[str, Codes] = {}
+    # c until 2024, then those of CONF_STATUS; p is provisional.
+    flags: Codes = tuple(re.sub("[cCNP]", "", ascii_letters))
+    hidden_flags: Codes = tuple("cCNP")
     delimiter: Delimiter = "\t"
 
     def write(self, uri: str, release: RawRelease) -> None:
@@ -112,17 +114,6 @@ class EurostatTsv(WideTable):
         for part, code in sorted(absent):
             raise SourceError(f"{uri}: no line has {quote(code)} in {part}")
         return [[time[:4] + _BEGINS.get(time[4:], time[4:]) for time in head], *lines]
-
-    def _values(self, cells: NDArray[np.object_], top: list[str], uri: str) -> Values:
-        found = [_FLAGGED.fullmatch(text) or ("", text, "") for text in cells.ravel()]
-        numbers = np.array([each[1] for each in found], object).reshape(cells.shape)
-        values = super()._values(numbers, top, uri)
-        # c until 2024, then those of CONF_STATUS; p is provisional.
-        closed = np.array([re.search("[cCNP]", each[2]) is not None for each in found])
-        for line, column in np.argwhere(closed.reshape(cells.shape) & np.isfinite(values)):
-            where = Spot(uri, 2 + self.skip, "line").name(line, quote(top[column]))
-            raise SourceError(f"{where}: {quote(cells[line, column])} is shown, and confidential")
-        return values
 
     def _rows(self, names: list[str], seconds: Any, all_times: Any, values: Any, uri: str) -> Rows:
         read = [i for i, name in enumerate(names) if name]

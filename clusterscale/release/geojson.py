@@ -70,7 +70,7 @@ class GeoJsonTable(TextTable):
         spot = Spot(uri, 1, "value")
         times = pa.array([time for _, time, _ in cells], pa.string())
         seconds = self.clock.decode("time", times, None, spot=spot)
-        texts = pa.array([value for _, _, value in cells], pa.string())
+        texts = self._unflagged(pa.array([value for _, _, value in cells], pa.string()))
         values = decode_values("value", texts, spot=spot, **self.codes)
         rows = Rows(list(known), self.slots, uri)
         rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)

@@ -343,6 +343,7 @@ class LongTable(LineTable):
 
     def _select(self, raw: dict[str, Any], spot: Spot) -> tuple[dict[str, Any], Spot]:
         """Return the columns of the rows that are read, and where these are."""
+        raw = {**raw, self.count: self._unflagged(raw[self.count])}
         at = self._named_time(spot.file) if self.at_name is not None else self.at
         if at is not None:
             at = pa.repeat(at, len(raw[self.count]))

@@ -15,7 +15,7 @@ from clusterscale.errors import InputError
 from clusterscale.reading.clock import Clock
 from clusterscale.reading.decode import Zone
 from clusterscale.reading.tables import Delimiter, Encoding, TextLayout
-from clusterscale.reading.values import HIDDEN, Marks
+from clusterscale.reading.values import HIDDEN, HIDDEN_STATUS, Marks, without_flags
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.rows import Rows
 
@@ -45,6 +45,10 @@ class TextTable(TableFormat):
         Values that stand for a hidden one, e.g. ``['-1']``; "<5" and the like always do.
     not_covered
         Values, or statuses of values, that were not collected, e.g. ``[NO_DATA]``.
+    flags
+        Flags that follow values which are shown, e.g. ``[b, e, p]`` for ``1188 p``.
+    hidden_flags
+        Flags of hidden values, if there are ``flags``, e.g. ``[c]`` for ``: c``.
     timezone
         Time zone of times without one, e.g. ``Europe/Madrid``; by default they are refused.
     time_format
@@ -62,6 +66,8 @@ class TextTable(TableFormat):
 
     hidden: Codes = HIDDEN
     not_covered: Codes = ()
+    flags: Codes = ()
+    hidden_flags: Codes = HIDDEN_STATUS
     timezone: Zone | None = None
     time_format: str | None = None
     slots: bool = False
@@ -84,6 +90,9 @@ class TextTable(TableFormat):
     def codes(self) -> dict[str, Any]:
         """How values are stated, as arguments of ``decode_values``."""
         return {"hidden": self.hidden, "not_covered": self.not_covered, "marks": self.marks}
+
+    def _unflagged(self, texts: Any) -> Any:
+        return without_flags(texts, self.flags, self.hidden_flags) if self.flags else texts
 
     @property
     def clock(self) -> Clock:

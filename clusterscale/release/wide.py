@@ -50,6 +50,9 @@ class WideTable(LineTable):
         lines = self._lines(uri)
         top, left = lines[0][1:], [line[0] for line in lines[1:]]
         cells = np.array([line[1:] for line in lines[1:]], object)
+        if self.flags:
+            texts = self._unflagged(pa.array(cells.ravel().tolist(), pa.string()))
+            cells = np.array(texts.to_pylist(), object).reshape(cells.shape)
         stamps, names = (top, left) if self.times == "columns" else (left, top)
         seconds, all_times = self._times(stamps, uri)
         values = self._values(cells, top, uri)

@@ -277,10 +277,10 @@ WRONG = {
     "a short key": ("eurostat_tsv.tsv", "A,NR,FRK2", "A,NR", "line 4: 'A,NR' is not a code for"),
     "a key without a place": ("eurostat_tsv.tsv", "ES52", "", "line 3: 'A,NR,' is not a code for"),
     "a value that is confidential": (
-        "eurostat_tsv.tsv", "77 e", "77 eC", "line 3, column '2025-01': '77 eC' is shown, and conf",
+        "eurostat_tsv.tsv", "77 e", "77 eC", "line 3, column 4 ('2025-01'): '77 eC' is not",
     ),
     "a space between thousands": (
-        "eurostat_tsv.tsv", "1188 p", "1 188 p", "line 2, column 3 ('2024-01'): '1 188 p' is not",
+        "eurostat_tsv.tsv", "1188 p", "1 188 p", "line 2, column 3 ('2024-01'): '1 188' is not a",
     ),
     "a value of few people": (
         "camara.json", ESTIMATE, '"LOW_DENSITY"', "only a DENSITY_ESTIMATION has a pplDensity",

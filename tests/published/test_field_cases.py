@@ -70,6 +70,8 @@ MONTHS = rows(
 SHIFT = [f"20260329|{hour:02}|1|2|{10 + hour}" for hour in range(5)]
 TOTALS = ["C,2026-03-02T08:00Z,30", "A,2026-03-02T09:00Z,12", "B,2026-03-02T09:00Z,9",
           "C,2026-03-02T09:00Z,25"]  # fmt: skip
+FLAGGED = ["A,2026-03-02T08:00Z,1188 p", "A,2026-03-02T09:00Z,90bp", "B,2026-03-02T08:00Z,: c",
+           "B,2026-03-02T09:00Z,: bc"]  # fmt: skip
 GAPS = rows("zone,time,people", [*TOTALS, "A,2026-03-02T08:00Z,NO_DATA", "B,2026-03-02T08:00Z,*",
                                  "Total,2026-03-02T08:00Z,33"])  # fmt: skip
 HALVES = rows("zone,time,people", ["A,2026-03-02T08:00Z,25", "A,2026-03-02T09:00Z,9"])
@@ -255,6 +257,35 @@ CASES = {
     "times with their length": Case(
         rows("zone,time,people", ["A,2026-03-02T08:00Z/PT1H,5", "A,2026-03-02T09:00Z/PT1H,6"]),
         {**ZONES, "step": "1h"}, [[5, 6]],
+    ),
+    "flags after numbers": Case(
+        rows("zone,time,people", FLAGGED), {**ZONES, "flags": ["p", "b"]}, [[1188, 90], [H, H]],
+        method=threshold(5),
+    ),
+    "flags, not declared": Case(
+        rows("zone,time,people", FLAGGED), ZONES,
+        refused="'1188 p' is not a number; if 'p' flags a value that is shown, list it in `flags`",
+    ),
+    "another flag": Case(
+        rows("zone,time,people", FLAGGED), {**ZONES, "flags": ["p"]},
+        refused="'90bp' is not a number; if 'bp' flags a value that is shown, list it in `flags`",
+    ),
+    "a value that its flag hides": Case(
+        rows("zone,time,people", [*FLAGGED[:3], "B,2026-03-02T09:00Z,7 c"]),
+        {**ZONES, "flags": ["p", "b"]}, refused="'7 c' is not a number; if 'c' flags a value",
+    ),
+    "bands with flags": Case(
+        rows("zone,time,people", [*FLAGGED[:3], "B,2026-03-02T09:00Z,<9 p"]),
+        {**ZONES, "flags": ["p", "b"]}, [[1188, 90], [H, H]], method=threshold(5), verdict="warn",
+    ),
+    "a wide table with flags": Case(
+        "zone,2026-03-02T08:00Z,2026-03-02T09:00Z\nA,25 p,: c\nB,<9 p,7\n",
+        {"name": "wide", "flags": ["p"]}, [[25, H], [H, 7]], method=threshold(5), verdict="warn",
+    ),
+    "zones with flags": Case(
+        POLYGONS.replace(":12,", ':"12 p",'),
+        {"name": "geojson", "place": "zone_id", "flags": ["p"]},
+        [[12, H], [7, H]], method=threshold(5), name="t.geojson",
     ),
     "times of day": Case(
         rows("zone,time,people", ["A,08:00-09:00,5", "A,09:00-10:00,6"]), ZONES,
