@@ -120,6 +120,18 @@ def gaussian_epsilon(deviation: float, delta: float) -> float:
         return float(get_epsilon_gaussian(deviation, delta))
 
 
+_ORDERS = 1 + np.geomspace(1e-4, 1e6, 4000)
+
+
+def concentrated_epsilon(rho: float, delta: float) -> float:
+    """Return an ε at ``delta`` of ``rho``-zCDP (Canonne, Kamath and Steinke 2020, prop. 12)."""
+    if not 0 < delta < 1:
+        return np.inf if delta <= 0 else 0.0
+    a = _ORDERS  # each is a bound, so the least one is
+    bounds = a * rho + (a * np.log1p(-1 / a) - np.log(a - 1) - np.log(delta)) / (a - 1)
+    return max(0.0, float(bounds.min()))
+
+
 def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
     """Return the user-level privacy loss of a bound mechanism.
 
@@ -151,20 +163,23 @@ def _convert(loss: PrivacyLoss) -> UserLevel:
 class GaussianLoss:
     """Privacy loss of normal noise on a change of ``ratio`` deviations in L2 norm.
 
-    ``delta`` is the δ at which the loss is stated.
+    ``delta`` is the δ at which the loss is stated; ``discrete`` noise is ½·ratio²-zCDP.
     """
 
     ratio: float
     delta: float
+    discrete: bool = False
     least_delta: ClassVar[float] = 0.0
 
     def total(self, times: int) -> tuple[float, float]:
-        """Return the exact ε at ``delta``, and ``delta``."""
+        """Return ε at ``delta``, exact for continuous noise, and ``delta``."""
         return self.accountant(times)(self.delta), self.delta
 
     def accountant(self, times: int) -> Callable[[float], float]:
         """Return the function from δ to ε."""
         # −1 in the cells of one user, +1 in those of the other: √2 times the L2 norm of one
+        if self.discrete:
+            return partial(concentrated_epsilon, self.ratio**2 * times / 2)
         return partial(gaussian_epsilon, 1 / (self.ratio * np.sqrt(times)))
 
 

@@ -99,7 +99,7 @@ _STAGE_NAMES: dict[str, str] = {
 }
 _EXPANDED = ({"name": "expand", "factor": 3.0}, {"name": "threshold", "k": 15})
 _ROUNDED = ({"name": "threshold", "k": 5}, {"name": "round_to_base", "base": 5})
-_NOISY = {"name": "laplace", "epsilon": 1.0, "clip": True, "integers": "round"}
+_NOISY = {"name": "laplace", "epsilon": 1.0, "clip": True, "discrete": True}
 _CAPPED = ({"name": "cap_contributions", "per_day": 4}, {**_NOISY, "unit": "user_day"})
 _SUPPRESSED = ({**_NOISY, "unit": "event"}, {"name": "suppress_small", "below": 5})
 _USUAL = (

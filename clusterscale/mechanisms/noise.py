@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from math import hypot
 from typing import Any, ClassVar, Literal, Self
@@ -110,6 +110,62 @@ class GaussianNoise(Noise):
     def quantile(self, probability: Values) -> Values:
         """Return the quantile of each probability."""
         return np.asarray(self.scale * scipy.stats.norm.ppf(probability), np.float64)
+
+
+class DiscreteGaussianNoise(Noise):
+    """The normal distribution on whole numbers: P(n) ∝ exp(−n² / 2σ²), ``scale`` is σ.
+
+    For σ below 3, the variance is less than σ² by no more than rounding to whole numbers adds
+    (Canonne, Kamath and Steinke, NeurIPS 2020, §3). Raises ConfigError for σ above 10⁵.
+    """
+
+    whole = True
+
+    @property
+    def variance(self) -> float:
+        """Variance, in visits squared."""
+        values, probabilities, _ = _whole_normal(self.scale)
+        return float(probabilities @ values**2)
+
+    def sample(self, n: int, *, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``n`` independent values, int64, shape (n,), by inversion."""
+        return self.quantile(rng.random(n)).astype(np.int64)
+
+    def cdf(self, x: Values) -> Values:
+        """Return the probability of noise of at most ``x``, a whole number."""
+        values, _, sums = _whole_normal(self.scale)
+        place = np.searchsorted(values, np.floor(x), side="right")
+        return np.asarray(np.append(0.0, sums)[place])
+
+    def density(self, x: Values) -> Values:
+        """Return the probability of ``x``, a whole number."""
+        values, probabilities, _ = _whole_normal(self.scale)
+        most = probabilities[len(values) // 2]
+        return np.asarray(most * np.exp(-((np.asarray(x) / self.scale) ** 2) / 2))
+
+    def quantile(self, probability: Values) -> Values:
+        """Return the quantile of each probability, a whole number."""
+        values, _, sums = _whole_normal(self.scale)
+        return np.asarray(values[np.minimum(np.searchsorted(sums, probability), len(values) - 1)])
+
+
+_LARGEST_SIGMA = 1e5  # of noise in a table
+_TAIL = 9.0  # deviations; beyond them are 2e-19 of the probability
+
+
+@lru_cache(maxsize=16)
+def _whole_normal(sigma: float) -> tuple[Values, Values, Values]:
+    """Return whole numbers about 0, their probabilities, and the sums of these."""
+    if not sigma <= _LARGEST_SIGMA:
+        raise ConfigError(
+            f"discrete Gaussian noise of deviation {sigma:g} is above {_LARGEST_SIGMA:g}: choose a "
+            "larger ε, or set discrete: false"
+        )
+    far = np.ceil(_TAIL * sigma) + 1
+    values = np.arange(-far, far + 1)
+    weights = np.exp(-((values / sigma) ** 2) / 2)
+    probabilities = weights / weights.sum()
+    return values, probabilities, np.cumsum(probabilities)
 
 
 class AdditiveNoise(BaseMechanism):

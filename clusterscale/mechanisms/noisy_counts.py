@@ -25,11 +25,13 @@ from clusterscale.mechanisms.accounting import (
     ApproximateLoss,
     GaussianLoss,
     LaplaceLoss,
+    concentrated_epsilon,
     gaussian_epsilon,
 )
 from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
 from clusterscale.mechanisms.noise import (
     AdditiveNoise,
+    DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     GaussianNoise,
     LaplaceNoise,
@@ -80,7 +82,7 @@ class Laplace(AdditiveNoise):
             {"unit": "event", "clip": True, "discrete": True}, {"epsilon": USUAL_EPSILONS}, rank=9
         ),
         UsualSettings(
-            {"unit": "user_day", "clip": True, "integers": "round"},
+            {"unit": "user_day", "clip": True, "discrete": True},
             {"epsilon": USUAL_EPSILONS},
             rank=10,
         ),
@@ -214,50 +216,69 @@ def deviation(epsilon: float, delta: float) -> float:
     return float(np.sqrt(2 * np.log(2 / delta)) / epsilon)
 
 
-def guaranteed_epsilon(epsilon: float, delta: float) -> float:
-    """Return the exact ε of this noise at ``delta``, or the declared ε if that is larger.
+def guaranteed_epsilon(epsilon: float, delta: float, *, discrete: bool = False) -> float:
+    """Return the ε of this noise at ``delta``, or the declared ε if that is larger.
 
     The rule for σ is proven up to ε of about 1. Above that, the exact ε (Balle and Wang, ICML 2018)
-    can exceed the declared one: it is 12.7 at ε = 10, δ = .1.
+    can exceed the declared one: it is 12.7 at ε = 10, δ = .1. That of discrete noise follows from
+    its concentrated guarantee.
     """
-    return max(epsilon, gaussian_epsilon(deviation(epsilon, delta), delta))
+    sigma = deviation(epsilon, delta)
+    if discrete:
+        return max(epsilon, concentrated_epsilon(sigma**-2 / 2, delta))
+    return max(epsilon, gaussian_epsilon(sigma, delta))
 
 
 class Gaussian(AdditiveNoise):
     """Add independent normal noise of deviation √(2 ln(2/δ))·Δ₂/ε (GSM, NDSS18 §VII-A).
 
-    ``l2_sensitivity`` Δ₂ is the most that one user changes the counts, in L2 norm. The default is
-    √Δ₁ of the cube and period, because every count changes by 0 or 1. With a null ROI all of a
+    ``l2_sensitivity`` Δ₂ is the most that one ``unit`` changes the counts, in L2 norm. The default
+    is √Δ₁ of the cube and period, because every count changes by 0 or 1. With a null ROI all of a
     user's rows are counted, so nothing else changes when the user leaves.
+
+    ``discrete`` noise is whole numbers, P(n) ∝ exp(−n²/2σ²), with the concentrated guarantee of
+    normal noise (Canonne, Kamath and Steinke, NeurIPS 2020), independent of how floating-point
+    numbers are spaced.
 
     Attributes
     ----------
     epsilon
-        ε of the guarantee, for one user, e.g. ``1.0``.
+        ε of the guarantee, for one ``unit``, e.g. ``1.0``.
     delta
         δ of the guarantee, a probability, e.g. ``0.01``.
     l2_sensitivity
-        Most that one user changes the counts, in visits, L2 norm, e.g. ``20.0``; None: of the
+        Most that one unit changes the counts, in visits, L2 norm, e.g. ``20.0``; None: of the
         cube.
+    unit
+        Unit of the guarantee: ``event``, ``user_day`` or ``user``.
+    discrete
+        Whether the noise is whole numbers.
     """
 
     name: Literal["gaussian"] = "gaussian"
-    publish_refusal = f"its noise is continuous: {USE_LAPLACE}"
     usual = (
         UsualSettings(
-            {"delta": 1e-5, "clip": True, "integers": "round"}, {"epsilon": USUAL_EPSILONS}, rank=11
+            {"delta": 1e-5, "clip": True, "discrete": True}, {"epsilon": USUAL_EPSILONS}, rank=11
         ),
     )
     epsilon: Positive
     delta: Probability
     l2_sensitivity: Positive | None = None
+    unit: Literal["event", "user_day", "user"] = "user"
+    discrete: bool = False
 
     _sensitivity: ClassVar[str] = "l2_sensitivity"
 
     @property
     def _noise_phrase(self) -> str:
         epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
-        return f"Gaussian noise, ε {epsilon} and δ {delta} per user"
+        law = "discrete Gaussian" if self.discrete else "Gaussian"
+        return f"{law} noise, ε {epsilon} and δ {delta} per {_PER[self.unit]}"
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether noise is continuous and not rounded."""
+        return super().publishes_float_noise and not self.discrete
 
     @property
     def sigma(self) -> float:
@@ -266,25 +287,28 @@ class Gaussian(AdditiveNoise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """(ε, δ) for a user, with the exact ε where it exceeds that of the rule for σ."""
-        epsilon = guaranteed_epsilon(self.epsilon, self.delta)
-        reason = "normal noise of deviation √(2 ln(2/δ))·Δ₂/ε; L2 norm of one user"
+        """(ε, δ) for a unit, with the ε that holds where it exceeds that of the rule for σ."""
+        epsilon = guaranteed_epsilon(self.epsilon, self.delta, discrete=self.discrete)
+        one, law = privacy_unit(self.unit, "one"), "discrete normal" if self.discrete else "normal"
+        reason = f"{law} noise of deviation √(2 ln(2/δ))·Δ₂/ε; L2 norm of {one}"
         if epsilon > self.epsilon:
-            reason += f"; the rule fails at ε = {self.epsilon:g}, this is the exact ε"
-        return Guarantee("user", epsilon, self.delta, "add_remove", reason, self._known_norm)
+            exact = "the ε of its concentrated guarantee" if self.discrete else "the exact ε"
+            reason += f"; the rule fails at ε = {self.epsilon:g}, this is {exact}"
+        return Guarantee(self.unit, epsilon, self.delta, "add_remove", reason, self._known_norm)
 
     @property
     def noise(self) -> Noise:
         """Normal noise on every count; its scale is NaN until the sensitivity is known."""
-        return GaussianNoise(deviation(self.epsilon, self.delta) * self._known_norm)
+        sigma = deviation(self.epsilon, self.delta) * self._known_norm
+        return DiscreteGaussianNoise(sigma) if self.discrete else GaussianNoise(sigma)
 
     def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return √Δ₁."""
-        return float(np.sqrt(bounds.user))
+        """Return √Δ₁ of one unit."""
+        return float(np.sqrt(getattr(bounds, self.unit)))
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component: all counts of a user together."""
-        return GaussianLoss(self.required_sensitivity(bounds) / self.sigma, self.delta)
+        return GaussianLoss(np.sqrt(bounds.user) / self.sigma, self.delta, self.discrete)
 
 
 class RandomizedResponse(AdditiveNoise):

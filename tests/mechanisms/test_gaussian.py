@@ -122,7 +122,7 @@ def test_unbound_release_is_refused():
             {"epsilon": 1.0, "delta": 0.1, "sensitivity": 1.0},
             "sensitivity: is not a known key: choose from title, clip, "
             "integers, name, epsilon, delta, "
-            "l2_sensitivity; did you mean 'l2_sensitivity'?",
+            "l2_sensitivity, unit, discrete; did you mean 'l2_sensitivity'?",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from clusterscale.mechanisms.base import Exact, PostProcessing
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
 from clusterscale.mechanisms.noise import AdditiveNoise
-from clusterscale.mechanisms.noisy_counts import Laplace
+from clusterscale.mechanisms.noisy_counts import Gaussian, Laplace
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 
@@ -58,7 +58,7 @@ def find_faults(mechanism: Mechanism, *, null_roi: bool) -> Iterator[str]:
 
 def _refusal(step: Mechanism) -> str:
     """Return why a step cannot publish real counts; empty if it can."""
-    if type(step) is Laplace:
+    if type(step) is Laplace or type(step) is Gaussian:
         return "" if step.discrete else "its noise is continuous: set discrete: true"
     if step.publish_refusal:
         return step.publish_refusal

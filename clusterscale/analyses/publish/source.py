@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Noise
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError, PackageError
-from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
+from clusterscale.mechanisms.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise
 
 _LARGEST_SCALE = 2.0**48  # noise of 30 scales is exact as a float
 
@@ -44,12 +44,13 @@ class SecretNumbers:
         PackageError
             If OpenDP is not installed.
         """
-        if not isinstance(noise, DiscreteLaplaceNoise):
+        if not isinstance(noise, DiscreteLaplaceNoise | DiscreteGaussianNoise):
             raise ConfigError(f"{type(noise).__name__} is not drawn for a real release")
         if not 0 < noise.scale <= _LARGEST_SCALE:
             raise ConfigError(f"noise of scale {noise.scale:g} is not drawn for a real release")
         # One step up, so that rounding of the quotient never makes noise smaller than stated.
-        measurement = _laplace(math.nextafter(noise.scale, math.inf))
+        of_law = _laplace if isinstance(noise, DiscreteLaplaceNoise) else _gaussian
+        measurement = of_law(math.nextafter(noise.scale, math.inf))
         return np.array(measurement([0] * n), np.int64)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -100,3 +101,11 @@ def _laplace(scale: float) -> Any:
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     return dp.m.make_laplace(*space, scale=scale)
+
+
+@lru_cache(maxsize=4)
+def _gaussian(scale: float) -> Any:
+    dp = require_opendp()
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    return dp.m.make_gaussian(*space, scale=scale)
