@@ -271,7 +271,7 @@ def test_what_is_not_covered_is_neither_hidden_nor_0(tmp_path):
 
 ESTIMATE = '"DENSITY_ESTIMATION", "maxPplDensity": 150, "minPplDensity": 30'
 WRONG = {
-    "several units": ("eurostat_tsv.tsv", "", "", "line 5: 'A,PC,ES51' has another unit than"),
+    "several units": ("eurostat_tsv.tsv", "", "", "line 5: 'A,PC,ES51' has another unit than NR"),
     "no such part": ("eurostat_tsv.tsv", "unit,", "measure,", "no line has 'NR' in unit"),
     "no place": ("eurostat_tsv.tsv", "geo", "region", r"TIME_PERIOD' has no part geo"),
     "a short key": ("eurostat_tsv.tsv", "A,NR,FRK2", "A,NR", "line 4: 'A,NR' is not a code for"),
@@ -320,6 +320,13 @@ def test_a_value_that_would_be_read_as_hidden_is_not_written(name, tmp_path):
     release = RawRelease(np.array([[-1.0, 2.0]]), ("A",), hours)
     with pytest.raises(InputError, match=f"{name}: a value of the table is a code of `hidden`"):
         TABLE_FORMATS.create(name).write(str(tmp_path / "t.csv"), release)
+
+
+def test_a_damaged_name_of_a_column_is_refused(tmp_path):
+    path, content = tmp_path / "t.parquet", (FILES / "safegraph.parquet").read_bytes()
+    path.write_bytes(content.replace(b"visits_by", b"\xffisits_by"))
+    with pytest.raises(SourceError, match="is not a complete Parquet file"):
+        TABLE_FORMATS.create("safegraph").read(str(path))
 
 
 def test_lists_of_other_formats_are_refused():
