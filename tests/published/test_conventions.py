@@ -336,6 +336,11 @@ def test_lists_of_other_formats_are_refused():
         form.read(str(FILES / "safegraph.parquet"))
 
 
+def test_lists_have_no_flags():
+    found = TABLE_FORMATS.create("safegraph", flags=["p"]).read(str(FILES / "safegraph.parquet"))
+    assert found.values.tolist() == [[0, 0, 4, 5], [1, 0, 0, 0]]
+
+
 def test_lists_that_differ_in_another_column_are_refused(tmp_path):
     table = pq.read_table(FILES / "safegraph.parquet")
     table = pa.concat_tables([table, table])
