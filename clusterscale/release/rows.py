@@ -292,14 +292,11 @@ class Rows:
             (all_places, place, all_times, time), n_rows = self._repeated
             where = "all places" if all_places else quote(place)
             when = "all times" if all_times else self._shown(time)
-            remedy = self.describe_parts(place, time) if not (all_places or all_times) else ""
-            remedy = (
-                f"{remedy or 'keep one row of each'}; `add_rows: true` adds them, which is right "
-                "only for parts that do not overlap, not for a total and its parts"
-            )
+            remedy = "" if all_places or all_times else self.describe_parts(place, time)
             if time in self._hours and not all_times and not self.in_order:
                 remedy = "clocks repeat it, and `repeated_hour: in_order` keeps two rows apart"
                 remedy += ", which `add_rows` would add" if self.add_up else ""
+            remedy = remedy or "keep one row of each"
             raise SourceError(f"{self.file}: {where}, {when} is listed {n_rows} times: {remedy}")
 
     def _refuse_totals(self) -> None:
@@ -310,7 +307,7 @@ class Rows:
         if len(np.unique(largest[several])) > 1 and times in ({2}, {4}, {8}):
             place, time = (int(at[0]) for at in several)
             name, second = self.places[place], int(self._times.keys.values[time])
-            remedy = self.describe_parts(name, second) or "keep one row of each"
+            remedy = self.describe_parts(name, second)
             raise SourceError(
                 f"{self.file}: {quote(name)}, {self._shown(second)}: one of its rows is the sum of "
                 f"the others, as in all cells, so that they are not added: {remedy}"
