@@ -45,10 +45,7 @@ _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of o
 _PIECE = 1 << 24  # bytes of text read at a time
 _FLAG = "flag"  # column with a mark of values below their margin
 _SHOWN = 5  # texts of a column in a message
-_ADDS = (
-    "; `add_rows: true` adds them, which is right only for parts that do not overlap, not for a "
-    "total and its parts"
-)
+_ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
 
 
 def _folders(piece: Piece, uri: str) -> dict[str, str]:
@@ -319,9 +316,8 @@ class LongTable(LineTable):
                 for name in batch.columns if len(code) == len(raw[self.count]) else ():
                     texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
                     if name not in read and len(texts) > 1:
-                        shown = ", ".join(sorted(texts)[:_SHOWN])
-                        where = f"set `where: {{{name}: [...]}}`"
-                        return f"they differ in {name} ({shown}): {where}{adds}"
+                        some = ", ".join(sorted(texts)[:_SHOWN])
+                        return f"they differ in {name} ({some}): `where: {{{name}: [...]}}`{adds}"
         return f"keep one row of each{adds}"
 
     @property

@@ -196,7 +196,7 @@ class Rows:
         time: Ints,
         all_times: _Flags,
         value: Values,
-        second: Ints | None = None,
+        second: Ints | int = -1,
     ) -> None:
         """Add a batch of rows, all of shape (row,).
 
@@ -213,10 +213,9 @@ class Rows:
         self._has_values = flags[1:]
         self._check_memory(shape[1], f"{shape[1] - 1:,} times")
         again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
-        later = again[:0]
-        if second is not None:
-            later = again[(second[again] >= 0) & ~all_times[again]]
-            self._hours.update(time[later].tolist())
+        second = np.broadcast_to(second, time.shape)
+        later = again[(second[again] >= 0) & ~all_times[again]]
+        self._hours.update(time[later].tolist())
         if self.add_up:
             self.n_added += len(again)
             shown = np.unique(value[np.isfinite(value)])
@@ -226,7 +225,7 @@ class Rows:
             np.add.at(self._sample[0], cells, value[few])
             np.maximum.at(self._sample[1], cells, value[few])
             again = later
-        elif second is not None and self.in_order and len(later):
+        elif self.in_order and len(later):
             self.add(place[later], second[later], all_times[later], value[later])
             again = again[(second[again] < 0) | all_times[again]]
         if len(again):
