@@ -173,13 +173,9 @@ class Clock:
         if self.format is None:  # a date, which has no zone of its own
             zoned = pa.array(matches(texts, _ZONE))
             texts = pc.if_else(zoned, pa.scalar(None, pa.string()), texts)
+        how = self.format or "ISO8601"
         stamps = decode.parse_stamps(
-            name,
-            texts,
-            self.format or "ISO8601",
-            self.timezone,
-            where=spot.file,
-            setting=_TIMEZONE,
+            name, texts, how, self.timezone, where=spot.file, setting=_TIMEZONE
         )
         wrong = stamps.isna().to_numpy()
         if wrong.any():

@@ -159,7 +159,7 @@ def open_parquet(file: File, **options: Any) -> Iterator[Any]:
                 thrift_container_size_limit=_METADATA,
                 **options,
             )
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeDecodeError):
         raise SourceError(f"{file.name} is not a complete Parquet file") from None
     except OSError as error:  # Arrow also raises it for damaged pages
         raise SourceError(f"{file.name} cannot be read: {type(error).__name__}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,12 +14,15 @@ from pydantic import ValidationError
 from clusterscale import storage
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
+from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ClusterscaleError, DamagedError, InputError, MissingError
-from clusterscale.reauditing.population import write_without_people
+from clusterscale.reading.places import match_codes
+from clusterscale.reauditing.population import add_places, write_without_people
 from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_release
 from clusterscale.release import ENDINGS, URI_FIELDS, RawRelease, read_table
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.metadata import beside
+from clusterscale.validation_messages import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +178,16 @@ class Catalogue:
     def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, RawRelease]:
         raw = read_table(entry.counts, entry.table_format)
         members = storage.read_file(entry.members) if entry.members else b""
+        folder = self._cache_uri.rpartition("/")[0]
         if entry.cube is None and self._cube is None:
-            folder = self._cache_uri.rpartition("/")[0]
             entry = entry.model_copy(update={"cube": write_without_people(folder, raw, entry)})
+        known = {*self.cube_of(entry).regions.names, NULL_ROI}
+        named = {*match_codes(raw.rois or (), known)[0], NULL_ROI}
+        if more := sorted(named - known if known < named else ()):
+            uri = add_places(folder, self.cube_of(entry), more)
+            entry = entry.model_copy(update={"cube": uri})
+            note = f"nobody in the cube is in {plural(len(more), 'place')}, such as {more[0]}"
+            raw = replace(raw, notes=(*raw.notes, note))
         return resolve_release(entry, raw, self.cube_of(entry), members)
 
 

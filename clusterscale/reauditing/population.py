@@ -10,7 +10,7 @@ better than real ones, so that no verdict can pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,17 +78,18 @@ def write_people(
     about: Mapping[str, Any],
     key: str,
     seed: int,
+    regions: Regions | None = None,
 ) -> None:
     """Write the users of a cube, and then simulated people, with the events of some epochs.
 
     ``law`` is the occupancy and spread of :func:`simulate_people`; ``span`` the first epoch and the
     one after the last; ``about`` provenance besides the source; ``key`` and ``seed`` name the
-    random streams.
+    random streams. ``regions`` may have places behind those of the cube, where nobody is.
     """
     n_others = n_people - cube.n_users
     source = f"{cube.n_users:,} known and {n_others:,} simulated people"
     with new_cube(
-        uri, cube.regions, cube.calendar, provenance={"source": source, **about},
+        uri, regions or cube.regions, cube.calendar, provenance={"source": source, **about},
         pseudonyms=True, public=cube.public, force=True,
     ) as writer:  # fmt: skip
         for part in parts_of(cube):
@@ -211,6 +212,20 @@ def _describe(
     elif not release.mechanism.hides_more_in_larger_groups:
         doubt = ", which are hidden or coarse: real people may be easier to recognise"
     return KnownPart(cube.n_users, n_people, left_out, basis, doubt)
+
+
+def add_places(folder: str, cube: TraceCube, names: Sequence[str]) -> str:
+    """Write the users of a cube with more places, where none of them is, and return its address."""
+    uri = f"{folder}/places/{hash_of([cube.fingerprint, names])}.zarr"
+    if not storage.exists(f"{uri}/zarr.json"):
+        old, nowhere = cube.regions, np.full(len(names), np.nan)
+        lat, lon = np.append(old.lat, nowhere), np.append(old.lon, nowhere)
+        about, nobody = cube.attributes["provenance"], (np.zeros(0), 0.0)
+        write_people(
+            uri, cube, cube.n_users, nobody, (0, cube.n_epochs), about=about, key="", seed=0,
+            regions=Regions((*old.names, *names), lat, lon),
+        )  # fmt: skip
+    return uri
 
 
 def write_without_people(folder: str, raw: RawRelease, stated: ReleaseMetadata) -> str:

@@ -110,7 +110,7 @@ class EurostatTsv(WideTable):
                 line[0] = ""
             elif key != (first := first or key):
                 part = next(part for part in key if key[part] != first[part])
-                raise SourceError(f"{where} has another {part} than lines above: set `where`")
+                raise SourceError(f"{where} has another {part} than {first[part]}: set `where`")
         for part, code in sorted(absent):
             raise SourceError(f"{uri}: no line has {quote(code)} in {part}")
         return [[time[:4] + _BEGINS.get(time[4:], time[4:]) for time in head], *lines]

@@ -45,6 +45,7 @@ _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of o
 _PIECE = 1 << 24  # bytes of text read at a time
 _FLAG = "flag"  # column with a mark of values below their margin
 _SHOWN = 5  # texts of a column in a message
+_ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
 
 
 def _folders(piece: Piece, uri: str) -> dict[str, str]:
@@ -175,16 +176,9 @@ class LongTable(LineTable):
     @property
     def clock(self) -> Clock:
         """How times are stated."""
-        stated = super().clock
-        hour = self.hour or stated.hour
-        drops = self.skipped_hour is not None
-        return replace(
-            stated,
-            milliseconds=self.milliseconds,
-            hour=hour,
-            hours=self.hours,
-            drops_skipped=drops,
-        )
+        drops, stated = self.skipped_hour is not None, super().clock
+        stated = replace(stated, milliseconds=self.milliseconds, drops_skipped=drops)
+        return replace(stated, hour=self.hour or stated.hour, hours=self.hours)
 
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
@@ -289,9 +283,8 @@ class LongTable(LineTable):
         for piece in pieces:
             if piece.file.name != file:
                 file, line = piece.file.name, 0
-            unit, above = ("row", 1) if files.is_parquet(file) else ("line", 2)
-            if unit == "line":
-                above += self.skip - bool(self.header)
+            names = not self.header  # above the rows
+            unit, above = ("row", 1) if files.is_parquet(file) else ("line", 1 + names + self.skip)
             for batch in files.batches(piece, self.columns, self.layout):
                 if batch.malformed.count:
                     raise SourceError(
@@ -312,7 +305,7 @@ class LongTable(LineTable):
 
     def _describe_parts(self, pieces: Sequence[Piece], place: str, time: int) -> str:
         """Return in which other columns the rows of a cell differ, and how to choose among them."""
-        read = set(self.columns) - set(self.where)
+        read, adds = set(self.columns) - set(self.where), "" if self.add_rows else _ADDS
         for piece in pieces:
             for batch in files.batches(piece, (), self.layout):
                 places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
@@ -323,11 +316,9 @@ class LongTable(LineTable):
                 for name in batch.columns if len(code) == len(raw[self.count]) else ():
                     texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
                     if name not in read and len(texts) > 1:
-                        shown = ", ".join(sorted(texts)[:_SHOWN])
-                        return (
-                            f"they differ in {name} ({shown}): choose by `where: {{{name}: [...]}}`"
-                        )
-        return ""
+                        some = ", ".join(sorted(texts)[:_SHOWN])
+                        return f"they differ in {name} ({some}): `where: {{{name}: [...]}}`{adds}"
+        return f"keep one row of each{adds}"
 
     @property
     def columns(self) -> list[str]:
@@ -393,13 +384,8 @@ class LongTable(LineTable):
         except SourceError:
             spot.refuse(among(text_of(time), (self.time,)), self.time, "the header is repeated")
             raise
-        values = decode_values(
-            self.count,
-            raw[self.count],
-            [(raw[status], codes) for status, codes in self._statuses().items()],
-            spot=spot,
-            **self.codes,
-        )
+        statuses = [(raw[status], codes) for status, codes in self._statuses().items()]
+        values = decode_values(self.count, raw[self.count], statuses, spot=spot, **self.codes)
         if self.empty == "zero":
             values[is_empty(raw[self.count])] = 0.0
         second = self.clock.repeats(raw[self.time], seconds)

@@ -196,7 +196,7 @@ class Rows:
         time: Ints,
         all_times: _Flags,
         value: Values,
-        second: Ints | None = None,
+        second: Ints | int = -1,
     ) -> None:
         """Add a batch of rows, all of shape (row,).
 
@@ -213,10 +213,9 @@ class Rows:
         self._has_values = flags[1:]
         self._check_memory(shape[1], f"{shape[1] - 1:,} times")
         again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
-        later = again[:0]
-        if second is not None:
-            later = again[(second[again] >= 0) & ~all_times[again]]
-            self._hours.update(time[later].tolist())
+        second = np.broadcast_to(second, time.shape)
+        later = again[(second[again] >= 0) & ~all_times[again]]
+        self._hours.update(time[later].tolist())
         if self.add_up:
             self.n_added += len(again)
             shown = np.unique(value[np.isfinite(value)])
@@ -226,7 +225,7 @@ class Rows:
             np.add.at(self._sample[0], cells, value[few])
             np.maximum.at(self._sample[1], cells, value[few])
             again = later
-        elif second is not None and self.in_order and len(later):
+        elif self.in_order and len(later):
             self.add(place[later], second[later], all_times[later], value[later])
             again = again[(second[again] < 0) | all_times[again]]
         if len(again):
@@ -292,14 +291,11 @@ class Rows:
             (all_places, place, all_times, time), n_rows = self._repeated
             where = "all places" if all_places else quote(place)
             when = "all times" if all_times else self._shown(time)
-            remedy = self.describe_parts(place, time) if not (all_places or all_times) else ""
-            remedy = (
-                f"{remedy or 'keep one row of each'}; `add_rows: true` adds them, which is right "
-                "only for parts that do not overlap, not for a total and its parts"
-            )
+            remedy = "" if all_places or all_times else self.describe_parts(place, time)
             if time in self._hours and not all_times and not self.in_order:
                 remedy = "clocks repeat it, and `repeated_hour: in_order` keeps two rows apart"
                 remedy += ", which `add_rows` would add" if self.add_up else ""
+            remedy = remedy or "keep one row of each"
             raise SourceError(f"{self.file}: {where}, {when} is listed {n_rows} times: {remedy}")
 
     def _refuse_totals(self) -> None:
@@ -310,7 +306,7 @@ class Rows:
         if len(np.unique(largest[several])) > 1 and times in ({2}, {4}, {8}):
             place, time = (int(at[0]) for at in several)
             name, second = self.places[place], int(self._times.keys.values[time])
-            remedy = self.describe_parts(name, second) or "keep one row of each"
+            remedy = self.describe_parts(name, second)
             raise SourceError(
                 f"{self.file}: {quote(name)}, {self._shown(second)}: one of its rows is the sum of "
                 f"the others, as in all cells, so that they are not added: {remedy}"

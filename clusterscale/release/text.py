@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, Strict, model_validator
 
@@ -92,7 +93,9 @@ class TextTable(TableFormat):
         return {"hidden": self.hidden, "not_covered": self.not_covered, "marks": self.marks}
 
     def _unflagged(self, texts: Any) -> Any:
-        return without_flags(texts, self.flags, self.hidden_flags) if self.flags else texts
+        if not self.flags or pa.types.is_nested(texts.type):
+            return texts
+        return without_flags(texts, self.flags, self.hidden_flags)
 
     @property
     def clock(self) -> Clock:

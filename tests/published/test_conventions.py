@@ -271,7 +271,7 @@ def test_what_is_not_covered_is_neither_hidden_nor_0(tmp_path):
 
 ESTIMATE = '"DENSITY_ESTIMATION", "maxPplDensity": 150, "minPplDensity": 30'
 WRONG = {
-    "several units": ("eurostat_tsv.tsv", "", "", "line 5: 'A,PC,ES51' has another unit than"),
+    "several units": ("eurostat_tsv.tsv", "", "", "line 5: 'A,PC,ES51' has another unit than NR"),
     "no such part": ("eurostat_tsv.tsv", "unit,", "measure,", "no line has 'NR' in unit"),
     "no place": ("eurostat_tsv.tsv", "geo", "region", r"TIME_PERIOD' has no part geo"),
     "a short key": ("eurostat_tsv.tsv", "A,NR,FRK2", "A,NR", "line 4: 'A,NR' is not a code for"),
@@ -322,11 +322,23 @@ def test_a_value_that_would_be_read_as_hidden_is_not_written(name, tmp_path):
         TABLE_FORMATS.create(name).write(str(tmp_path / "t.csv"), release)
 
 
+def test_a_damaged_name_of_a_column_is_refused(tmp_path):
+    path, content = tmp_path / "t.parquet", (FILES / "safegraph.parquet").read_bytes()
+    path.write_bytes(content.replace(b"visits_by", b"\xffisits_by"))
+    with pytest.raises(SourceError, match="is not a complete Parquet file"):
+        TABLE_FORMATS.create("safegraph").read(str(path))
+
+
 def test_lists_of_other_formats_are_refused():
     form = TABLE_FORMATS.create("long", place="placekey", time="date_range_start",
                                 count="visits_by_each_hour")  # fmt: skip
     with pytest.raises(SourceError, match=r"visits_by_each_hour of .* is list<.*should be one"):
         form.read(str(FILES / "safegraph.parquet"))
+
+
+def test_lists_have_no_flags():
+    found = TABLE_FORMATS.create("safegraph", flags=["p"]).read(str(FILES / "safegraph.parquet"))
+    assert found.values.tolist() == [[0, 0, 4, 5], [1, 0, 0, 0]]
 
 
 def test_lists_that_differ_in_another_column_are_refused(tmp_path):

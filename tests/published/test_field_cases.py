@@ -122,7 +122,7 @@ CASES = {
     "a total beside its parts": Case(
         SDMX, {"name": "sdmx_csv", "timezone": "UTC"},
         refused="'ES51', 2026-03-02T00:00:00 is listed 3 times: they differ in SEX (F, M, _T): "
-        "choose by `where: {SEX: [...]}`; `add_rows: true` adds them",
+        "`where: {SEX: [...]}`; `add_rows: true` adds parts",
     ),
     "a total beside its parts, added": Case(
         SDMX, {"name": "sdmx_csv", "timezone": "UTC", "add_rows": True},

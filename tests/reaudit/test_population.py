@@ -16,6 +16,8 @@ from oracles.verdicts import FOUND
 
 from clusterscale.analyses.audit import AuditTemplate
 from clusterscale.cube import TraceCube, blocks
+from clusterscale.cube.regions import Regions
+from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
@@ -365,6 +367,56 @@ def test_a_cube_without_people_is_written_once(release, tmp_path):
         assert not isinstance(found, Problem)
         assert TraceCube(found.cube).n_users == 0
     assert len(list((tmp_path / "out" / "places").iterdir())) == 1
+
+
+@pytest.fixture
+def narrow(dense, cube, tmp_path):
+    """A cube of 12 of the 60 users in 3 of the 8 places."""
+    uri, rows, old = str(tmp_path / "narrow.zarr"), [5, 0, 3], cube.regions
+    regions = Regions(tuple(old.names[i] for i in rows), old.lat[rows], old.lon[rows])
+    flat = dense[:12][:, rows].reshape(12, -1)
+    with new_cube(uri, regions, cube.calendar, provenance={"source": "test"}) as writer:
+        names = [f"u{i:03d}" for i in range(12)]
+        writer.append(names, flat.sum(axis=1), np.nonzero(flat)[1])
+        writer.weigh(np.arange(1.0, 13))
+    return TraceCube(uri)
+
+
+def test_places_where_nobody_of_a_panel_is_are_part_of_the_release(dense, cube, narrow, release):
+    listed = f"{narrow.uri}-out/listed.json"
+    for _ in range(2):
+        catalogue = Catalogue((release,), narrow.uri, listed)
+        (found,) = catalogue.scan()
+        wide, values = TraceCube(found.cube), catalogue.read(found).values
+        rows = [cube.regions.names.index(name) for name in wide.regions.names]
+        assert rows[:3] == [5, 0, 3]
+        assert sorted(rows) == list(range(8))
+        np.testing.assert_array_equal(values, dense[:40][:, rows, SPAN[0] :].sum(axis=0))
+        seen = count_visits(wide.traces(None, (0, 48)), np.arange(12)[:, None])
+        expected = dense[:12][:, rows]
+        expected[:, 3:] = False
+        np.testing.assert_array_equal(seen, expected)
+        np.testing.assert_array_equal(wide.weights, narrow.weights)
+        assert list(wide.pseudonyms(np.arange(12))) == list(narrow.pseudonyms(np.arange(12)))
+        assert found.notes == ("nobody in the cube is in 5 places, such as 0-1",)
+        assert found.changes == ()
+
+
+def test_a_table_that_lacks_places_of_a_panel_is_no_table_of_more(narrow, release, tmp_path):
+    told = dataset(np.ones((3, 24)), [narrow.regions.names[0], "elsewhere", "nowhere"])
+    told.attrs = {"group_size": 40, "mechanism": {"name": "exact"}, "first": SPAN[0]}
+    entry = ReleaseEntry(counts=write(told, tmp_path, name="other"))
+    (problem,) = Catalogue((entry,), narrow.uri, str(tmp_path / "listed.json")).scan()
+    assert "elsewhere, nowhere are not named in the cube" in str(problem.error)
+
+
+@pytest.mark.slow
+def test_a_panel_that_lacks_places_is_enough_for_a_verdict(narrow, release, tmp_path):
+    _, row = audited(release, narrow.uri, tmp_path)
+    told = reasons(row)
+    assert told["reading"]["text"].startswith("nobody in the cube is in 5 places")
+    assert told["people"]["text"].startswith("traces of 12 of 80 people are known")
+    assert told["possible_counts"]["level"] == "pass"
 
 
 @pytest.mark.slow

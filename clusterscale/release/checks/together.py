@@ -91,11 +91,12 @@ def check_together(
     unsized = any(_size(item, group_size) is None for item in everything)
     if not why and unsized and len(everything) > 1:
         why = "the number of people in a table is not stated, so tables are not compared"
-    gaps = any(item.not_covered is not None for item in everything)
+    some_gaps = any(item.not_covered is not None for item in everything)
+    gaps = "places that a table does not cover are not compared" if some_gaps else ""
     findings = []
     for i, (item, table) in enumerate(zip(releases, alone[: len(releases)], strict=True)):
         others = [other for j, other in enumerate(shared) if j != i]
-        results, omitted = list[CheckResult](), why if others else ""
+        results, omitted = list[CheckResult](), (why or gaps) if others else ""
         for check in checks:
             try:
                 if check.compares and why:
@@ -106,8 +107,6 @@ def check_together(
             except ClusterscaleError as error:
                 omitted = f"{check.name} cannot run: {error}"
                 results.append(CheckResult.unknown(check.name, 0, omitted))
-        if others and gaps:
-            omitted = omitted or "places that a table does not cover are not compared"
         omitted = omitted or open_comparison(checks, results)
         omitted = "; ".join((*item.changes, *doubt_bands(item.bands, table.mechanism))) or omitted
         results += _check_rows(item, table, checks, seed)
