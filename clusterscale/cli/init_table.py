@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import typer
 
 from clusterscale.cli.console import out
 from clusterscale.cli.options import say_command
 from clusterscale.errors import ExistsError, InputError
+from clusterscale.validation_messages import plural
 
 if TYPE_CHECKING:
     from clusterscale.release import RawRelease
@@ -43,6 +45,9 @@ def write_format(file: Path, table: str, settings: Sequence[str], *, force: bool
     out.print(f"wrote {file}", markup=False)
     for doubt in proposal.doubts:
         out.print(f"in doubt: {doubt.key}: {doubt.question}", markup=False)
+    if proposal.doubts:
+        key = proposal.doubts[0].key
+        out.print(f"answer with --force and --setting, as in --setting {key}=VALUE", markup=False)
     say_command("check", "check", table, "--format", str(file), "--method", "METHOD")
     if proposal.doubts:
         raise typer.Exit(3)
@@ -97,9 +102,12 @@ def _show(release: RawRelease) -> None:
 
     n_places, n_epochs = release.values.shape
     names = release.rois or tuple(str(i) for i in range(n_places))
-    times = release.epochs if release.epochs is not None else np.arange(n_epochs)
+    times: Any = release.epochs if release.epochs is not None else np.arange(n_epochs)
+    zone = f", {release.timezone}" if times.dtype.kind == "M" else ""
+    if zone:
+        times = np.datetime_as_string(times, unit="m", timezone=ZoneInfo(release.timezone))
     gaps = np.zeros(release.values.shape, bool) if (one := release.not_covered) is None else one
-    shown = Table("place", "time, UTC", "value", box=None)
+    shown = Table("place", f"time{zone}", "value", box=None)
     for cell in range(min(_CELLS, release.values.size)):
         place, epoch = cell % n_places, cell // n_places
         value = release.values[place, epoch]
@@ -109,5 +117,6 @@ def _show(release: RawRelease) -> None:
         )
     out.print(shown)
     hidden = int((np.isnan(release.values) & ~gaps).sum())
-    out.print(f"{n_places:,} places, {n_epochs:,} times, {hidden:,} values hidden")
+    numbers = plural(n_places, "place"), plural(n_epochs, "time"), plural(hidden, "value")
+    out.print(f"{', '.join(numbers)} hidden")
     out.print(*release.notes, sep="\n", markup=False)

@@ -312,13 +312,14 @@ def _marks(texts: Collection[str], doubts: list[Doubt]) -> dict[str, Any]:
         fields["thousands"] = " " if marks & set(" \u00a0\u2009\u202f") else marks.pop()
     elif commas and not last:
         fields["thousands"] = ","
-        doubts.append(
-            Doubt("thousands", f"is {min(commas)!r} a number of thousands, or a decimal?")
+        question = (
+            f"is {min(commas)!r} thousands, as it is read (','), or a decimal (null, with "
+            "decimal_comma: true)?"
         )
+        doubts.append(Doubt("thousands", question))
     elif dots and all(_GROUPED.fullmatch(text) for text in dots):
-        doubts.append(
-            Doubt("thousands", f"is {min(dots)!r} a decimal, as it is read, or thousands?")
-        )
+        question = f"is {min(dots)!r} a decimal, as it is read (null), or thousands ('.')?"
+        doubts.append(Doubt("thousands", question))
     if others := sorted(shown - numbers):
         shown_texts = " or ".join(f"'{text}'" for text in others[:5])
         fields["hidden"] = [*sorted(set(texts) & set(HIDDEN)), *others]

@@ -62,7 +62,8 @@ class TextTable(TableFormat):
     decimal_comma
         Whether decimals follow a comma; then a dot is no decimal.
     thousands
-        Mark between thousands, e.g. ``'.'``; a space stands for all kinds of spaces.
+        Mark between thousands, e.g. ``'.'``, which decimals then follow a comma; a space stands for
+        all kinds of spaces.
     """
 
     hidden: Codes = HIDDEN
@@ -85,7 +86,8 @@ class TextTable(TableFormat):
     @property
     def marks(self) -> Marks:
         """How numbers are stated."""
-        return Marks("," if self.decimal_comma else ".", self.thousands or "")
+        comma = self.decimal_comma or self.thousands == "."
+        return Marks("," if comma else ".", self.thousands or "")
 
     @property
     def codes(self) -> dict[str, Any]:

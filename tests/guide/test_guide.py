@@ -15,6 +15,7 @@ from clusterscale.cli import app
 from clusterscale.cli.guide import PAGES, read_page, write_page, written
 from clusterscale.cli.reference import GENERATED
 from clusterscale.config import load_either, load_policy, parse_entry
+from clusterscale.errors import ClusterscaleError
 from clusterscale.release import TABLE_FORMATS
 from clusterscale.schema import RESULTS
 
@@ -55,12 +56,17 @@ def run_console(text, code):
         command, _, expected = part.replace("\\\n", "").partition("\n")
         if command == "echo $?":
             output = str(code)
+        elif command.startswith("cat "):
+            output = one_line(Path(command.removeprefix("cat ")).read_text())
         else:
             words = shlex.split(command)
             assert words[0] == "clusterscale", command
             done = CliRunner().invoke(app, words[1:])
             code, output = done.exit_code, one_line(done.output)
-            assert done.exception is None or isinstance(done.exception, SystemExit), command
+            if isinstance(done.exception, ClusterscaleError):  # printed and counted by the program
+                code, output = 2, one_line(f"error: {done.exception}")
+            else:
+                assert done.exception is None or isinstance(done.exception, SystemExit), command
         position = 0
         for line in filter(None, map(one_line, expected.splitlines())):
             found = output.find(line, position)
