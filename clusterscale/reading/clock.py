@@ -65,7 +65,10 @@ class Clock:
         It is −1 where they do not, or the time states its zone.
         """
         kind, found = decode.plain(raw).type, np.full(len(seconds), -1)
-        if self.timezone is None or self.slots or not self._may_be_local(kind):
+        is_local = is_text(kind) or (pa.types.is_temporal(kind) and not getattr(kind, "tz", None))
+        if self.format is not None:
+            is_local = "%z" not in self.format
+        if self.timezone is None or self.slots or not is_local:
             return found
         rows = np.flatnonzero(np.isin(seconds // _SECONDS, _days_back(self.timezone)))
         moments, at = np.unique(seconds[rows], return_inverse=True)
@@ -77,11 +80,6 @@ class Clock:
         if len(rows) and self.format is None and is_text(kind):
             found[matches(text_of(raw), _ZONE)] = -1
         return found
-
-    def _may_be_local(self, kind: Any) -> bool:
-        if self.format is not None:
-            return "%z" not in self.format
-        return is_text(kind) or (pa.types.is_temporal(kind) and getattr(kind, "tz", None) is None)
 
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
         """Return UTC seconds or numbers of epochs, int64, shape (row,).
@@ -97,11 +95,9 @@ class Clock:
     def _seconds(self, name: str, raw: Any, *, spot: Spot) -> Ints:
         if self.format is not None:
             return self._local(name, raw, None, spot)
-        seconds = self._milliseconds if self.milliseconds else self._stated
-        return self._checked(name, seconds(name, raw, spot), spot)
-
-    def _milliseconds(self, name: str, raw: Any, spot: Spot) -> Values:
-        return np.asarray(self._whole(name, raw, spot=spot) / 1000)
+        if self.milliseconds:
+            return self._checked(name, self._whole(name, raw, spot=spot) / 1000, spot)
+        return self._checked(name, self._stated(name, raw, spot), spot)
 
     def _stated(self, name: str, raw: Any, spot: Spot) -> Values:
         """Return UTC seconds of ISO 8601 text, dates, timestamps or epoch seconds."""
@@ -238,8 +234,7 @@ def _days_back(timezone: str) -> Ints:
     days = pd.date_range("1980", "2101", freq="D", unit="s")
     offsets = days.tz_localize("UTC").tz_convert(timezone).tz_localize(None) - days
     before = np.flatnonzero(np.diff(offsets.to_numpy().astype(np.int64)) < 0)
-    first = EARLIEST // _SECONDS
-    return np.unique(np.concatenate([first + before - 1, first + before]))
+    return np.concatenate([before - 1, before]) + EARLIEST // _SECONDS
 
 
 def is_time(text: str) -> bool:

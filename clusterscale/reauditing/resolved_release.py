@@ -220,7 +220,7 @@ def _in_cube_order(
             return raw
         told = describe_mismatch(named, names, "the cube")
         if named < set(names):
-            told += "; set `absent_places` of the release to zero or hidden if it leaves these out"
+            told += "; set `absent_places` of the release to zero, hidden or not_covered"
         raise ConfigError(f"{where}: {told}")
     if len(set(rois)) < len(rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
@@ -250,7 +250,10 @@ def _find_first_epoch(start: str | None, raw: RawRelease, calendar: Calendar, wh
         times = raw.epochs.astype("datetime64[s]").astype(np.int64)
         first = _find_epoch(int(times[0]), calendar, where)
         if (calendar.begins(first, len(times)) != times).any():
-            raise ConfigError(f"{where}: its epochs are not {calendar.length} apart, as the cube's")
+            wrong = f"its epochs are not {calendar.length} apart, as the cube's"
+            if len(np.unique(np.diff(times))) > 1:
+                wrong += "; if they are local days, set `timezone` of the format"
+            raise ConfigError(f"{where}: {wrong}")
         return first
     if raw.epochs is not None and raw.epochs.dtype.kind in "iu":
         numbers = raw.epochs.astype(np.int64)

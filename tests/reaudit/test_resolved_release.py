@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from clusterscale.reading.places import match_codes
 from clusterscale.reauditing import ReleaseEntry, ReleaseMetadata
 from clusterscale.reauditing.population import write_without_people
 from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_release
-from clusterscale.release import PublishedTotals, RawRelease, read_table
+from clusterscale.release import TABLE_FORMATS, PublishedTotals, RawRelease, read_table
 
 N_ROIS, N_EPOCHS = 4, 48
 LAPLACE = {"name": "laplace", "epsilon": 1.0}
@@ -121,6 +122,25 @@ def test_bands_of_another_threshold_are_told(paris):
     assert told.endswith("hides those below 10")
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Madrid"])
+def test_local_days_in_utc_are_read_without_a_cube_if_their_zone_is_set(zone, tmp_path):
+    """Over a change of clocks; the oracle of the local midnights is pandas."""
+    days = pd.date_range("2026-03-26", periods=7, tz="Europe/Madrid").tz_convert("UTC")
+    lines = ["place,time,count", *(f"{name},{day.isoformat()},7" for name in "ab" for day in days)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    form = {"name": "long"} | ({"timezone": zone} if zone else {})
+    release = read_table(str(tmp_path / "t.csv"), TABLE_FORMATS.create(**form))
+    said = {key: each for key, each in SAID.items() if key != "first"}
+    cube = TraceCube(write_without_people(str(tmp_path), release, ReleaseMetadata(**said)))
+    if zone is None:
+        told = refused(cube, release, **said)
+        assert told.endswith("if they are local days, set `timezone` of the format")
+        return
+    listed, _ = resolved(cube, release, **said)
+    assert (listed.first, listed.epochs) == (0, 7)
+    assert str(cube.calendar.length) == "1 day"
+
+
 @pytest.mark.parametrize("times", [[3, 2, 1], [1, 1, 2]])
 def test_times_that_do_not_increase_are_refused_without_a_cube_too(times, tmp_path):
     epochs = np.array(times).astype("datetime64[h]").astype("datetime64[s]")
@@ -140,7 +160,7 @@ def test_places_that_a_table_leaves_out_are_as_declared(paris, absent, value):
     release = written(VALUES[:-1], tuple(most), totals=totals)
     told = refused(paris, release, **SAID)
     assert f"no row, such as {last}" in told
-    assert "set `absent_places` of the release to zero or hidden" in told
+    assert "set `absent_places` of the release to zero, hidden or not_covered" in told
     listed, content = resolved(paris, release, **SAID, absent_places=absent)
     audited = ("values that are not covered are audited as hidden",)
     assert listed.changes == audited * (absent == "not_covered")
