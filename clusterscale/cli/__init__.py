@@ -73,7 +73,7 @@ def main() -> None:
         if shows_traceback():
             traceback.print_exc()
         message, code = describe_failure(error)
-        err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
+        err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True)
         if "zarr" in sys.modules:
             from clusterscale.storage.groups import await_reads
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
-from clusterscale.cli.running import RunOptions, run_verb, running_verb
+from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
 from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
 from clusterscale.errors import ConfigError, InputError, RefusedError
 from clusterscale.redaction import clean
@@ -53,17 +53,12 @@ WithoutGuarantee = Annotated[
 ]
 
 
+@with_options
 def publish(
-    config: shared.ConfigFile = None,
-    output: shared.Output = None,
-    cluster: shared.ClusterName = None,
-    workers: shared.Workers = None,
-    memory: shared.Memory = None,
+    options: RunOptions,
     gate: GatePolicy = None,
     allow_warn: AllowWarn = False,
     without_guarantee: WithoutGuarantee = False,
-    explain: shared.Explain = False,
-    force: shared.Force = False,
 ) -> None:
     """Make the release of the `publish` section of a config, and enter it in its ledger.
 
@@ -79,16 +74,15 @@ def publish(
 
     if allow_warn and gate is None:
         raise InputError("--allow-warn is for the policy of --gate, which is missing")
-    options = RunOptions(config, output, cluster, workers, memory, force, explain)
-    plan, rules = options.config.the_publication(), None
+    plan, rules = options.loaded.the_publication(), None
     if gate is not None:
-        rules = Gate(plan=load_gate(gate, options.config.audit), allow_warnings=allow_warn)
+        rules = Gate(plan=load_gate(gate, options.loaded.audit), allow_warnings=allow_warn)
     try:
         analysis = api.publish.analysis(plan, gate=rules, without_guarantee=without_guarantee)
         run_verb(analysis, options, partial(_show, plan), page=False)
     except RefusedError as refused:
         text = f"[{VERDICT_STYLES['fail']}]refused[/]  {escape(clean(str(refused)))}"
-        out.print(text, highlight=False, soft_wrap=True)
+        out.print(text, soft_wrap=True)
         raise typer.Exit(EXIT_CODES["fail"]) from None
 
 
@@ -125,8 +119,9 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
     shared.say_command("check it", "check", where)
 
 
+@with_options
 def advise(
-    config: shared.ConfigFile = None,
+    options: RunOptions,
     on: Annotated[
         str | None,
         shared.option("Cube to search on in place of the config's, e.g. a synthetic one."),
@@ -137,12 +132,6 @@ def advise(
     policy: Annotated[
         Path | None, typer.Option(help="YAML file of a policy, whose limits hold in addition.")
     ] = None,
-    output: shared.Output = None,
-    cluster: shared.ClusterName = None,
-    workers: shared.Workers = None,
-    memory: shared.Memory = None,
-    explain: shared.Explain = False,
-    force: shared.Force = False,
 ) -> None:
     """Search for the mechanism that serves a goal within limits, confirm it, and explain why.
 
@@ -153,15 +142,10 @@ def advise(
     from clusterscale import api
     from clusterscale.cube import TraceCube
 
-    options = RunOptions(config, output, cluster, workers, memory, force, explain, on)
-    other = None
-    if confirm:
-        other = TraceCube(confirm)
-    elif on:
-        other = options.config.cube.open()
-    plan, wanted = options.config.the_audit(), options.config.advise
+    plan, wanted = options.loaded.the_audit(), options.loaded.advise
+    other = TraceCube(confirm) if confirm else options.cube if on else None
     analysis = api.advise.analysis(plan, wanted=wanted, policy=policy, confirm=other)
-    results = run_verb(analysis, options)
+    results = run_verb(analysis, options, cube=TraceCube(on) if on else None)
     if results is not None and results.verdict != "advised":
         raise typer.Exit(4)
 
@@ -171,12 +155,12 @@ def show_advice(advice: xr.Dataset) -> None:
     from clusterscale.reporting.advice import answer, leading, summarise
 
     for line in answer(advice):
-        out.print(line, markup=False, highlight=False)
+        out.print(line, markup=False)
     if text := str(advice.attrs["yaml"]):
-        out.print(f"\n{text}\n", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"\n{text}\n", markup=False, soft_wrap=True)
     for finding in json.loads(advice.attrs["findings"]):
         for line in textwrap.wrap(f"confirmed: {finding}", out.width - 2, subsequent_indent="  "):
-            out.print(f"  {line}", markup=False, highlight=False)
+            out.print(f"  {line}", markup=False)
     key, rows = Key(), leading(advice, _ROWS)
     titles = sorted(map(str, advice.mechanism_title.values), key=len, reverse=True)
     table = new_table("candidate")
@@ -195,12 +179,11 @@ def show_advice(advice: xr.Dataset) -> None:
     out.print(table)
     out.print(
         "[dim]score: weighted mean of the normalised measures, 1 for raw counts; loss: mean "
-        "privacy loss in the screen; attack: mean AUC of attacked users[/]",
-        highlight=False,
+        "privacy loss in the screen; attack: mean AUC of attacked users[/]"
     )
     key.show(out)
-    out.print(summarise(advice), markup=False, highlight=False)
-    out.print(str(advice.attrs["price"]), markup=False, highlight=False)
+    out.print(summarise(advice), markup=False)
+    out.print(str(advice.attrs["price"]), markup=False)
 
 
 def show_screen(screened: xr.Dataset) -> None:
@@ -210,11 +193,11 @@ def show_screen(screened: xr.Dataset) -> None:
 
     screened = with_labels(screened)
     for sentence in absent_users(screened):
-        out.print(sentence, markup=False, highlight=False)
+        out.print(sentence, markup=False)
     key, cases = Key(), list(read_cases(screened))
     for case in cases:
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
-        out.print(title, markup=False, highlight=False)
+        out.print(title, markup=False)
         table = new_table("mechanism", "attack")
         add_numbers(table, "mean", "95 %", *(f"> {level:g}" for level in AUC_LEVELS), "±")
         for line in case.exposures:
@@ -224,18 +207,17 @@ def show_screen(screened: xr.Dataset) -> None:
         out.print(table)
         out.print(
             f"[dim]AUC of the attack with the highest mean; each user against {case.n_groups:,} "
-            "groups (median), with the user and with another; ± half the 95 % interval[/]",
-            highlight=False,
+            "groups (median), with the user and with another; ± half the 95 % interval[/]"
         )
     for period, sizes, by_mechanism in shares_by_size(cases):
         title = f"users with an AUC above {AUC_LEVELS[0]:g}, {period}, by group size"
-        out.print(title, markup=False, highlight=False)
+        out.print(title, markup=False)
         table = new_table("mechanism")
         add_numbers(table, *(f"{size:,}" for size in sizes))
         for name, values in by_mechanism.items():
             table.add_row(key.short(name), *(f"{100 * share:.1f} %" for share in values))
         out.print(table)
-        out.print(f"[dim]{BY_SIZE}[/]", highlight=False)
+        out.print(f"[dim]{BY_SIZE}[/]")
     key.show(out)
 
 
@@ -247,7 +229,7 @@ def show_certificates(certificates: xr.Dataset) -> None:
     key = Key()
     for case in read_ceilings(certificates):
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
-        out.print(title, markup=False, highlight=False)
+        out.print(title, markup=False)
         table = new_table("mechanism", "user is")
         rate = f"TPR {case.rate:g}"
         add_numbers(table, "median", "95 %", "worst", "accuracy", rate, "if found")
@@ -263,8 +245,7 @@ def show_certificates(certificates: xr.Dataset) -> None:
             f"over users; accuracy, and true positive rate at a false positive rate of "
             f"{case.rate:g}, of the worst user; if found: the probability that the worst user is "
             f"inside, if found at that rate, where one in {1 / case.prior:,.0f} is inside; ≤: "
-            f"perhaps less. {COVERS}[/]",
-            highlight=False,
+            f"perhaps less. {COVERS}[/]"
         )
     key.show(out)
 
@@ -279,7 +260,7 @@ def show_recovery(recovery: xr.Dataset) -> None:
     n_users = recovery.sizes["user"]
     for mechanism, error in zip(recovery.mechanism.values, errors, strict=True):
         title = f"{n_users:,} users, {key.short(mechanism)}, relative error {error:.3g}"
-        out.print(title, highlight=False)
+        out.print(title)
         for start in range(0, recovery.sizes["strategy"], _STRATEGIES):
             strategies = recovery.strategy.values[start : start + _STRATEGIES]
             table = new_table("prior")
@@ -313,7 +294,7 @@ def _show_comparison(comparison: xr.Dataset) -> None:
     names = "period", "prior", "group_size", "mechanism", "attack"
     setting = [str(comparison[f"compared_{name}"].item()) for name in names]
     title = ", ".join(key.plain(part) for part in (str(comparison.source.item()), *setting) if part)
-    out.print(title, markup=False, highlight=False)
+    out.print(title, markup=False)
     high, low = comparison.auc_top.item(), comparison.auc_bottom.item()
     table = new_table()
     table.add_column("characteristic", min_width=14)
@@ -329,8 +310,7 @@ def _show_comparison(comparison: xr.Dataset) -> None:
         f"[dim]the {comparison.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
         f"least exposed, {low:.3f}: mean ± standard deviation; the forest classifies "
         f"{comparison.forest_accuracy.item():.0%} correctly; weight of a logistic regression; "
-        "apart: probability that one of the most exposed has more[/]",
-        highlight=False,
+        "apart: probability that one of the most exposed has more[/]"
     )
     key.show(out)
     if high - low < _GAP:

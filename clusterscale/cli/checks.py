@@ -104,7 +104,7 @@ def check(
     if to_page:
         from clusterscale.reporting import write_checks
 
-        out.print(f"page     {write_checks(findings, to_page)}", highlight=False, soft_wrap=True)
+        out.print(f"page     {write_checks(findings, to_page)}", soft_wrap=True)
     raise typer.Exit(EXIT_CODES[worst])
 
 
@@ -123,7 +123,7 @@ def _show(table: TableFindings) -> None:
 
     style, word = VERDICT_STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
     line = f"[{style}]{word}[/]  {escape(table.name)}  ({escape(table.mechanism)})"
-    out.print(line, highlight=False, soft_wrap=True)
+    out.print(line, soft_wrap=True)
     for note in table.notes:
         _print(note)
     open_checks: dict[str, list[str]] = {}
@@ -140,7 +140,7 @@ def _show(table: TableFindings) -> None:
 
 
 def _print(text: str) -> None:
-    out.print(f"      {escape(text)}", highlight=False, soft_wrap=True)
+    out.print(f"      {escape(text)}", soft_wrap=True)
 
 
 def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
 
 
-out = PlainConsole()
-err = PlainConsole(stderr=True)
+out = PlainConsole(highlight=False)
+err = PlainConsole(stderr=True, highlight=False)
 
 
 def show_cube(cube: TraceCube) -> None:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out, show_cube
 from clusterscale.cli.results import show_results, warn_of_float_noise
-from clusterscale.cli.running import RunOptions, run_verb
+from clusterscale.cli.running import SizedOptions, run_verb, with_options
 from clusterscale.phrases import typed_options
 from clusterscale.redaction import clean
 
@@ -80,20 +80,8 @@ def options(
 
 
 @app.command()
-def audit(
-    config: shared.ConfigFile = None,
-    output: shared.Output = None,
-    cluster: shared.ClusterName = None,
-    workers: shared.Workers = None,
-    memory: shared.Memory = None,
-    explain: shared.Explain = False,
-    users: shared.Users = None,
-    places: shared.Places = None,
-    epochs: shared.Epochs = None,
-    events_per_user: shared.EventsPerUser = None,
-    full: shared.Full = False,
-    force: shared.Force = False,
-) -> None:
+@with_options
+def audit(options: SizedOptions, full: shared.Full = False) -> None:
     """Run an audit, or resume an interrupted one, and write its report.
 
     All users are certified first; the report compares what attacks measure with what the best
@@ -101,26 +89,24 @@ def audit(
     """
     from clusterscale import api
 
-    sizes = users, places, epochs, events_per_user
-    options = RunOptions(config, output, cluster, workers, memory, force, explain, sizes=sizes)
-    plan = options.config.the_audit()
+    plan = options.loaded.the_audit()
 
     def show(results: xr.Dataset) -> None:
         show_results(results, full=full)
         if not full:
             shared.say_command("all cases and utility", "report", options.folder, "--full")
 
-    analysis = api.audit.analysis(plan, certificates=options.config.certify)
+    analysis = api.audit.analysis(plan, certificates=options.loaded.certify)
     results = run_verb(analysis, options, show)
     if results is None:
         unrounded = [item.label for item in plan.mechanisms if item.publishes_float_noise]
         for line in warn_of_float_noise(map(escape, unrounded)):
-            out.print(line, highlight=False)
+            out.print(line)
         return
     if n_failed := int((results.status == "failed").sum()):
         err.print(f"[bold red]{n_failed} cases failed[/]; see the report and the variable `error`")
         first = next(filter(None, map(str, results.error.values.ravel())), "no error is recorded")
-        err.print(f"the first: {escape(clean(first))}", soft_wrap=True, highlight=False)
+        err.print(f"the first: {escape(clean(first))}", soft_wrap=True)
     n_all = analysis.failures(results)
     if n_all > n_failed:
         err.print("[bold red]guarantees or utility of mechanisms are missing[/]; see the report")

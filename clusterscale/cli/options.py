@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def say_command(shows: str, *words: str) -> None:
     """Print a command of this program to copy, and what it shows."""
     line = f"{shows}: {shlex.join(('clusterscale', *words))}"
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
+    out.print(line, markup=False, soft_wrap=True)
 
 
 def check_address(address: str | None) -> str | None:

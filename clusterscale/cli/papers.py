@@ -81,10 +81,10 @@ def reproduce(
     reports, n_failed = _work(studies, cubes, home, chosen_cluster, memory)
     _show(reports)
     page = write_reproduced(reports, f"{folder}/{'quick' if quick else 'reproduced'}.html")
-    out.print(f"page     {page}", highlight=False, soft_wrap=True)
+    out.print(f"page     {page}", soft_wrap=True)
     if figures:
         saved = [f.save(f"{figures.rstrip('/')}/{f.slug}.svg") for f in draw_figures(reports)]
-        out.print(f"figures  {plural(len(saved), 'file')} in {figures}", highlight=False)
+        out.print(f"figures  {plural(len(saved), 'file')} in {figures}")
     if n_failed:
         raise typer.Exit(1)
 

@@ -119,7 +119,7 @@ def _ingest(source: str, uri: str, options: IngestOptions, *, force: bool) -> No
     with new_bar(err) as bar:
         tell = teller(bar, bar.add_task("ingest"))
         report = ingest_with_report(source, uri, options, force=force, progress=tell)
-    out.print(str(report), highlight=False)
+    out.print(str(report))
     show_cube(TraceCube(uri))
 
 

@@ -202,7 +202,7 @@ def _show_outcome(outcome: Outcome) -> None:
     """Show what is not a verdict; raise the error of a webhook without an address."""
     _show_problems(outcome.problems)
     if outcome.page:
-        out.print(f"trend    {outcome.page}", highlight=False, soft_wrap=True)
+        out.print(f"trend    {outcome.page}", soft_wrap=True)
     else:
         out.print(f"nothing new among {outcome.n_releases} releases")
     if isinstance(outcome.not_posted, InputError):
@@ -215,18 +215,18 @@ def _show_outcome(outcome: Outcome) -> None:
 def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
     """Print a verdict with what was audited, and the checks that do not pass."""
     style = VERDICT_STYLES[verdict]
-    out.print(f"[{style}]{verdict}[/]  {escape(name)}", highlight=False, soft_wrap=True)
+    out.print(f"[{style}]{verdict}[/]  {escape(name)}", soft_wrap=True)
     for reason in reasons:
         if reason["level"] != "pass" or reason["check"] in ("scope", "reading"):
             check, text = escape(str(reason["check"])), escape(str(reason["text"]))
             level = "" if reason["level"] == "pass" else f"{reason['level']}: "
-            out.print(f"      {level}{check}: {text}", highlight=False, soft_wrap=True)
+            out.print(f"      {level}{check}: {text}", soft_wrap=True)
 
 
 def _show_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
         text = escape(clean(str(problem.error)))
-        err.print(f"[bold red]{escape(problem.name)}:[/] {text}", soft_wrap=True, highlight=False)
+        err.print(f"[bold red]{escape(problem.name)}:[/] {text}", soft_wrap=True)
 
 
 def _exit_code(outcome: Outcome) -> int:

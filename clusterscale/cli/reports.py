@@ -55,7 +55,7 @@ def report(
     runs = [gather(folder) for folder in results]
     if form is Format.html:
         page = write_report(runs, output or f"{_folder(results[0])}/report.html")
-        out.print(page, highlight=False, soft_wrap=True)
+        out.print(page, soft_wrap=True)
         if show:
             _open(page)
         return
@@ -63,7 +63,7 @@ def report(
         folder = output or f"{_folder(results[0])}/tables"
         target = f"{folder}/{number}" if len(runs) > 1 else folder
         for path in write_tables(run, target, form.value):  # type: ignore[arg-type]
-            out.print(path, highlight=False, soft_wrap=True)
+            out.print(path, soft_wrap=True)
 
 
 def gather(folder: str) -> Run:
@@ -72,7 +72,7 @@ def gather(folder: str) -> Run:
 
     run, notes = open_run(folder)
     for note in notes:
-        err.print(f"[yellow]note:[/] {note}", highlight=False, soft_wrap=True)
+        err.print(f"[yellow]note:[/] {note}", soft_wrap=True)
     return run
 
 
@@ -97,12 +97,11 @@ def write_page(folder: str) -> None:
 
     run = gather(folder)
     page = write_report(run, f"{folder}/report.html")
-    out.print(f"report   {page}", highlight=False, soft_wrap=True)
+    out.print(f"report   {page}", soft_wrap=True)
     if _show_brackets(run):
         err.print(
             "[bold red]ceiling exceeded:[/] an attack did better than any adversary can if the "
-            "mechanism does what it states; do not publish with it",
-            highlight=False,
+            "mechanism does what it states; do not publish with it"
         )
         raise typer.Exit(4)
 
@@ -131,8 +130,7 @@ def _show_brackets(run: Run) -> bool:
     out.print(table)
     out.print(
         f"[dim]AUC of the most exposed, and mean: lower limits (error at most {ERROR_RATE:g} for "
-        "all of a row) ≤ true ≤ certified, which no adversary exceeds[/]",
-        highlight=False,
+        "all of a row) ≤ true ≤ certified, which no adversary exceeds[/]"
     )
     key.show(out)
     return any(one.is_violated for one in worst.values())

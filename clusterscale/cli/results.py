@@ -225,7 +225,7 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
     if not full:
         parts, key = _summary(audit)
     for part in parts:
-        out.print(part, highlight=False)
+        out.print(part)
     key.show(out)
 
 

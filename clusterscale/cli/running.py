@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
+from inspect import Parameter, Signature, signature
 from pkgutil import resolve_name
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING, Any
@@ -40,44 +40,55 @@ _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of every command that runs an analysis; ``on`` is a cube in place of the config's.
+    """Options of every command that runs an analysis."""
 
-    ``sizes`` are those of a cube that is not there: users, places, epochs and events per user.
-    """
-
-    file: Path | None
-    output: str | None
-    cluster: str | None
-    workers: int | None
-    memory: str | None
-    force: bool
-    explain: bool = False
-    on: str | None = None
-    sizes: tuple[float | None, ...] = ()
+    config: shared.ConfigFile = None
+    output: shared.Output = None
+    cluster: shared.ClusterName = None
+    workers: shared.Workers = None
+    memory: shared.Memory = None
+    explain: shared.Explain = False
+    force: shared.Force = False
 
     @cached_property
-    def config(self) -> Config:
+    def loaded(self) -> Config:
         """The config."""
-        return shared.load_config(self.file)
+        return shared.load_config(self.config)
 
     @cached_property
     def cube(self) -> TraceCube:
-        """The cube of the config, or the one that is studied in its place.
+        """The cube of the config."""
+        return self.loaded.cube.open()
 
-        For ``explain`` it need not be there.
-        """
-        from clusterscale.cube import TraceCube
+    @property
+    def folder(self) -> str:
+        """The folder of the run."""
+        return (self.output or self.loaded.output).rstrip("/")
+
+
+@dataclass(frozen=True)
+class SizedOptions(RunOptions):
+    """The same, and for ``explain`` the sizes of a cube that is not there."""
+
+    users: shared.Users = None
+    places: shared.Places = None
+    epochs: shared.Epochs = None
+    events_per_user: shared.EventsPerUser = None
+
+    @cached_property
+    def cube(self) -> TraceCube:
+        """The cube of the config, or one of these sizes; for ``explain`` it need not be there."""
         from clusterscale.cube.sized import SizedCube
 
-        if any(size is not None for size in self.sizes):
-            return SizedCube(**self._sizes())
-        source = self.config.cube
-        if self.explain and self.sizes and source.preset and not exists(source.path):
+        sizes = self.users, self.places, self.epochs, self.events_per_user
+        if any(size is not None for size in sizes):
+            return SizedCube(**self._check_sizes(dict(zip(_SIZES, sizes, strict=True))))
+        source = self.loaded.cube
+        if self.explain and source.preset and not exists(source.path):
             return SizedCube.of_preset(source.preset, source.users)
-        return TraceCube(self.on) if self.on else self.config.cube.open()
+        return source.open()
 
-    def _sizes(self) -> dict[str, Any]:
-        named = dict(zip(_SIZES, self.sizes, strict=True))
+    def _check_sizes(self, named: dict[str, float | None]) -> dict[str, Any]:
         if not self.explain:
             first = next(name for name, size in named.items() if size is not None)
             raise InputError(f"{first} is for --explain, which is missing")
@@ -86,14 +97,29 @@ class RunOptions:
                 raise InputError(f"{name} is missing: a cube that is not there needs all of them")
             if name != _SIZES[-1] and size != int(size):
                 raise InputError(f"{name} {size:g} is no whole number")
-        *whole, events = self.sizes
+        *whole, events = named.values()
         users, places, epochs = (int(size or 0) for size in whole)
         return {"users": users, "places": places, "epochs": epochs, "events_per_user": events}
 
-    @property
-    def folder(self) -> str:
-        """The folder of the run."""
-        return (self.output or self.config.output).rstrip("/")
+
+def with_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the fields of ``options`` as options, and the other parameters.
+
+    ``options``: the first parameter of ``verb``, :class:`RunOptions` or a class derived from it.
+    """
+    own = dict(signature(verb, eval_str=True).parameters)
+    kind = own.pop("options").annotation
+    fields = dict(signature(kind, eval_str=True).parameters)
+
+    def command(**given: Any) -> None:
+        verb(kind(**{name: given.pop(name) for name in fields}), **given)
+
+    made: Any = command
+    made.__signature__ = Signature(
+        [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (fields | own).values()]
+    )
+    made.__name__, made.__doc__, made.__annotations__ = verb.__name__, verb.__doc__, {}
+    return command
 
 
 def run_verb(
@@ -101,6 +127,7 @@ def run_verb(
     options: RunOptions,
     show: Callable[[xr.Dataset], None] | None = None,
     *,
+    cube: TraceCube | None = None,
     page: bool = True,
 ) -> xr.Dataset | None:
     """Run an analysis, show its results, and write the report.
@@ -113,6 +140,8 @@ def run_verb(
         Options from the command line; with ``explain`` nothing is run.
     show
         Prints the results; None: as its kind declares.
+    cube
+        Cube in place of that of the options.
     page
         Whether there is a table of results, of which a page is written.
 
@@ -124,9 +153,9 @@ def run_verb(
     from clusterscale.api.execution import run_analysis
 
     cluster = shared.pick_cluster(
-        options.config.cluster, options.cluster, options.workers, serve=not options.explain
+        options.loaded.cluster, options.cluster, options.workers, serve=not options.explain
     )
-    cube, folder = options.cube, options.folder
+    cube, folder = options.cube if cube is None else cube, options.folder
     memory = shared.parse_memory(options.memory, cluster)
     home = analysis.uri(folder)
     if options.explain:
@@ -146,7 +175,7 @@ def run_verb(
         printed: Any = show or type(analysis).shown
         (resolve_name(printed) if isinstance(printed, str) else printed)(results)
         if page:
-            out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
+            out.print(f"results  {home}/results.zarr", soft_wrap=True)
             write_page(folder)
     return results
 
@@ -154,27 +183,13 @@ def run_verb(
 def running_verb(make: Callable[[Config], Analysis | Sequence[Analysis]]) -> Callable[..., None]:
     """Return the command that runs the analyses which ``make`` makes of a config."""
 
-    def command(
-        config: shared.ConfigFile = None,
-        output: shared.Output = None,
-        cluster: shared.ClusterName = None,
-        workers: shared.Workers = None,
-        memory: shared.Memory = None,
-        explain: shared.Explain = False,
-        users: shared.Users = None,
-        places: shared.Places = None,
-        epochs: shared.Epochs = None,
-        events_per_user: shared.EventsPerUser = None,
-        force: shared.Force = False,
-    ) -> None:
-        sizes = users, places, epochs, events_per_user
-        options = RunOptions(config, output, cluster, workers, memory, force, explain, sizes=sizes)
-        made = make(options.config)
+    def verb(options: SizedOptions) -> None:
+        made = make(options.loaded)
         for analysis in made if isinstance(made, Sequence) else (made,):
             run_verb(analysis, options)
 
-    command.__name__, command.__doc__ = make.__name__, make.__doc__
-    return command
+    verb.__name__, verb.__doc__ = make.__name__, make.__doc__
+    return with_options(verb)
 
 
 @contextmanager
@@ -186,7 +201,7 @@ def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[StatusWr
     from clusterscale.runtime import StatusWriter
 
     def warn(message: str) -> None:
-        err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
+        err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True)
 
     with _orderly_end(), StatusWriter(folder, work, cluster=cluster.label, warn=warn) as status:
         yield status

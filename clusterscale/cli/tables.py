@@ -82,7 +82,7 @@ class Key:
     def show(self, console: Console) -> None:
         """Print the key, if there is any letter."""
         if self._letters:
-            console.print(self.table(console.width), highlight=False, soft_wrap=True)
+            console.print(self.table(console.width), soft_wrap=True)
 
 
 def new_table(*names: str) -> Table:

@@ -129,8 +129,7 @@ def _show(
     out.print(table)
     out.print(
         f"[dim]means over {n_cases} cases of {n_targets} targets, ± standard error over targets; "
-        "fresh groups are the adversary's own and were not used for the choice[/]",
-        highlight=False,
+        "fresh groups are the adversary's own and were not used for the choice[/]"
     )
     key.show(out)
 

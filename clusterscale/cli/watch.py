@@ -125,7 +125,7 @@ def certificates(
 
     tls = make_certificates(folder, days=days)
     for path in (tls.ca, tls.certificate, tls.key):
-        out.print(path, highlight=False, soft_wrap=True)
+        out.print(path, soft_wrap=True)
 
 
 def _draw(observer: Observer) -> RenderableType:

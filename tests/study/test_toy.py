@@ -149,7 +149,7 @@ def test_it_is_watched(cube, tmp_path):
 def test_it_is_explained(cube):
     rows = Toy().explain(cube, 10**9, 1)
     assert rows["time"].endswith(" s of the cluster, if it does nothing else")
-    assert RunOptions(None, None, None, None, None, force=False).explain is False
+    assert RunOptions().explain is False
 
 
 def test_it_is_reported_without_values_of_single_users(cube, expected, tmp_path):
