@@ -106,7 +106,11 @@ def load(path: str | Path) -> Config:
         If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; names
         every fault with the path of its key.
     """
-    return parse(read_text(path), where=str(path))
+    return validate(_read(path), Config, str(path))
+
+
+def _read(path: str | Path) -> Any:
+    return content_of(read_text(path), str(path))
 
 
 def load_releases(path: str | Path) -> ReleasesConfig:
@@ -127,7 +131,7 @@ def load_releases(path: str | Path) -> ReleasesConfig:
     MissingError, ConfigError
         As :func:`load`.
     """
-    return parse_releases(read_text(path), where=str(path))
+    return validate(_read(path), ReleasesConfig, str(path))
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -148,10 +152,9 @@ def load_policy(path: str | Path) -> Policy:
     MissingError, ConfigError
         As :func:`load`.
     """
-    text = read_text(path)
-    content = content_of(text, str(path))
+    content = _read(path)
     if isinstance(content, dict) and content.keys() & {"policy", "releases", "audit"}:
-        return parse_releases(text, where=str(path)).policy
+        return validate(content, ReleasesConfig, str(path)).policy
     return validate(content, Policy, str(path))
 
 
@@ -175,11 +178,10 @@ def load_gate(path: str | Path, audit: AuditPlan | None) -> ReauditPlan:
     MissingError, ConfigError
         As :func:`load`; also if there are no settings of an audit.
     """
-    text = read_text(path)
-    content = content_of(text, str(path))
+    content = _read(path)
     if isinstance(content, dict) and "audit" in content:
         if "output" in content:
-            return parse_releases(text, where=str(path)).plan
+            return validate(content, ReleasesConfig, str(path)).plan
         return validate(content, ReauditPlan, str(path))
     policy = load_policy(path)
     if audit is None:
@@ -208,10 +210,10 @@ def load_either(path: str | Path) -> Config | ReleasesConfig:
     MissingError, ConfigError
         As :func:`load`.
     """
-    text = read_text(path)
-    content = content_of(text, str(path))
-    catalogue = isinstance(content, dict) and content.keys() & {"policy", "releases"}
-    return parse_releases(text, where=str(path)) if catalogue else parse(text, where=str(path))
+    content = _read(path)
+    if isinstance(content, dict) and content.keys() & {"policy", "releases"}:
+        return validate(content, ReleasesConfig, str(path))
+    return validate(content, Config, str(path))
 
 
 def parse(text: str, *, where: str = "config") -> Config:
