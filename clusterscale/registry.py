@@ -105,7 +105,11 @@ class Registry(Generic[T]):
         registry, such as a third party's. ``only`` is a narrower base; the entry ``skip`` is left
         out.
         """
-        return Annotated[Any, _Entry(self, only, skip)]
+        return Annotated[Any, self.entry(only, skip=skip)]
+
+    def entry(self, only: type[Any] | None = None, *, skip: str = "") -> Any:
+        """Return the same as metadata of a type: ``Annotated[Mechanism, MECHANISMS.entry()]``."""
+        return _Entry(self, only, skip)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a config value of this kind."""

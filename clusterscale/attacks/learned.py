@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -244,14 +244,11 @@ def draw_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-if TYPE_CHECKING:
-    Candidates = tuple[Attack, ...]
-else:
-    Candidates = Annotated[
-        tuple[ATTACKS.field(skip="cross_validated"), ...],
-        Strict(False),
-        Field(min_length=1, max_length=20),
-    ]
+Candidates = Annotated[
+    tuple[Annotated[Attack, ATTACKS.entry(skip="cross_validated")], ...],
+    Strict(False),
+    Field(min_length=1, max_length=20),
+]
 
 
 class CrossValidated(BaseAttack):

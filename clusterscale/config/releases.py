@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 from pydantic import Field, Strict, model_validator
 
@@ -13,10 +13,7 @@ from clusterscale.errors import InputError, MissingError
 from clusterscale.reauditing import ReauditPlan, ReleaseEntry, Webhook, expand, find_releases
 from clusterscale.runtime import Local
 
-if TYPE_CHECKING:
-    Entries = tuple[ReleaseEntry, ...] | str
-else:
-    Entries = Annotated[tuple[ReleaseEntry, ...], Field(min_length=1), Strict(False)] | Address
+Entries = Annotated[tuple[ReleaseEntry, ...], Field(min_length=1), Strict(False)] | Address
 
 
 class ReleasesConfig(ReauditPlan):

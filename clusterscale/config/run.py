@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Strict, model_validator
 
@@ -90,16 +90,11 @@ def _from_text(value: Any) -> Any:
     return {"path": value} if isinstance(value, str) else value
 
 
-if TYPE_CHECKING:
-    Source = CubeSource
-    Place = Cluster
-    Others = tuple[AnalysisPlan, ...]
-else:
-    Source = Annotated[
-        CubeSource, BeforeValidator(_from_text, json_schema_input_type=Address | CubeSource)
-    ]
-    Place = CLUSTERS.field()
-    Others = Annotated[tuple[ANALYSES.field(), ...], *OptionalUnique]
+Source = Annotated[
+    CubeSource, BeforeValidator(_from_text, json_schema_input_type=Address | CubeSource)
+]
+Place = Annotated[Cluster, CLUSTERS.entry()]
+Others = Annotated[tuple[Annotated[AnalysisPlan, ANALYSES.entry()], ...], *OptionalUnique]
 
 
 class Config(ConfigModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
@@ -85,16 +85,13 @@ def _side(limit: float, ideal: float) -> str:
     return "above" if limit >= ideal else "below"
 
 
-if TYPE_CHECKING:
-    LimitOrNumber = Limit
-else:
-    LimitOrNumber = Annotated[
-        Limit,
-        BeforeValidator(
-            lambda value: {"fail": value} if _is_number(value) else value,
-            json_schema_input_type=Number | Limit,
-        ),
-    ]
+LimitOrNumber = Annotated[
+    Limit,
+    BeforeValidator(
+        lambda value: {"fail": value} if _is_number(value) else value,
+        json_schema_input_type=Number | Limit,
+    ),
+]
 
 
 def _is_number(value: Any) -> bool:

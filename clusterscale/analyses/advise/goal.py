@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,7 @@ Verdict = Literal["holds", "fails", "unclear"]
 UNITS = ("event", "user_day", "user")
 """Units of guarantees, the weakest first: a guarantee for a later one implies the earlier ones."""
 
-if TYPE_CHECKING:
-    Measured = Utility
-else:
-    Measured = UTILITIES.field()
+Measured = Annotated[Utility, UTILITIES.entry()]
 
 _Auc = Annotated[float, Strict(), Field(ge=0.5, le=1)]
 _Loss = Annotated[float, Strict(), Field(ge=0, le=1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, Strict, model_validator
@@ -36,12 +36,8 @@ CONFIDENCE = 0.95
 
 _QUICK_TEST = VerdictPlan(trials=4, units=1)  # guarantees are tested on the finalists only
 
-if TYPE_CHECKING:
-    Goal = tuple[Aim, ...]
-    Families = tuple[Family, ...]
-else:
-    Goal = Annotated[tuple[Aim, ...], *NonEmptyUnique]
-    Families = Annotated[tuple[Family, ...], *OptionalUnique]
+Goal = Annotated[tuple[Aim, ...], *NonEmptyUnique]
+Families = Annotated[tuple[Family, ...], *OptionalUnique]
 
 
 _USUAL_GOAL = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from clusterscale.analyses.dp_audit.dp_test import DPTestResult, GuaranteeStatement, VerdictPlan
 from clusterscale.analyses.dp_audit.neighbours import Nearby
@@ -16,16 +16,13 @@ from clusterscale.contracts import (
     NonEmptyUnique,
     Values,
 )
-from clusterscale.cube.blocks import Range, TraceSource
+from clusterscale.cube.blocks import TraceSource
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.utility import UTILITIES, Utility
 
 EvaluationKey = tuple[str, int]
 
-if TYPE_CHECKING:
-    Measures = tuple[Utility, ...]
-else:
-    Measures = Annotated[tuple[UTILITIES.field(), ...], *NonEmptyUnique]
+Measures = Annotated[tuple[Annotated[Utility, UTILITIES.entry()], ...], *NonEmptyUnique]
 
 _USUAL = (
     "mean_relative_error",
@@ -123,14 +120,6 @@ class MechanismEvaluation:
     guess: tuple[float, ...] = ()
     error: str = ""
     traceback: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationPart:
-    """An evaluation and the users to count for it: a URI and a few numbers."""
-
-    task: MechanismEvaluationTask
-    users: Range
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import e
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
@@ -24,14 +24,11 @@ from clusterscale.html_tables import list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.base import Exact
 
-if TYPE_CHECKING:
-    Beliefs = tuple[InferencePrior, ...]
-    Strategies = tuple[InferenceStrategy, ...]
-    Mechanisms = tuple[Mechanism, ...]
-else:
-    Beliefs = Annotated[tuple[BELIEFS.field(), ...], *NonEmptyUnique]
-    Strategies = Annotated[tuple[STRATEGIES.field(), ...], *NonEmptyUnique]
-    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *OptionalUnique]
+Beliefs = Annotated[tuple[Annotated[InferencePrior, BELIEFS.entry()], ...], *NonEmptyUnique]
+Strategies = Annotated[
+    tuple[Annotated[InferenceStrategy, STRATEGIES.entry()], ...], *NonEmptyUnique
+]
+Mechanisms = Annotated[tuple[Annotated[Mechanism, MECHANISMS.entry()], ...], *OptionalUnique]
 
 _HOUR = 3600  # seconds
 _PLAIN = ("bayes", "max_roi", "max_user")

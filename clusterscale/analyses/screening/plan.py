@@ -94,10 +94,9 @@ def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
     return distinct(attacks)
 
 
-if TYPE_CHECKING:
-    Attacks = tuple[CellwiseAttack, ...]
-else:
-    Attacks = Annotated[tuple[ATTACKS.field(), ...], Strict(False), AfterValidator(_cellwise)]
+Attacks = Annotated[
+    tuple[Annotated[CellwiseAttack, ATTACKS.entry()], ...], Strict(False), AfterValidator(_cellwise)
+]
 
 
 class ScreenPlan(ConfigModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,7 @@ from clusterscale.priors.zero_knowledge.target_information import (
 )
 from clusterscale.validation_messages import exact_percent
 
-if TYPE_CHECKING:
-    Law = ActivityLaw
-else:
-    Law = ACTIVITIES.field()
+Law = Annotated[ActivityLaw, ACTIVITIES.entry()]
 
 
 class ZeroKnowledge(Prior):
