@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
-from clusterscale.analyses.certify import Certification, CertifyAnalysis, CertifyPlan
+from clusterscale.analyses.certify import CertifyAnalysis, CertifyPlan
 from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.analyses.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.analyses.screening import ScreenAnalysis
@@ -46,7 +46,7 @@ def audit(plan: AuditPlan, *, certificates: CertifyPlan | None = None) -> Analys
         If tasks failed; ``status`` and ``error`` of the results name them, and the same call runs
         them again. If an attack did better than any adversary can under what a mechanism states.
     """
-    return AuditAnalysis(plan).after(CertifyAnalysis(Certification.of(plan, certificates)))
+    return AuditAnalysis(plan).after(CertifyAnalysis(plan.certification(certificates)))
 
 
 @analysis_function
@@ -73,7 +73,7 @@ def screen(plan: AuditPlan, *, certificates: CertifyPlan | None = None) -> Analy
     RuntimeWarning
         If an attack did better than any adversary can under what a mechanism states.
     """
-    ceilings = CertifyAnalysis(Certification.of(plan, certificates))
+    ceilings = CertifyAnalysis(plan.certification(certificates))
     return ScreenAnalysis(plan.whole_screen).after(ceilings)
 
 
@@ -95,7 +95,7 @@ def certify(plan: AuditPlan, *, how: CertifyPlan | None = None) -> Analysis:
         One row per user, read lazily; conforms to
         :data:`clusterscale.analyses.certify.CERTIFICATES`.
     """
-    return CertifyAnalysis(Certification.of(plan, how))
+    return CertifyAnalysis(plan.certification(how))
 
 
 @analysis_function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, Strict
@@ -12,6 +12,7 @@ from pydantic import Field, Strict
 from clusterscale.analyses.audit.settings import Period, Precision, find_imprecise, interim_looks
 from clusterscale.analyses.audit.targets import Chosen, Targets
 from clusterscale.analyses.audit.task import AuditTask
+from clusterscale.analyses.certify import Certification, CertifyPlan
 from clusterscale.analyses.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan
 from clusterscale.analyses.screening import Screen, ScreenPlan
 from clusterscale.analyses.screening import check as check_screen
@@ -41,18 +42,11 @@ from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 
-if TYPE_CHECKING:
-    Sizes = tuple[int, ...]
-    Periods = tuple[Period, ...]
-    Mechanisms = tuple[Mechanism, ...]
-    Priors = tuple[Prior, ...]
-    Attacks = tuple[Attack, ...]
-else:
-    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
-    Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
-    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
-    Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
-    Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
+Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
+Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
+Mechanisms = Annotated[tuple[Annotated[Mechanism, MECHANISMS.entry()], ...], *NonEmptyUnique]
+Priors = Annotated[tuple[Annotated[Prior, PRIORS.entry()], ...], *NonEmptyUnique]
+Attacks = Annotated[tuple[Annotated[Attack, ATTACKS.entry()], ...], *NonEmptyUnique]
 
 
 class AuditTemplate(ConfigModel):
@@ -169,6 +163,19 @@ class AuditPlan(AuditTemplate):
             mechanisms=self.mechanisms,
             plan=self.screen,
             unseen=self.targets.unseen,
+        )
+
+    def certification(self, stated: CertifyPlan | None = None) -> Certification:
+        """Return the certificates of the plan's releases; past windows are not released."""
+        return Certification(
+            self.seed,
+            self.null_roi,
+            self.whole_screen.periods,
+            self.group_sizes,
+            self.mechanisms,
+            stated or CertifyPlan(),
+            self.priors,
+            None if self.groups is None else tuple(map(len, self.groups)),
         )
 
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:

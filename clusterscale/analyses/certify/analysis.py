@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +48,6 @@ from clusterscale.study import (
     each,
     require_memory,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 _KEYS = 32  # ceilings of a task
 # Seconds of a processor per event, for a ceiling under noise, and per visit of it.
@@ -159,6 +155,10 @@ def _up(values: Floats) -> Singles:
     return np.where(singles < values, np.nextafter(singles, np.float32(2)), singles)
 
 
+def _bytes_of(cube: TraceCube, n_users: int) -> int:
+    return 4 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
+
+
 class CertifyAnalysis(Analysis):
     """The ceiling of any adversary, for every user of a cube.
 
@@ -195,14 +195,13 @@ class CertifyAnalysis(Analysis):
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` if the memory is too small for a block of users."""
         block = min(block_size(cube), cube.n_users)
-        needed = PROCESS_BYTES + 4 * cube.cell_bytes * block * (cube.n_events // cube.n_users + 1)
+        needed = PROCESS_BYTES + _bytes_of(cube, block)
         require_memory(memory, needed, f"for a block of {block:,} users")
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of users and certificates, and the predicted cost."""
-        made, size = self.certification, block_size(cube)
+        made, block = self.certification, min(block_size(cube), cube.n_users)
         n_cases = len(made.releases) * len(made.group_sizes) * len(made.mechanisms)
-        block = 4 * cube.cell_bytes * min(size, cube.n_users) * (cube.n_events // cube.n_users + 1)
         seconds = _READ * cube.n_events
         n_noisy = sum(mechanism.guarantee.unit != "none" for mechanism in made.mechanisms)
         for _, spans in made.releases:
@@ -213,7 +212,7 @@ class CertifyAnalysis(Analysis):
         cost = StudyCost(
             n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
-            worker_bytes=PROCESS_BYTES + block,
+            worker_bytes=PROCESS_BYTES + _bytes_of(cube, block),
             core_seconds=seconds,
             seconds=seconds / n_workers,
         )
@@ -240,13 +239,13 @@ class CertifyAnalysis(Analysis):
         keep_visits, n_counted = each(visits.keep), len(visits.files)
         yield Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
         work = _Ceilings(self.certification, settings, visits.total, job)
-        left, n_tasks = work.left(), len(work.tasks)
-        keep = each(work.keep)
+        left = [task for task in work.tasks if task.name not in work.files]
+        n_tasks, keep = len(work.tasks), each(work.keep)
         yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
         files = work.by_case()
         lookups = {str(start): LookupTask(start, visits.files[start], files) for start, _ in blocks}
-        adder = _Adder(self.certification, settings, table)
-        yield Stage.fill("users", look_up, lookups, table, adder.add)
+        add = partial(_add, self.certification, settings, table)
+        yield Stage.fill("users", look_up, lookups, table, add)
         work.state(table, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
         table.finish()
 
@@ -340,10 +339,6 @@ class _Ceilings:
                     self._made.plan.false_positive_rates,
                 )
 
-    def left(self) -> list[CeilingTask]:
-        """Return the tasks that are not finished."""
-        return [task for task in self.tasks if task.name not in self.files]
-
     def keep(self, task: CeilingTask, value: Ceilings) -> None:
         """Write the results of a task."""
         self.files[task.name] = self._records.add((task.name, value))
@@ -372,34 +367,25 @@ class _Ceilings:
                     table.array("reason")[at] = reason + condition
 
 
-class _Adder:
-    """Writes the certificates of blocks of users."""
-
-    def __init__(self, made: Certification, settings: Sequence[Setting], table: TableStore) -> None:
-        self._made, self._settings, self._table = made, settings, table
-
-    def add(self, task: LookupTask, value: list[tuple[Any, list[list[Any]]]]) -> None:
-        """Write a block."""
-        for setting, (cells, rows) in zip(self._settings, value, strict=True):
-            for k in range(len(setting.mechanisms)):
-                period, mechanism = _position(self._made, setting, k)
-                self._write(task.start, (period, mechanism), cells, rows[k])
-
-    def _write(
-        self, start: int, at: tuple[int, int], cells: Ints, values: list[NDArray[Any]]
-    ) -> None:
-        """Write a block of users of one period and mechanism.
-
-        ``values``: by group size, float32, shape (neighbours, statistic, user).
-        """
-        (period, mechanism), array = at, self._table.array
-        users = slice(start, start + len(cells))
-        array("n_changed")[users, period, mechanism] = cells
-        every = np.stack(values, axis=-1)  # neighbours, statistic, user, size
-        auc, accuracy, tpr = every[:, 0], every[:, 1], every[:, 2:]
-        array("auc")[users, period, :, mechanism] = auc.transpose(1, 2, 0)
-        array("accuracy")[users, period, :, mechanism] = accuracy.transpose(1, 2, 0)
-        array("tpr")[users, period, :, mechanism] = tpr.transpose(2, 3, 0, 1)
+def _add(
+    made: Certification,
+    settings: Sequence[Setting],
+    table: TableStore,
+    task: LookupTask,
+    value: list[Found],
+) -> None:
+    """Write the certificates of a block of users."""
+    array = table.array
+    for setting, (cells, rows) in zip(settings, value, strict=True):
+        users = slice(task.start, task.start + len(cells))
+        for k, by_size in enumerate(rows):
+            period, mechanism = _position(made, setting, k)
+            array("n_changed")[users, period, mechanism] = cells
+            every = np.stack(by_size, axis=-1)  # neighbours, statistic, user, size
+            auc, accuracy, tpr = every[:, 0], every[:, 1], every[:, 2:]
+            array("auc")[users, period, :, mechanism] = auc.transpose(1, 2, 0)
+            array("accuracy")[users, period, :, mechanism] = accuracy.transpose(1, 2, 0)
+            array("tpr")[users, period, :, mechanism] = tpr.transpose(2, 3, 0, 1)
 
 
 def _position(made: Certification, setting: Setting, k: int) -> tuple[int, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import comb
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
@@ -30,10 +30,7 @@ _MOST_REPEATED = 5  # distinct groups of a list, as a multiple of those drawn
 
 _Rate = Annotated[float, Strict(), Field(gt=0, lt=1)]
 
-if TYPE_CHECKING:
-    Rates = tuple[float, ...]
-else:
-    Rates = Annotated[tuple[_Rate, ...], *NonEmptyUnique]
+Rates = Annotated[tuple[_Rate, ...], *NonEmptyUnique]
 
 
 CERTIFICATES_FORMAT = "clusterscale-certificates"
@@ -117,38 +114,6 @@ class Setting:
         return any(map(needs_series, self.mechanisms))
 
 
-class Releases(Protocol):
-    """Releases of an audit: what :meth:`Certification.of` needs, under the same names."""
-
-    @property
-    def seed(self) -> int:
-        """Root seed."""
-
-    @property
-    def null_roi(self) -> bool:
-        """Whether there is a null ROI."""
-
-    @property
-    def periods(self) -> Sequence[Any]:
-        """Periods, each with a name and spans of epochs."""
-
-    @property
-    def group_sizes(self) -> tuple[int, ...]:
-        """Numbers of members."""
-
-    @property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        """How counts are published."""
-
-    @property
-    def priors(self) -> Sequence[Prior]:
-        """Priors of the adversaries, which draw the groups."""
-
-    @property
-    def groups(self) -> Sequence[Sequence[str]] | None:
-        """Lists of members from which groups are drawn; None: from all users."""
-
-
 @dataclass(frozen=True, slots=True)
 class Certification:
     """Certificates of every user × period × group size × mechanism.
@@ -177,21 +142,6 @@ class Certification:
     plan: CertifyPlan
     priors: tuple[Prior, ...] = ()
     lists: tuple[int, ...] | None = None
-
-    @classmethod
-    def of(cls, audit: Releases, plan: CertifyPlan | None = None) -> Self:
-        """Return the certificates of the releases of an audit; past windows are not released."""
-        spans = tuple((period.name, period.spans[-1]) for period in audit.periods)
-        return cls(
-            audit.seed,
-            audit.null_roi,
-            spans,
-            audit.group_sizes,
-            audit.mechanisms,
-            plan or CertifyPlan(),
-            tuple(audit.priors),
-            None if audit.groups is None else tuple(map(len, audit.groups)),
-        )
 
     def n_candidates(self, n_users: int) -> list[int]:
         """Return from how many others the substitute of a user is drawn, by group size.
