@@ -197,9 +197,8 @@ class Grid:
 
     def describe(self) -> dict[str, Any]:
         """Return the box and the shape."""
-        box = self.box
-        corners = [box.south, box.west, box.north, box.east]
-        return {"kind": "grid", "box": corners, "shape": [self.n_lat, self.n_lon]}
+        shape = [self.n_lat, self.n_lon]
+        return {"kind": "grid", "box": list(astuple(self.box)), "shape": shape}
 
 
 def check_number(n: int, what: str) -> None:
@@ -332,9 +331,7 @@ class Hexagons:
 
     def describe(self) -> dict[str, Any]:
         """Return the box and the resolution."""
-        box = self.box
-        corners = [box.south, box.west, box.north, box.east]
-        return {"kind": "h3", "box": corners, "resolution": self.resolution}
+        return {"kind": "h3", "box": list(astuple(self.box)), "resolution": self.resolution}
 
 
 def _hexagons_in(box: Box, resolution: int) -> Iterator[str]:

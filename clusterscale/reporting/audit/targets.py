@@ -69,19 +69,11 @@ def loss_figure(table: Cases, setting: int) -> figures.Figure:
         series = by_attack(table.loss[setting, size])
         if series:
             groups.append((group_size, series))
-    medians = [
-        f"groups of {size}: "
-        + ", ".join(
-            f"{table.attacks[index]} {html.number(float(np.median(values)))}"
-            for index, values in series.items()
-        )
-        for size, series in groups
-    ]
     return figures.Figure(
         figures.boxes(groups, table.attacks),
         slug=f"loss-{setting + 1}",
         title="Privacy loss of targets, by group size and attack",
-        description="Box plots of privacy loss; medians. " + "; ".join(medians),
+        description=_describe_boxes("groups of", groups, table),
         setting=table.label(table.settings[setting]),
         names=table.attacks,
     )
@@ -126,21 +118,24 @@ def _period_panels(table: Cases, indices: list[int]) -> Markup:
                 drawn,
                 slug=f"periods-{indices[0] + 1}-{group_size}",
                 title=f"Groups of {group_size:,}",
-                description=f"Box plots of privacy loss; medians. {_medians(groups, table)}",
+                description=_describe_boxes("period", groups, table),
             )
         )
     return html.side_by_side(panels)
 
 
-def _medians(groups: list[tuple[int, dict[int, figures.Floats]]], table: Cases) -> str:
-    return "; ".join(
-        f"period {period}: "
+def _describe_boxes(
+    across: str, groups: list[tuple[int, dict[int, figures.Floats]]], table: Cases
+) -> str:
+    medians = (
+        f"{across} {value}: "
         + ", ".join(
             f"{table.attacks[index]} {html.number(float(np.median(values)))}"
             for index, values in series.items()
         )
-        for period, series in groups
+        for value, series in groups
     )
+    return "Box plots of privacy loss; medians. " + "; ".join(medians)
 
 
 _MOBILITY = "Tertile of users by number of events: high, mild or some"
