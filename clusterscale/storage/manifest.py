@@ -56,6 +56,22 @@ def from_sealed(content: bytes) -> dict[str, Any]:
     return values
 
 
+def read_sealed(uri: str) -> dict[str, Any] | None:
+    """Return the values of a sealed file, None if there is none.
+
+    Raises
+    ------
+    DamagedError
+        If it is not what was written.
+    """
+    try:
+        return from_sealed(read(uri))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise DamagedError(f"{uri} is damaged: {error}") from None
+
+
 def digests_of(values: Mapping[str, Any], key: str) -> dict[str, str]:
     """Return the digests of files, by their path in a folder, from values that were sealed.
 

@@ -10,11 +10,11 @@ from typing import Any
 from uuid import uuid4
 from warnings import warn
 
-from clusterscale.errors import DamagedError, ExistsError, InputError, StoreError
+from clusterscale.errors import ExistsError, InputError, StoreError
 from clusterscale.phrases import option
 from clusterscale.schema import RESULTS_REVISION
 from clusterscale.storage import exists, list_names, put, put_new, read, remove
-from clusterscale.storage.manifest import from_sealed, to_sealed
+from clusterscale.storage.manifest import from_sealed, read_sealed, to_sealed
 from clusterscale.study.foreign_code import changed_code, code_of
 
 _WORDS = {
@@ -144,13 +144,7 @@ class Identity:
 
 def code_in(uri: str, kind: str) -> dict[str, dict[str, str]]:
     """Return the code of other packages that the study in a folder used; none if it is not said."""
-    where = f"{uri}/{kind}.json"
-    try:
-        code: dict[str, dict[str, str]] = from_sealed(read(where)).get("code", {})
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise DamagedError(f"{where} is damaged: {error}") from None
+    code: dict[str, dict[str, str]] = (read_sealed(f"{uri}/{kind}.json") or {}).get("code", {})
     return code
 
 

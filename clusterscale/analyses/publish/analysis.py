@@ -41,13 +41,13 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
-from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
+from clusterscale.errors import ConfigError, InputError, MissingError
 from clusterscale.groups.member_lists import find_users
 from clusterscale.phrases import NO_GUARANTEE
 from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
 from clusterscale.release.metadata import refuse_formulas
-from clusterscale.storage.manifest import from_sealed
+from clusterscale.storage.manifest import read_sealed
 from clusterscale.study import (
     PROCESS_BYTES,
     Analysis,
@@ -229,12 +229,8 @@ class PublishAnalysis(Analysis):
         import xarray as xr
 
         where = f"{self.uri(uri)}/{RECEIPT}"
-        try:
-            receipt = from_sealed(storage.read(where))
-        except FileNotFoundError:
-            raise MissingError(f"{where}: this run has not published") from None
-        except ValueError as error:
-            raise DamagedError(f"{where} is damaged: {error}") from None
+        if (receipt := read_sealed(where)) is None:
+            raise MissingError(f"{where}: this run has not published")
         release = read_table(receipt["release"])
         coordinates = {"roi": list(release.rois or ()), "epoch": release.epochs}
         return xr.Dataset(

@@ -28,7 +28,7 @@ from clusterscale.release import RawRelease, read_table
 from clusterscale.release.checks import check_together, create_checks
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.storage.lease import Lease, LeaseHeldError
-from clusterscale.storage.manifest import from_sealed, to_sealed
+from clusterscale.storage.manifest import from_sealed, read_sealed, to_sealed
 from clusterscale.study import Progress, Stage, Study, Tell
 from clusterscale.study.execution import Executor
 
@@ -142,16 +142,11 @@ def raise_refusal(uri: str) -> None:
     DamagedError
         If the refusal cannot be read.
     """
-    try:
-        refusal = from_sealed(storage.read(f"{uri}/{_REFUSED}"))
-    except FileNotFoundError:
-        return
-    except ValueError as error:
-        raise DamagedError(f"{uri}/{_REFUSED} is damaged: {error}") from None
-    raise RefusedError(
-        f"{refusal['why']}\nthis run was refused before, and draws no other noise: change the "
-        f"mechanism or the policy, and choose another {option('output')}"
-    )
+    if (refusal := read_sealed(f"{uri}/{_REFUSED}")) is not None:
+        raise RefusedError(
+            f"{refusal['why']}\nthis run was refused before, and draws no other noise: change the "
+            f"mechanism or the policy, and choose another {option('output')}"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from clusterscale.phrases import privacy_unit
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
 from clusterscale.storage.files import refuse_broken_link
 from clusterscale.storage.folders import put_new_files, put_new_folder
-from clusterscale.storage.manifest import from_sealed, to_sealed
+from clusterscale.storage.manifest import read_sealed, to_sealed
 
 _ROOT, _BESIDE, _NEWEST = "zarr.json", "-metadata.json", ".newest.json"
 _TOLERANCE = 1e-9  # of a sum of floating-point numbers, relative
@@ -283,12 +283,8 @@ class Series:
 
     def _compare_newest(self, record: str) -> None:
         """Check that the series has the release that a record outside its folder names."""
-        try:
-            kept = from_sealed(storage.read(record))
-        except FileNotFoundError:
+        if (kept := read_sealed(record)) is None:
             return
-        except ValueError as error:
-            raise DamagedError(f"{record} is damaged: {error}") from None
         number, beside = int(kept["number"]), record == self._records[0]
         moved = self.entries and self.entries[0].seal == kept["first"]
         if not beside and not moved and kept["folder"] != self.uri:
@@ -337,13 +333,8 @@ class Series:
 
     def _compare_rules(self) -> bool:
         """Return whether the series has begun, after its rules were compared with the plan."""
-        uri = f"{self.uri}/{RULES}"
-        try:
-            kept = from_sealed(storage.read(uri))
-        except FileNotFoundError:
+        if (kept := read_sealed(f"{self.uri}/{RULES}")) is None:
             return False
-        except ValueError as error:
-            raise DamagedError(f"{uri} is damaged: {error}") from None
         for key, mine in self._rules.items():
             if kept.get(key) != mine:
                 where = "cube" if key == "timezone" else f"publish.{key}"
