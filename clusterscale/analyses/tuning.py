@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.audit.task import AuditTask
+from clusterscale.analyses.audit.task import AuditTask, set_up
 from clusterscale.attacks.learned import LearnedAttack
-from clusterscale.contracts import Examples, GroupRequest, Mechanism
+from clusterscale.contracts import Examples, Mechanism
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import load_settings
 from clusterscale.errors import ConfigError
 from clusterscale.game import study
-from clusterscale.seeds import stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +28,7 @@ class TuningCase:
     @property
     def path(self) -> tuple[str | int, ...]:
         """Path that identifies this case within its plan."""
-        target, period, prior, size = self.task.key
-        return period, prior, size, target, self.mechanism.id
+        return *self.task.path, self.mechanism.id
 
     def form(self) -> tuple[Examples, Examples | None]:
         """Return the adversary's training groups, and new groups of its own for validation.
@@ -41,30 +38,11 @@ class TuningCase:
         those of the first. The second is None if the prior has no groups for attacks that choose
         a threshold.
         """
-        task = self.task
-        target, period, prior, size = task.key
-        steps = self.mechanism.trace_steps
-        setting = load_settings(task.source, [steps])[steps]
-        game = task.prior.set_up(
-            GroupRequest(
-                setting.traces,
-                target,
-                frame=setting.cells.frame,
-                past=setting.past,
-                lists=task.lists,
-                group_size=size,
-                validate=True,
-                mean_weight=setting.mean_weight,
-                rng=stream(task.source.seed, "groups", period, prior, size, target),
-            )
-        )
-        knowledge = study(
-            game,
-            self.mechanism,
-            seed=task.source.seed,
-            path=self.path[:-1],
-            bounds=setting.bounds,
-        )
+        alone = {"mechanisms": (self.mechanism,), "control": False, "precision": None}
+        task = replace(self.task, **alone)  # type: ignore[arg-type]
+        ((game, bounds),) = set_up(task, validate=True)
+        seed, path = task.source.seed, task.path
+        knowledge = study(game, self.mechanism, seed=seed, path=path, bounds=bounds)
         return knowledge.training, knowledge.validation
 
 

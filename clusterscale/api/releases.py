@@ -114,19 +114,8 @@ def evaluate_run(
     The other parameters and errors are those of :func:`gate`.
     """
     from clusterscale.config import load_policy
-    from clusterscale.reauditing import (
-        IntervalEstimate,
-        Policy,
-        evaluate_ceilings,
-        evaluate_policy,
-        evaluate_scope,
-        exposures_of,
-        json_safe,
-        known_part,
-        measure,
-        of_size,
-        verdict_of,
-    )
+    from clusterscale.reauditing import Policy, evaluate_audit, json_safe, known_part, of_size
+    from clusterscale.reauditing.policy_evaluation import verdict_of
     from clusterscale.study.identity import require_same_code
 
     rules = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy or Policy()
@@ -135,15 +124,8 @@ def evaluate_run(
     require_same_code(name.rstrip("/").removesuffix("/results.zarr"))
     label = _pick(run.audit, mechanism)
     run = of_size(run, group_size or rules.group_size)
-    assert run.audit is not None
-    part = known_part(run)
-    exposures = exposures_of(run.audit, run.screen, label).known(part)
-    metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
-    reasons = [
-        *evaluate_policy(rules, metrics, IntervalEstimate(), part),
-        *evaluate_scope(rules, run.audit, label, {"`group_size`": group_size}),
-        *evaluate_ceilings(rules, run, label, part),
-    ]
+    stated = {"`group_size`": group_size}
+    _, _, reasons = evaluate_audit(rules, run, label, known_part(run), stated)
     return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
 
 

@@ -10,18 +10,16 @@ from clusterscale.config.reading import (
     load_releases,
     parse,
     parse_entry,
-    parse_releases,
     schema,
 )
 from clusterscale.config.releases import ReleasesConfig
-from clusterscale.config.run import Config, CubeSource
-from clusterscale.config.studies import find_studies, load_study, parse_study
+from clusterscale.config.run import Config
+from clusterscale.config.studies import find_studies, load_study
 from clusterscale.reauditing import Webhook
 
 __all__ = [
     "QUICKSTART",
     "Config",
-    "CubeSource",
     "ReleasesConfig",
     "Webhook",
     "built_in",
@@ -34,7 +32,5 @@ __all__ = [
     "load_study",
     "parse",
     "parse_entry",
-    "parse_releases",
-    "parse_study",
     "schema",
 ]

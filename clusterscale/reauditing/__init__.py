@@ -20,27 +20,12 @@ they were computed.
 """
 
 from clusterscale.reauditing.catalogue import Catalogue, Problem, expand, find_releases
-from clusterscale.reauditing.driver import Pending, Reaudit
-from clusterscale.reauditing.ledger import Ledger, json_safe
-from clusterscale.reauditing.notify import Announcement, Webhook, junit, junit_of_tables, summary
-from clusterscale.reauditing.policy import Limit, Policy, ReauditPlan, worst_of
-from clusterscale.reauditing.policy_evaluation import (
-    evaluate_ceilings,
-    evaluate_policy,
-    evaluate_scope,
-    known_part,
-    of_size,
-    verdict_of,
-)
+from clusterscale.reauditing.driver import Reaudit
+from clusterscale.reauditing.ledger import json_safe
+from clusterscale.reauditing.notify import Announcement, Webhook, junit_of_tables
+from clusterscale.reauditing.policy import Limit, Policy, ReauditPlan
+from clusterscale.reauditing.policy_evaluation import evaluate_audit, known_part, of_size
 from clusterscale.reauditing.population import complete_cube
-from clusterscale.reauditing.release_metrics import (
-    Exposures,
-    IntervalEstimate,
-    ReleaseMetrics,
-    exposures_of,
-    measure,
-)
-from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.run import Gate, Outcome, audit_new
 from clusterscale.release import ReleaseMetadata
 from clusterscale.release.entry import ReleaseEntry
@@ -49,38 +34,24 @@ from clusterscale.release.verdict import Verdict
 __all__ = [
     "Announcement",
     "Catalogue",
-    "Exposures",
     "Gate",
-    "IntervalEstimate",
-    "Ledger",
     "Limit",
     "Outcome",
-    "Pending",
     "Policy",
     "Problem",
     "Reaudit",
     "ReauditPlan",
     "ReleaseEntry",
     "ReleaseMetadata",
-    "ReleaseMetrics",
-    "ResolvedRelease",
     "Verdict",
     "Webhook",
     "audit_new",
     "complete_cube",
-    "evaluate_ceilings",
-    "evaluate_policy",
-    "evaluate_scope",
+    "evaluate_audit",
     "expand",
-    "exposures_of",
     "find_releases",
     "json_safe",
-    "junit",
     "junit_of_tables",
     "known_part",
-    "measure",
     "of_size",
-    "summary",
-    "verdict_of",
-    "worst_of",
 ]

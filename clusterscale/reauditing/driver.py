@@ -19,11 +19,9 @@ from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.policy_evaluation import (
     Change,
     change_since,
-    evaluate_ceilings,
+    evaluate_audit,
     evaluate_change,
     evaluate_findings,
-    evaluate_policy,
-    evaluate_scope,
     verdict_of,
 )
 from clusterscale.reauditing.population import complete_population
@@ -33,7 +31,7 @@ from clusterscale.reauditing.release_analysis import (
     ReleaseStore,
     TasksFailedError,
 )
-from clusterscale.reauditing.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
+from clusterscale.reauditing.release_metrics import Exposures, ReleaseMetrics, exposures_of
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.scoring import NO_MEMBERS, read_members
 from clusterscale.release.checks import PublishedTable, check_table, create_checks
@@ -170,15 +168,14 @@ class Reaudit:
 
     def _evaluate(self, pending: Pending, record: ReleaseRecord) -> Verdict:
         release, policy, store = pending.release, self._plan.policy, self._store(pending.audit)
-        results, screen, run = store.open()
-        label = find_mechanism(results, release.mechanism.id) or release.mechanism.label
-        exposures = exposures_of(results, screen, label).known(record.part)
-        metrics = measure(results, exposures, label, exposed_above=policy.exposed_above)
+        run, changes, notes = store.open(), release.changes, release.notes
+        assert run.audit is not None
+        label = find_mechanism(run.audit, release.mechanism.id) or release.mechanism.label
+        exposures, metrics, reasons = evaluate_audit(
+            policy, run, label, record.part, release.sizes, changes, notes, record.published
+        )
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
-        reasons = [
-            *evaluate_policy(policy, metrics, record.published, record.part),
-            *evaluate_scope(policy, results, label, release.sizes, release.changes, release.notes),
-            *evaluate_ceilings(policy, run, label, record.part),
+        reasons += [
             *evaluate_findings(policy, record.findings),
             *self._compare(release, store, record),
             *evaluate_change(policy, change.drift),

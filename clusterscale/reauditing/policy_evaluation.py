@@ -25,7 +25,13 @@ from clusterscale.phrases import (
 )
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reauditing.policy import Limit, Policy, worst_of
-from clusterscale.reauditing.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
+from clusterscale.reauditing.release_metrics import (
+    Exposures,
+    IntervalEstimate,
+    ReleaseMetrics,
+    exposures_of,
+    measure,
+)
 from clusterscale.release.checks import CheckResult
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.certificates import read_brackets, show_ceiling
@@ -44,6 +50,31 @@ def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
     if any(reason.level == "error" for reason in reasons):
         return "error"
     return worst_of(reason.level for reason in reasons if reason.level != "unknown")
+
+
+def evaluate_audit(
+    policy: Policy,
+    run: Run,
+    mechanism: str,
+    part: KnownPart | None,
+    stated: Mapping[str, int | None],
+    changes: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    published: IntervalEstimate | None = None,
+) -> tuple[Exposures, ReleaseMetrics, list[Reason]]:
+    """Return exposures and metrics of a mechanism in a run with an audit, and the reasons for both.
+
+    The parameters are those of :func:`evaluate_policy` and :func:`evaluate_scope`.
+    """
+    assert run.audit is not None
+    exposures = exposures_of(run.audit, run.screen, mechanism).known(part)
+    metrics = measure(run.audit, exposures, mechanism, exposed_above=policy.exposed_above)
+    reasons = [
+        *evaluate_policy(policy, metrics, published or IntervalEstimate(), part),
+        *evaluate_scope(policy, run.audit, mechanism, stated, changes, notes),
+        *evaluate_ceilings(policy, run, mechanism, part),
+    ]
+    return exposures, metrics, reasons
 
 
 def evaluate_policy(

@@ -18,7 +18,7 @@ from clusterscale.analyses.audit import (
     plan_resources,
 )
 from clusterscale.analyses.audit.release_scoring import VALUES
-from clusterscale.analyses.certify import Certification, CertifyAnalysis
+from clusterscale.analyses.certify import CertifyAnalysis
 from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.contracts import Bounds, Ints
@@ -144,11 +144,10 @@ class ReleaseStore:
         """Open the screen, by labels; None if there is none."""
         return self._open_if_any("screen", ScreenAnalysis.read)
 
-    def open(self) -> tuple[xr.Dataset, xr.Dataset | None, Run]:
-        """Open the audit, the screen if there is one, and both with the certificates."""
-        results, screen = self.results(), self.screen()
-        found = results, screen, self._open_if_any("certify", CertifyAnalysis.read)
-        return results, screen, Run.of(each for each in found if each is not None)
+    def open(self) -> Run:
+        """Open the audit, and the screen and the certificates if there are any."""
+        found = self.results(), self.screen(), self._open_if_any("certify", CertifyAnalysis.read)
+        return Run.of(each for each in found if each is not None)
 
     def _open_if_any(self, name: str, opener: Callable[[str], xr.Dataset]) -> xr.Dataset | None:
         uri = f"{self.uri}/{name}"
@@ -219,7 +218,7 @@ class ReleaseAnalysis(Analysis):
 
     def requires(self) -> Sequence[Analysis]:
         """Return certificates, the audit, and the screen if the mechanism can be screened."""
-        certificates = CertifyAnalysis(Certification.of(self.plan))
+        certificates = CertifyAnalysis(self.plan.certification())
         audit, screen = AuditAnalysis(self.plan), self.plan.whole_screen
         if not self._how.everyone:
             return certificates, audit

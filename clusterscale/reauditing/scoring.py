@@ -10,12 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.release_scoring import (
-    PublishedTask,
-    fold_published,
-    list_published,
-    score_published,
-)
+from clusterscale.analyses.audit.blockwise import fold_play, play_whole
+from clusterscale.analyses.audit.release_scoring import PublishedTask, list_published
 from clusterscale.analyses.audit.targets import Presence
 from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
@@ -114,7 +110,7 @@ class PublishedScores:
         """Return the stage of all tasks, by parts of the users if there are any."""
         return Stage(
             name="published",
-            function=partial(fold_published, users=users) if users else score_published,
+            function=partial(fold_play, users=users) if users else play_whole,
             tasks=self._tasks,
             keep=self._add,
             n_tasks=len(self._tasks),

@@ -350,9 +350,8 @@ class DaskExecutor:
         parts = tuple(items)
         if not parts:
             raise ValueError("there is nothing to combine")
-        (finished,) = self.map_reductions(
-            [Reduction(None, parts, function, combine, lambda _, total: total)]
-        )
+        whole: Reduction[None, T, R, R] = Reduction(None, parts, function, combine)
+        (finished,) = self.map_reductions([whole])
         if finished.error is not None:
             raise finished.error
         return finished.value  # type: ignore[return-value]

@@ -1,7 +1,6 @@
 """The spine: how every analysis is identified, run, resumed, kept and watched."""
 
 from clusterscale.study.analysis import Analysis, Page, Study, run
-from clusterscale.study.identity import Identity
 from clusterscale.study.kinds import ANALYSES, AnalysisPlan, built_in, find_kind
 from clusterscale.study.resources import (
     PROCESS_BYTES,
@@ -15,7 +14,7 @@ from clusterscale.study.resources import (
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["ANALYSES", "PROCESS_BYTES", "START_SECONDS", "Analysis", "AnalysisPlan", "Identity"]
+__all__ = ["ANALYSES", "PROCESS_BYTES", "START_SECONDS", "Analysis", "AnalysisPlan"]
 __all__ += [
     "Page",
     "Progress",

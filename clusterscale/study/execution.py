@@ -60,6 +60,18 @@ Write = Callable[[Sequence[Finished[T, R]]], Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """A task, and the first user to count for it and the one after the last."""
+
+    task: T
+    users: tuple[int, int]
+
+
+def _keep_total(item: object, total: Any) -> Any:
+    return total
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction(Generic[T, P, S, R]):
     """One item too large for a single worker: computed in parts, combined, and finished once.
 
@@ -74,14 +86,14 @@ class Reduction(Generic[T, P, S, R]):
         Pure; ``combine`` adds the results of two neighbours, in order. It must be bitwise
         associative, as integer addition is, so that the grouping does not matter.
     finish
-        Takes the item and the combined result of all parts.
+        Takes the item and the combined result of all parts, which it returns by default.
     """
 
     item: T
     parts: tuple[P, ...]
     function: Callable[[P], S]
     combine: Callable[[S, S], S]
-    finish: Callable[[T, S], R]
+    finish: Callable[[T, S], R] = _keep_total
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from clusterscale.analyses.advise import Advice, AdvicePlan, Limits
+from clusterscale.analyses.advise import Advice, AdvicePlan
 from clusterscale.analyses.advise.certificates import (
     certified_findings,
     certify,
@@ -21,6 +21,7 @@ from clusterscale.analyses.advise.goal import (
     AttackedLimit,
     CertifiedLimit,
     GuaranteeLimit,
+    Limits,
     ScreenedLimit,
 )
 from clusterscale.analyses.audit import AuditPlan

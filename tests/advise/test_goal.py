@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.analyses.advise import AdvicePlan, Aim, Family, Spaced
-from clusterscale.analyses.advise.families import list_candidates, usual_families
-from clusterscale.analyses.advise.goal import Finding, score_utility
+from clusterscale.analyses.advise import AdvicePlan
+from clusterscale.analyses.advise.families import Family, Spaced, list_candidates, usual_families
+from clusterscale.analyses.advise.goal import Aim, Finding, score_utility
 from clusterscale.analyses.advise.measuring import Measured, utility_findings
 from clusterscale.analyses.advise.results import to_yaml
 from clusterscale.config import parse_entry

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from loops import for_each, mostly_slow
 from oracles.entries import build
 
-from clusterscale.analyses.audit import AuditPlan, Period, run_task
-from clusterscale.analyses.audit.blockwise import TaskPart, add_parts, count_part, fold_task
+from clusterscale.analyses.audit import AuditPlan, Period
+from clusterscale.analyses.audit.blockwise import add_parts, count_part, fold_task
+from clusterscale.analyses.audit.task import run_task
 from clusterscale.analyses.dp_audit.evaluation import (
     count_evaluation,
     evaluate_mechanism_task,
     fold_evaluation,
 )
-from clusterscale.analyses.dp_audit.evaluation_task import EvaluationPart
 from clusterscale.analyses.dp_audit.privacy_units import kind_of
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks
@@ -28,6 +28,7 @@ from clusterscale.errors import InputError
 from clusterscale.groups import choose, draw
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.runtime import SerialExecutor
+from clusterscale.study.execution import Part
 
 N_USERS, BLOCK = 60, 4
 CAPPED = {
@@ -236,10 +237,10 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     (evaluation,) = chosen.evaluations(two_days)
     blocks._CACHE.clear()
     for target in range(3):
-        count_part(TaskPart(the_task(two_days, chosen, target), (8, 16)))
-    count_evaluation(EvaluationPart(evaluation, (8, 16)))
+        count_part(Part(the_task(two_days, chosen, target), (8, 16)))
+    count_evaluation(Part(evaluation, (8, 16)))
     assert read == [(8, 12), (12, 16)]
-    count_part(TaskPart(the_task(two_days, chosen, 0), (0, 8)))
+    count_part(Part(the_task(two_days, chosen, 0), (0, 8)))
     assert len(blocks._CACHE) == 2, "others make room before they are read"
 
 
@@ -268,14 +269,14 @@ def test_parts_that_are_not_whole_blocks_are_refused(two_days, users):
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}])
     task = the_task(two_days, chosen, 0)
     with pytest.raises(InputError, match=rf"users {users[0]} to {users[1]} of 60 are not whole"):
-        count_part(TaskPart(task, users))
+        count_part(Part(task, users))
 
 
 def test_draws_do_not_depend_on_which_users_are_in_memory(two_days):
     """Everyone alone counts as part of everyone; nobody is counted twice or left out."""
     chosen = plan(PRIORS["perfect"], 26, null_roi=True, mechanisms=[{"name": "exact"}])
     task = the_task(two_days, chosen, 0)
-    parts = [count_part(TaskPart(task, users))[0].game for users in blocks.ranges(0, 60, BLOCK)]
+    parts = [count_part(Part(task, users))[0].game for users in blocks.ranges(0, 60, BLOCK)]
     everyone = sum(part.challenge.counts.sum(axis=1) for part in parts)
     assert (everyone >= 26).all(), "in every hour each member is in a place or in none"
     assert sum(len(part.adversary.whereabouts.trace) > 0 for part in parts) == 1

@@ -29,7 +29,7 @@ from clusterscale.errors import (
     MissingError,
 )
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.reauditing import exposures_of, measure
+from clusterscale.reauditing.release_metrics import exposures_of, measure
 from clusterscale.reporting import write_report
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.storage import manifest

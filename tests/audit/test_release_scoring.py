@@ -13,12 +13,8 @@ from conftest import write_cube
 from cube import crowd
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.release_scoring import (
-    VALUES,
-    fold_published,
-    list_published,
-    score_published,
-)
+from clusterscale.analyses.audit.blockwise import fold_play, play_whole
+from clusterscale.analyses.audit.release_scoring import VALUES, list_published
 from clusterscale.contracts import GroupRequest
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError
@@ -107,7 +103,7 @@ def test_scores_are_those_of_a_contest(people, tmp_path, mechanism):
         contest = AttackEvaluation(
             game, tried, made.attacks, seed=3, path=path, bounds=plan_bounds(people), control=False
         )
-        assert score_published(task) == contest.score_release(np.asarray(values, np.float64))
+        assert play_whole(task) == contest.score_release(np.asarray(values, np.float64))
 
 
 @pytest.mark.slow
@@ -117,10 +113,10 @@ def test_parts_of_users_give_the_same_bits(people, tmp_path, mechanism, prior):
     n_epochs = 6 if mechanism is MERGED else 24
     values = np.random.default_rng(2).poisson(1.0, (5, n_epochs))
     some = tasks(people, tmp_path, values, mechanism, prior=prior)
-    expected = [score_published(task) for task in some]
+    expected = [play_whole(task) for task in some]
     for cuts in ([0, 60], [0, 4, 60], [0, 20, 24, 44, 60]):
         users = list(pairwise(cuts))
-        folds = (fold_published(task, users) for task in some)
+        folds = (fold_play(task, users) for task in some)
         found = list(SerialExecutor().map_reductions(folds))
         assert [each.item for each in found] == some
         assert [each.value for each in found] == expected
@@ -139,9 +135,9 @@ def test_results_of_a_case_do_not_depend_on_other_cases(people, tmp_path):
     values = released(people, np.arange(SIZE), create(**LAPLACE))
     alone = tasks(people, tmp_path, values, LAPLACE, name="one")
     beside = tasks(people, tmp_path, values, EXACT, LAPLACE, users=(3, 9, 17), name="two")
-    scored = {task.key: score_published(task) for task in beside}
+    scored = {task.key: play_whole(task) for task in beside}
     for task in alone:
-        assert score_published(task) == scored[task.key]
+        assert play_whole(task) == scored[task.key]
 
 
 def test_members_rank_higher_than_others(people, tmp_path):
@@ -154,7 +150,7 @@ def test_members_rank_higher_than_others(people, tmp_path):
             values = released(people, members, create("exact"))
             name = f"{target}-{inside}"
             (task,) = tasks(people, tmp_path, values, EXACT, users=(target,), name=name)
-            ranks[inside].append(max(each.rank for each in score_published(task)))
+            ranks[inside].append(max(each.rank for each in play_whole(task)))
     assert np.mean(ranks[True]) - np.mean(ranks[False]) > 0.2
 
 
@@ -164,16 +160,16 @@ def test_what_is_redacted_counts_as_nothing(people, tmp_path):
     redacted = np.where(values == 0, np.nan, values)
     (plain,) = tasks(people, tmp_path, values, EXACT, users=(3,), name="plain")
     (other,) = tasks(people, tmp_path, redacted, EXACT, users=(3,), name="redacted")
-    assert score_published(plain) == score_published(other)
+    assert play_whole(plain) == play_whole(other)
 
 
 @pytest.mark.parametrize("shape", [(5, 23), (6, 24), (24, 5)])
 def test_another_shape_is_told_with_both(people, tmp_path, shape):
     (task,) = tasks(people, tmp_path, np.zeros(shape), LAPLACE, users=(3,))
-    fold = fold_published(task, [(0, 32), (32, 60)])
+    fold = fold_play(task, [(0, 32), (32, 60)])
     told = f"has shape {shape}, but {create(**LAPLACE).label} publishes (5, 24) of this cube"
     with pytest.raises(InputError) as caught:
-        score_published(task)
+        play_whole(task)
     assert told in str(caught.value)
     (finished,) = SerialExecutor().map_reductions([fold])
     assert finished.value is None

@@ -5,7 +5,7 @@ import pytest
 
 import clusterscale as cs
 from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
-from clusterscale.config import CubeSource
+from clusterscale.config.run import CubeSource
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.reauditing import Policy
 from clusterscale.reporting.screening import read_cases

@@ -14,12 +14,12 @@ from clusterscale.analyses import audit
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.traits import (
     CHARACTERISTICS,
-    WHO,
     TraitsPlan,
     extreme_groups,
     importance,
     loading,
 )
+from clusterscale.analyses.traits.comparison import WHO
 from clusterscale.attacks.spectral import Spectral
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.game import study

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from clusterscale.analyses.audit import AuditPlan, run_task
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.task import run_task
 from clusterscale.analyses.tuning import choose, list_cases, tunable
 from clusterscale.attacks import create
 from clusterscale.errors import ConfigError

@@ -16,7 +16,7 @@ from clusterscale.analyses.audit import AuditPlan, Targets, predict
 from clusterscale.analyses.audit.analysis import rank
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import TERTILES, Presence
-from clusterscale.analyses.traits import list_exposures
+from clusterscale.analyses.traits.exposure import list_exposures
 from clusterscale.cli import console as show
 from clusterscale.cli import results
 from clusterscale.cli.analyses import show_screen

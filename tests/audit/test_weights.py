@@ -11,9 +11,9 @@ from conftest import write_cube
 from cube import crowd
 from loops import mostly_slow
 
-from clusterscale.analyses.audit import AuditPlan, predict, run_task
+from clusterscale.analyses.audit import AuditPlan, predict
 from clusterscale.analyses.audit.blockwise import fold_task
-from clusterscale.analyses.audit.task import set_up
+from clusterscale.analyses.audit.task import run_task, set_up
 from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.tuning import list_cases

@@ -15,11 +15,11 @@ from clusterscale.analyses import certify
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.certify import (
     CERTIFICATES,
-    Certification,
     CertifyAnalysis,
     CertifyPlan,
     Visits,
 )
+from clusterscale.analyses.certify.ceilings import against
 from clusterscale.analyses.certify.visits import (
     pack,
     substitutes_of,
@@ -52,7 +52,7 @@ TWO_DAYS = [{"name": "day one", "epochs": 24}, {"name": "day two", "first": 24, 
 
 def made(plan_fields, **fields):
     plan = AuditPlan(**{**plan_fields, "mechanisms": MECHANISMS, **fields})
-    return Certification.of(plan, CertifyPlan(false_positive_rates=(0.01, 0.1)))
+    return plan.certification(CertifyPlan(false_positive_rates=(0.01, 0.1)))
 
 
 def run(certification, cube, folder, executor=None):
@@ -116,7 +116,7 @@ def test_replacement_is_the_mean_over_everybody(plan_fields, cube, dense, tmp_pa
     found = run(plan, cube, tmp_path).load()
     n = dense.sum(axis=(1, 2))
     exactly = tuple((Visits(int(k)), 1 / 59) for k in np.delete(n, 3))
-    best = certify.against(plan.mechanisms[0], Visits(int(n[3])), exactly, group_size=6)
+    best = against(plan.mechanisms[0], Visits(int(n[3])), exactly, group_size=6)
     here = found.auc.isel(user=3, period=0, mechanism=0).sel(group_size=6, neighbours="replace")
     assert best.auc - 1e-9 <= here.item() <= best.auc + 0.01
     assert not best.tight
@@ -225,7 +225,7 @@ def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
 def test_certificates_state_whether_they_need_public_rows(public, plan_fields, cube, tmp_path):
     other = TraceCube(cube.uri)
     other.attributes["public"] = public
-    plan = Certification.of(AuditPlan(**plan_fields | {"mechanisms": [LAPLACE]}))
+    plan = AuditPlan(**plan_fields | {"mechanisms": [LAPLACE]}).certification()
     found = run(plan, other, tmp_path)
     fixed = len(public) == 2
     assert found.attrs["rows"] == ("public" if fixed else "records")
@@ -303,15 +303,15 @@ def test_substitutes_of_few_users_are_all_others():
 def test_substitutes_are_from_the_pool_of_the_audit(plan_fields, fields, stated):
     """Of a list of four, groups of three are soon used up: nothing is known."""
     plan = AuditPlan(**{**plan_fields, "priors": [{"name": "perfect", "groups": 8}], **fields})
-    certification = Certification.of(plan)
+    certification = plan.certification()
     assert certification.n_candidates(60) == stated
-    other = Certification.of(AuditPlan(**plan_fields))
+    other = AuditPlan(**plan_fields).certification()
     assert certification.digest != other.digest, "another pool is another certificate"
 
 
 def test_nobody_known_to_be_drawn_bounds_nothing():
     laplace = create("laplace", epsilon=0.3, unit="event")
-    assert certify.against(laplace, Visits(3), (), group_size=6).auc == 1
+    assert against(laplace, Visits(3), (), group_size=6).auc == 1
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from loops import for_each
 
-from clusterscale.config import built_in, parse, parse_releases
+from clusterscale.config import built_in, parse
+from clusterscale.config.reading import parse_releases
 from clusterscale.errors import ConfigError
 
 GOOD = yaml.safe_load(built_in())

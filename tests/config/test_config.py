@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusterscale.config import (
-    Config,
-    CubeSource,
-    ReleasesConfig,
-    built_in,
-    load,
-    load_either,
-    parse,
-    schema,
-)
+from clusterscale.config import Config, ReleasesConfig, built_in, load, load_either, parse, schema
+from clusterscale.config.run import CubeSource
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 
 FOLDER = Path(__file__).parents[2] / "configs"

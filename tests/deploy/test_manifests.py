@@ -27,7 +27,8 @@ from oracles.manifests import (
 
 from clusterscale import __version__
 from clusterscale.cli.releases import EXIT_CODES
-from clusterscale.config import parse, parse_releases
+from clusterscale.config import parse
+from clusterscale.config.reading import parse_releases
 from clusterscale.errors import TEMPORARY
 from clusterscale.runtime.clusters.base import ENVIRONMENT
 from clusterscale.runtime.clusters.kubernetes import dask_cluster

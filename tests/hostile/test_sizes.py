@@ -15,7 +15,8 @@ from cube import crowd
 
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, SourceError
 from clusterscale.reading import sources
-from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.reauditing import Catalogue, ReleaseEntry
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import TABLE_FORMATS, read_table
 
 START, NEXT, LATE = "2000-01-01T00:00:00Z", "2000-01-01T00:00:01Z", "2031-01-01T00:00:00Z"

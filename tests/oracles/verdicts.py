@@ -2,8 +2,8 @@
 
 import json
 
-from clusterscale.reauditing import IntervalEstimate, ReleaseMetrics, Verdict
-from clusterscale.reauditing.release_metrics import UtilityValue
+from clusterscale.reauditing import Verdict
+from clusterscale.reauditing.release_metrics import IntervalEstimate, ReleaseMetrics, UtilityValue
 from clusterscale.reporting.findings import Finding
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}

@@ -22,7 +22,8 @@ from clusterscale.errors import (
     RefusedError,
     StoreError,
 )
-from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.reauditing import Catalogue, ReleaseEntry
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import read_table
 from clusterscale.runtime import SerialExecutor
 from clusterscale.storage.lease import Lease

@@ -12,7 +12,8 @@ from clusterscale import storage
 from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
 from clusterscale.errors import ConfigError, DamagedError, ExistsError, RefusedError
-from clusterscale.reauditing import Catalogue, ReleaseEntry, ResolvedRelease
+from clusterscale.reauditing import Catalogue, ReleaseEntry
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import TABLE_FORMATS, choose_format, read_table
 from clusterscale.storage import folders
 

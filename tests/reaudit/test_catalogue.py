@@ -24,11 +24,11 @@ from clusterscale.reauditing import (
     Catalogue,
     Problem,
     ReleaseEntry,
-    ResolvedRelease,
     catalogue,
     expand,
     find_releases,
 )
+from clusterscale.reauditing.resolved_release import ResolvedRelease
 
 LAPLACE = {"name": "laplace", "epsilon": 1.0}
 VALUES = np.arange(8.0 * 6).reshape(8, 6)

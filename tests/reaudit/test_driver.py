@@ -172,7 +172,7 @@ def test_failed_tasks_leave_no_verdict_and_are_run_again(folder, cube, tmp_path,
 
     bad = work(folder, cube, tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(scoring, "score_published", fail)
+        patched.setattr(scoring, "play_whole", fail)
         problem = bad.evaluate(bad.pending()[0], SerialExecutor())
     assert problem.passing
     assert str(problem.error) == "4 tasks failed, so there is no verdict"

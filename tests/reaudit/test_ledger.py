@@ -15,7 +15,7 @@ from oracles.verdicts import REASON, verdict
 
 from clusterscale import storage
 from clusterscale.errors import DamagedError, ExistsError, StoreError
-from clusterscale.reauditing import Ledger
+from clusterscale.reauditing.ledger import Ledger
 from clusterscale.release.verdict import key_of
 
 

@@ -14,8 +14,9 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from oracles.verdicts import REASON, verdict
 
 from clusterscale.errors import ConfigError, DamagedError, InputError, StoreError
-from clusterscale.reauditing import Ledger, Problem, Webhook
+from clusterscale.reauditing import Problem, Webhook
 from clusterscale.reauditing import notify as telling
+from clusterscale.reauditing.ledger import Ledger
 from clusterscale.reauditing.notify import junit, post, post_new, summary
 
 LEVELS = {"pass": None, "unknown": Skipped, "warn": Skipped, "fail": Failure}

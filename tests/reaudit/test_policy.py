@@ -10,7 +10,8 @@ from loops import for_each
 
 from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.errors import ConfigError
-from clusterscale.reauditing import Limit, Policy, worst_of
+from clusterscale.reauditing import Limit, Policy
+from clusterscale.reauditing.policy import worst_of
 from clusterscale.release.checks import CHECKS
 from clusterscale.reporting.findings import EXPOSURES
 from clusterscale.utility import UTILITIES

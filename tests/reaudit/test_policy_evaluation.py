@@ -15,9 +15,14 @@ from oracles.verdicts import FINDING, FOUND
 
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
-from clusterscale.reauditing import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
-from clusterscale.reauditing.policy_evaluation import evaluate_change, evaluate_findings
-from clusterscale.reauditing.release_metrics import UtilityValue
+from clusterscale.reauditing import Policy, json_safe
+from clusterscale.reauditing.policy_evaluation import (
+    evaluate_change,
+    evaluate_findings,
+    evaluate_policy,
+    verdict_of,
+)
+from clusterscale.reauditing.release_metrics import IntervalEstimate, UtilityValue
 from clusterscale.release.checks import CheckResult as Inconsistency
 from clusterscale.reporting.findings import EXPOSURES
 

@@ -23,20 +23,19 @@ from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
 from clusterscale.reauditing import (
     Catalogue,
-    Exposures,
-    IntervalEstimate,
     Policy,
     Problem,
     Reaudit,
     ReauditPlan,
     ReleaseEntry,
-    evaluate_policy,
     population,
 )
 from clusterscale.reauditing.known_counts import KnownCounts
 from clusterscale.reauditing.known_part import KnownPart, fit_plan
+from clusterscale.reauditing.policy_evaluation import evaluate_policy
 from clusterscale.reauditing.population import complete_population, simulate_people
 from clusterscale.reauditing.release_analysis import ReleaseStore
+from clusterscale.reauditing.release_metrics import Exposures, IntervalEstimate
 from clusterscale.reauditing.resolved_release import resolve_release
 from clusterscale.release import read_table
 from clusterscale.runtime import SerialExecutor

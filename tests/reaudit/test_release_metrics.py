@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each, mostly_slow
 
-from clusterscale import reauditing
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
-from clusterscale.reauditing import IntervalEstimate, exposures_of
+from clusterscale.reauditing import release_metrics
+from clusterscale.reauditing.release_metrics import IntervalEstimate, exposures_of
 from clusterscale.reporting.findings import find_exposures, worst_findings
 
 PERIODS, SIZES, PRIORS, ATTACKS = ["all", "noon"], [10, 50], ["known", "past"], ["forest", "near"]
@@ -26,7 +26,7 @@ VERDICTS = ["broken", "too few samples", "consistent", "nothing promised"]
 
 def measure(audit, screen, mechanism, *, exposed_above):
     exposures = exposures_of(audit, screen, mechanism)
-    return reauditing.measure(audit, exposures, mechanism, exposed_above=exposed_above)
+    return release_metrics.measure(audit, exposures, mechanism, exposed_above=exposed_above)
 
 
 def results(seed=0, n_targets=7, lost=0.2):

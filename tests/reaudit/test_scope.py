@@ -6,7 +6,8 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.reauditing import Policy, evaluate_scope
+from clusterscale.reauditing import Policy
+from clusterscale.reauditing.policy_evaluation import evaluate_scope
 
 SIZES = st.integers(2, 2000)
 

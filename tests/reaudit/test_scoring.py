@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc_interval
-from clusterscale.reauditing import IntervalEstimate, scoring
+from clusterscale.reauditing import scoring
+from clusterscale.reauditing.release_metrics import IntervalEstimate
 from clusterscale.reauditing.scoring import Membership, pool
 
 

@@ -13,8 +13,9 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cli import app, reports
 from clusterscale.contracts import Guarantee, Mechanism
 from clusterscale.mechanisms.noisy_counts import Laplace
-from clusterscale.reauditing import Policy, evaluate_ceilings
+from clusterscale.reauditing import Policy
 from clusterscale.reauditing.known_part import KnownPart
+from clusterscale.reauditing.policy_evaluation import evaluate_ceilings
 from clusterscale.reporting import open_run, render
 from clusterscale.reporting.certificates import read_brackets
 from clusterscale.runtime import SerialExecutor

@@ -21,6 +21,8 @@ from clusterscale.reporting.figures import (
     plot,
     tradeoff,
 )
+from clusterscale.reporting.figures.curves import strip
+from clusterscale.reporting.figures.single import style_of
 
 
 def columns(panel, *names):
@@ -133,16 +135,16 @@ def test_a_logarithmic_axis_has_a_tick_for_nothing():
 
 
 def test_no_two_of_forty_marks_look_alike():
-    assert len({figures.style_of(i) for i in range(40)}) == 40
+    assert len({style_of(i) for i in range(40)}) == 40
 
 
 def test_a_strip_shows_the_quartiles_in_per_cent():
-    html = figures.strip(np.array([0.0, 0.5, 0.5, 0.5, 1.0]), "#123456")
+    html = strip(np.array([0.0, 0.5, 0.5, 0.5, 1.0]), "#123456")
     assert '<rect class="body" x="50.0%" width="0.0%"' in html
     assert html.count('fill="none"') == 2  # both ends are beyond the whiskers
     assert 'cx="2.0%"' in html
     assert 'cx="98.0%"' in html
-    assert figures.strip(np.array([]), "#123456") == ""
+    assert strip(np.array([]), "#123456") == ""
 
 
 def test_periods_stand_beside_each_other_by_number(make_results):

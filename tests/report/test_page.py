@@ -11,7 +11,8 @@ from report.page import Page
 from clusterscale import schema
 from clusterscale.errors import FormatError
 from clusterscale.reporting import render
-from clusterscale.reporting.figures import colour, dash
+from clusterscale.reporting.figures import colour
+from clusterscale.reporting.figures.single import dash
 
 ALL = [
     "overview",

@@ -12,7 +12,8 @@ from conftest import write_cube
 from running import run, screen
 
 from clusterscale import open_screen
-from clusterscale.analyses.audit import AuditPlan, rank
+from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.analysis import rank
 from clusterscale.analyses.screening import SCREEN, ScreenPlan, analysis, predict, resources
 from clusterscale.analyses.screening.plan import ScreenSetting
 from clusterscale.attacks import create as attack

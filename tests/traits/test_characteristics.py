@@ -8,7 +8,7 @@ from oracles import traits as oracle
 from traits.crowd import crowds, days_for, traces_of
 
 from clusterscale.analyses import traits
-from clusterscale.analyses.traits.characteristics import is_weekend
+from clusterscale.analyses.traits.characteristics import is_weekend, movement
 from clusterscale.cube.transforms import cut, pick, with_null_roi
 from clusterscale.errors import InputError
 
@@ -101,7 +101,7 @@ def test_a_period_is_as_if_nothing_else_were(data, dense):
 
 def test_every_epoch_has_a_day():
     with pytest.raises(InputError, match="9 epochs and 8 days"):
-        traits.movement(traces_of(np.ones((1, 1, 9), bool)), np.zeros(8, int))
+        movement(traces_of(np.ones((1, 1, 9), bool)), np.zeros(8, int))
 
 
 @given(crowds())

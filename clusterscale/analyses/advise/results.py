@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import yaml
@@ -15,10 +15,6 @@ from clusterscale.analyses.advise.measuring import Measured
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
 from clusterscale.schema import TEXT, Variable, name_variables
-
-if TYPE_CHECKING:
-    pass
-
 
 ADVICE_FORMAT = "clusterscale-advice"
 

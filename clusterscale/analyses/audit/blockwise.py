@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -18,15 +19,7 @@ from clusterscale.contracts import Bounds, Game, GroupSample, Ints
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.game import Outcome
-from clusterscale.study.execution import Reduction
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPart:
-    """A task and the users to count for it: a URI and a few numbers."""
-
-    task: AuditTask
-    users: Range
+from clusterscale.study.execution import Part, R, Reduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,17 +50,18 @@ class BlockCounts:
 
 
 CountsBySteps = tuple[BlockCounts, ...]
+_R = TypeVar("_R", covariant=True)
 
 
 def fold_task(
     task: AuditTask, users: Sequence[Range]
-) -> Reduction[AuditTask, TaskPart, CountsBySteps, list[Outcome]]:
+) -> Reduction[AuditTask, Part[AuditTask], CountsBySteps, list[Outcome]]:
     """Return ``run_task`` as a reduction over parts of the users."""
-    parts = tuple(TaskPart(task, part) for part in users)
+    parts = tuple(Part(task, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, finish_task)
 
 
-def count_part(part: TaskPart) -> CountsBySteps:
+def count_part(part: Part[AuditTask]) -> CountsBySteps:
     """Count some users in the games of a task, one game for each list of trace steps.
 
     Raises
@@ -93,6 +87,44 @@ def finish_task(task: AuditTask, total: CountsBySteps) -> list[Outcome]:
     games = ((replace(part.game, more=_serve(part.spare)), part.bounds) for part in total)
     with threadpool_limits(limits=1):
         return play_games(task, games)
+
+
+class GameTask(Protocol[_R]):
+    """A task that is computed from the one game of an audit's task under one mechanism."""
+
+    @property
+    def audit(self) -> AuditTask:
+        """The task of the audit."""
+
+    def play(self, game: Game, bounds: Bounds) -> _R:
+        """Return the result; ``bounds``: the largest change of counts by one unit of data."""
+
+
+def play_whole(task: GameTask[R]) -> R:
+    """Set up the game of a task and play it; pure.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read, is not the planned one, or a pool is too small.
+    """
+    with threadpool_limits(limits=1):
+        (pair,) = set_up(task.audit)
+        return task.play(*pair)
+
+
+def fold_play(
+    task: GameTask[R], users: Sequence[Range]
+) -> Reduction[GameTask[R], Part[AuditTask], CountsBySteps, R]:
+    """Return :func:`play_whole` as a reduction over parts of the users."""
+    parts = tuple(Part(task.audit, part) for part in users)
+    return Reduction(task, parts, count_part, add_parts, _finish_play)
+
+
+def _finish_play(task: GameTask[R], total: CountsBySteps) -> R:
+    (counts,) = total
+    with threadpool_limits(limits=1):
+        return task.play(counts.game, counts.bounds)
 
 
 def _serve(spare: GroupSample | None) -> Callable[[int], GroupSample] | None:

@@ -66,6 +66,12 @@ class AuditTask:
         return self.target, self.period, self.prior.id, self.group_size
 
     @property
+    def path(self) -> tuple[str | int, ...]:
+        """Path of the random streams of its games."""
+        target, period, prior, size = self.key
+        return period, prior, size, target
+
+    @property
     def looks(self) -> tuple[int, ...]:
         """The numbers of challenges at interim looks, the last one included."""
         return interim_looks(self.prior.n_challenges, self.precision)
@@ -97,14 +103,16 @@ def run_task(task: AuditTask) -> list[Outcome]:
         return play_games(task, set_up(task))
 
 
-def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, Bounds]]:
+def set_up(
+    task: AuditTask, users: Range | None = None, *, validate: bool = False
+) -> Iterator[tuple[Game, Bounds]]:
     """Draw and count the groups for each list of trace steps; yield games and their bounds.
 
     Nothing is trained. With ``users``, a range of whole blocks, only these users are counted; the
-    groups that are drawn do not depend on it.
+    groups that are drawn do not depend on it. With ``validate`` there are groups for validation,
+    even if no attack needs them.
     """
-    target, period, prior, size = task.key
-    path, seed = (period, prior, size, target), task.source.seed
+    path, seed = task.path, task.source.seed
     lists = [steps for steps, _ in group_by_trace_steps(task.mechanisms)]
     settings = load_settings(task.source, lists, users)
     for steps in lists:
@@ -112,12 +120,12 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
         game = task.prior.set_up(
             GroupRequest(
                 setting.traces,
-                target,
+                task.target,
                 frame=setting.cells.frame,
                 past=setting.past,
                 lists=task.lists,
-                group_size=size,
-                validate=any(attack.validates for attack in task.attacks),
+                group_size=task.group_size,
+                validate=validate or any(attack.validates for attack in task.attacks),
                 rng=stream(seed, "groups", *path),
                 control=stream(seed, "stand-ins", *path) if task.control else None,
                 more=stream(seed, "more groups", *path) if len(task.looks) > 1 else None,
@@ -155,7 +163,6 @@ class _GameEvaluations:
 def _evaluate_games(
     task: AuditTask, games: Iterable[tuple[Game, Bounds]]
 ) -> Iterator[_GameEvaluations]:
-    target, period, prior, size = task.key
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True
     ):
@@ -164,7 +171,7 @@ def _evaluate_games(
             game,
             attacks=task.attacks,
             seed=task.source.seed,
-            path=(period, prior, size, target),
+            path=task.path,
             bounds=bounds,
             control=task.control,
         )

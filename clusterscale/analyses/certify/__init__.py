@@ -6,21 +6,12 @@ everything but whether the person is inside.
 
 from clusterscale.analyses.certify.analysis import CertifyAnalysis
 from clusterscale.analyses.certify.basis import Visits
-from clusterscale.analyses.certify.ceilings import Ceiling, against, ceiling, compose
-from clusterscale.analyses.certify.plan import (
-    ALL_PERIODS,
-    CERTIFICATES,
-    CERTIFICATES_FORMAT,
-    Certification,
-    CertifyPlan,
-)
+from clusterscale.analyses.certify.ceilings import ceiling, compose
+from clusterscale.analyses.certify.plan import CERTIFICATES, Certification, CertifyPlan
 
 __all__ = [
-    "ALL_PERIODS",
     "CERTIFICATES",
-    "CERTIFICATES_FORMAT",
-    "Ceiling",
     "Certification",
     "CertifyAnalysis",
 ]
-__all__ += ["CertifyPlan", "Visits", "against", "ceiling", "compose"]
+__all__ += ["CertifyPlan", "Visits", "ceiling", "compose"]

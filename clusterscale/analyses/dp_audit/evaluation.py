@@ -16,7 +16,6 @@ from clusterscale.analyses.dp_audit.dp_test import state_guarantee, try_guarante
 from clusterscale.analyses.dp_audit.evaluation_task import (
     CountedUsers,
     EvaluationKey,
-    EvaluationPart,
     MechanismEvaluation,
     MechanismEvaluationTask,
 )
@@ -47,7 +46,7 @@ from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.schema import Coordinates, empty_variable
 from clusterscale.seeds import stream
 from clusterscale.storage.records import Records
-from clusterscale.study.execution import Reduction
+from clusterscale.study.execution import Part, Reduction
 from clusterscale.utility import random_guess, released_share
 
 Evaluations = Mapping[EvaluationKey, MechanismEvaluation]
@@ -174,11 +173,12 @@ def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluatio
 
 
 Tallies = dict[Steps, CountedUsers]
+_Part = Part[MechanismEvaluationTask]
 
 
 def fold_evaluation(
     task: MechanismEvaluationTask, users: Sequence[Range]
-) -> Reduction[MechanismEvaluationTask, EvaluationPart, Tallies, MechanismEvaluation]:
+) -> Reduction[MechanismEvaluationTask, _Part, Tallies, MechanismEvaluation]:
     """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users.
 
     Parameters
@@ -193,11 +193,11 @@ def fold_evaluation(
     Reduction
         Counts each part, adds the counts, and evaluates the mechanisms on the sum.
     """
-    parts = tuple(EvaluationPart(task, part) for part in users)
+    parts = tuple(Part(task, part) for part in users)
     return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
 
 
-def count_evaluation(part: EvaluationPart) -> Tallies:
+def count_evaluation(part: _Part) -> Tallies:
     """Count some users for an evaluation, for each list of trace steps.
 
     Errors are those of :func:`evaluate_mechanism_task`.

@@ -5,12 +5,12 @@ counted over blocks on any executor; the mechanism is applied once, with numbers
 system's cryptographic source and noise by OpenDP; and the release is stored in a table format whose
 metadata ``clusterscale check`` and ``clusterscale reaudit`` read.
 
-All releases of a :class:`Series` share a :class:`Budget`. A release and its entry in the ledger are
-one store, which appears at once: after a crash at any moment, both exist or neither.
+All releases of a :class:`~clusterscale.analyses.publish.series.Series` share a
+:class:`~clusterscale.analyses.publish.plan.Budget`. A release and its entry in the ledger are one
+store, which appears at once: after a crash at any moment, both exist or neither.
 """
 
 from clusterscale.analyses.publish.analysis import PublishAnalysis
-from clusterscale.analyses.publish.plan import Budget, PublishPlan
-from clusterscale.analyses.publish.series import Series, compose
+from clusterscale.analyses.publish.plan import PublishPlan
 
-__all__ = ["Budget", "PublishAnalysis", "PublishPlan", "Series", "compose"]
+__all__ = ["PublishAnalysis", "PublishPlan"]

@@ -26,7 +26,7 @@ from clusterscale.groups.count import sum_weights
 from clusterscale.storage import manifest
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.records import Parts, Records
-from clusterscale.study.execution import Reduction
+from clusterscale.study.execution import Part, Reduction
 
 _BLOCKS = 16  # in a part, whose counts are kept: a resumed run counts at most the open ones again
 _MEMBERS = "members"
@@ -44,14 +44,6 @@ class PartsOf:
     users: Range
     block: int
     members: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CountPart:
-    """One block of users of a part."""
-
-    part: PartsOf
-    users: Range
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,17 +90,13 @@ def divide(
     ]
 
 
-def fold_part(part: PartsOf) -> Reduction[PartsOf, CountPart, Counted, Counted]:
+def fold_part(part: PartsOf) -> Reduction[PartsOf, Part[PartsOf], Counted, Counted]:
     """Return the counting of a part as a reduction over blocks of users."""
-    blocks = tuple(CountPart(part, users) for users in ranges(*part.users, part.block))
-    return Reduction(part, blocks, count_parts, Counted.plus, _total)
+    blocks = tuple(Part(part, users) for users in ranges(*part.users, part.block))
+    return Reduction(part, blocks, count_parts, Counted.plus)
 
 
-def _total(part: PartsOf, total: Counted) -> Counted:
-    return total
-
-
-def count_parts(task: CountPart) -> Counted:
+def count_parts(block_of: Part[PartsOf]) -> Counted:
     """Count the users of a block, after the trace steps.
 
     Raises
@@ -116,7 +104,7 @@ def count_parts(task: CountPart) -> Counted:
     ClusterscaleError
         If the cube cannot be read, or is not the planned one.
     """
-    part, (first, stop) = task.part, task.users
+    part, (first, stop) = block_of.task, block_of.users
     with threadpool_limits(limits=1):
         (block,) = read_block(part.source, [part.window], first, stop)
         traces, bounds = block.traces, block.bounds

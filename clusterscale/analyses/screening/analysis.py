@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from clusterscale.storage import exists, list_names, remove
 from clusterscale.storage.result_table import TableStore
 from clusterscale.study import Analysis, Page, Stage, Study, each
 from clusterscale.study.execution import Finished, Reduction
-
-if TYPE_CHECKING:
-    pass
 
 
 class ScreenAnalysis(Analysis):
@@ -135,11 +132,7 @@ class _Slice:
 
 
 def _reduce(part: _Slice) -> Reduction[_Slice, CountTask, GroupContributions, GroupContributions]:
-    return Reduction(part, part.tasks, count, combine, _total)
-
-
-def _total(part: _Slice, total: GroupContributions) -> GroupContributions:
-    return total
+    return Reduction(part, part.tasks, count, combine)
 
 
 class _Settings:

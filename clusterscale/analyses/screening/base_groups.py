@@ -140,50 +140,7 @@ class GroupsWriter:
         """Write groups from number ``first`` on; the first slice also creates the arrays."""
         n_rows = len(counted.cells)
         if first == 0:
-            width = max(n_rows, 1)
-            chunk = max(width, _CHUNK // width * width)
-            for name, dtype in (("base", np.int32), ("stand_in", np.int8)):
-                size = self._n_groups * n_rows
-                arrays.new_array(
-                    self._group,
-                    name,
-                    dtype=dtype,
-                    chunk=min(chunk, size or 1),
-                    dim="count",
-                    size=size,
-                )
-            if counted.sums is not None:
-                for name, width, size in (
-                    ("sums", chunk, self._n_groups * n_rows),
-                    ("alone", self._n_groups, self._n_groups),
-                ):
-                    arrays.new_array(
-                        self._group,
-                        name,
-                        dtype=np.float64,
-                        chunk=min(width, size or 1),
-                        dim="count",
-                        size=size,
-                    )
-            for name in ("cells", "seen"):
-                array = arrays.new_array(
-                    self._group,
-                    name,
-                    dtype=np.int64,
-                    chunk=max(n_rows, 1),
-                    dim="row",
-                    size=n_rows,
-                )
-                array[:] = getattr(counted, name)
-            n_epochs = len(counted.frame.days)
-            self._group.attrs.put(
-                {
-                    "format": _FORMAT,
-                    "n_users": n_users,
-                    "shape": [counted.n_cells // n_epochs, n_epochs],
-                    "bounds": asdict(counted.bounds),
-                }
-            )
+            self._create(counted, n_users)
         span = slice(first * n_rows, (first + len(counted.base)) * n_rows)
         for name, values in (("base", counted.base), ("stand_in", counted.stand_in)):
             group: Any = self._group[name]
@@ -192,6 +149,29 @@ class GroupsWriter:
             weighed: Any = self._group
             weighed["sums"][span] = counted.sums.ravel()
             weighed["alone"][first : first + len(counted.base)] = counted.alone
+
+    def _create(self, counted: GroupContributions, n_users: int) -> None:
+        n_rows, n_epochs, n_groups = len(counted.cells), len(counted.frame.days), self._n_groups
+        size, width = n_groups * n_rows, max(n_rows, 1)
+        chunk = max(width, _CHUNK // width * width)
+        kinds: dict[str, tuple[Any, str, int, int]] = {
+            "base": (np.int32, "count", chunk, size),
+            "stand_in": (np.int8, "count", chunk, size),
+            "cells": (np.int64, "row", width, n_rows),
+            "seen": (np.int64, "row", width, n_rows),
+        }
+        if counted.sums is not None:
+            kinds["sums"] = np.float64, "count", chunk, size
+            kinds["alone"] = np.float64, "count", n_groups, n_groups
+        for name, (dtype, dim, most, n) in kinds.items():
+            chunk = min(most, n or 1)
+            arrays.new_array(self._group, name, dtype=dtype, chunk=chunk, dim=dim, size=n)
+        for name in ("cells", "seen"):
+            group: Any = self._group[name]
+            group[:] = getattr(counted, name)
+        about = {"format": _FORMAT, "n_users": n_users, "bounds": asdict(counted.bounds)}
+        shape = [counted.n_cells // n_epochs, n_epochs]
+        self._group.attrs.put({**about, "shape": shape})
 
 
 @contextmanager

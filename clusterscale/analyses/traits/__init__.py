@@ -27,52 +27,22 @@ True
 """
 
 from clusterscale.analyses.traits.analysis import TraitsAnalysis
-from clusterscale.analyses.traits.characteristics import (
-    CHARACTERISTICS,
-    TITLES,
-    characteristics,
-    movement,
-)
-from clusterscale.analyses.traits.comparison import WHO, frequency
-from clusterscale.analyses.traits.exposure import (
-    Exposed,
-    TargetAUCs,
-    hash_exposures,
-    list_exposures,
-)
-from clusterscale.analyses.traits.importance import (
-    LEAST,
-    MOST,
-    Importance,
-    extreme_groups,
-    importance,
-    loading,
-)
-from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
+from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, characteristics
+from clusterscale.analyses.traits.comparison import frequency
+from clusterscale.analyses.traits.importance import extreme_groups, importance, loading
+from clusterscale.analyses.traits.plan import TraitsPlan
 from clusterscale.analyses.traits.results import TRAITS
 from clusterscale.analyses.traits.unicity import unicity
 
 __all__ = [
     "CHARACTERISTICS",
-    "LEAST",
-    "MOST",
-    "TITLES",
     "TRAITS",
-    "WHO",
-    "AnalysisSpec",
-    "Exposed",
-    "Importance",
-    "TargetAUCs",
     "TraitsAnalysis",
     "TraitsPlan",
-    "View",
     "characteristics",
     "extreme_groups",
     "frequency",
-    "hash_exposures",
     "importance",
-    "list_exposures",
     "loading",
-    "movement",
     "unicity",
 ]

@@ -10,12 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, predict
-from clusterscale.analyses.audit.blockwise import CountsBySteps, TaskPart, add_parts, count_part
+from clusterscale.analyses.audit.blockwise import fold_play, play_whole
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.audit.task import AuditTask, set_up
+from clusterscale.analyses.audit.task import AuditTask
 from clusterscale.analyses.traits.comparison import WHO, CompareTask, ComparisonResult, compare
 from clusterscale.analyses.traits.exposure import (
     Exposed,
@@ -38,7 +37,7 @@ from clusterscale.analyses.traits.results import TRAITS, TraitsStore, lay_out
 from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values, hash_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Range, map_cells, ranges
+from clusterscale.cube.blocks import map_cells, ranges
 from clusterscale.cube.describe import describe_shapes, raw_bytes
 from clusterscale.errors import InputError
 from clusterscale.game import study
@@ -54,7 +53,6 @@ from clusterscale.study import (
     each,
     measure_slowness,
 )
-from clusterscale.study.execution import Reduction
 
 Single = NDArray[np.float32]
 
@@ -68,6 +66,19 @@ class LoadTask:
 
     audit: AuditTask
     components: int
+
+    def play(self, game: Game, bounds: Bounds) -> Single:
+        """Return the loading of each cell in the attack on a target, float32, shape (roi, epoch).
+
+        The training groups are exactly those of the audit.
+        """
+        (mechanism,), source, path = self.audit.mechanisms, self.audit.source, self.audit.path
+        training = study(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
+        weights = loading(training.release.flat, training.labels, components=self.components)
+        values = weights.reshape(training.release.values.shape[1:])
+        if mechanism.trace_steps:
+            values = map_cells(source, mechanism.trace_steps).expand(values)
+        return values.astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,47 +159,6 @@ def tasks_of(
         for task in plan.tasks(cube, chosen)
         if task.key[1:] == setting
     ]
-
-
-def load(task: LoadTask) -> Single:
-    """Return the loading of each cell in the attack on a target, float32, shape (roi, epoch); pure.
-
-    The training groups are exactly those of the audit.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read, is not the planned one, or a pool is too small.
-    """
-    with threadpool_limits(limits=1):
-        (pair,) = set_up(task.audit)
-        return _load(task, *pair)
-
-
-def fold_loading(
-    task: LoadTask, users: Sequence[Range]
-) -> Reduction[LoadTask, TaskPart, CountsBySteps, Single]:
-    """Return :func:`load` as a reduction over parts of the users."""
-    parts = tuple(TaskPart(task.audit, part) for part in users)
-    return Reduction(task, parts, count_part, add_parts, _finish)
-
-
-def _finish(task: LoadTask, total: CountsBySteps) -> Single:
-    (counts,) = total
-    with threadpool_limits(limits=1):
-        return _load(task, counts.game, counts.bounds)
-
-
-def _load(task: LoadTask, game: Game, bounds: Bounds) -> Single:
-    target, period, prior, size = task.audit.key
-    (mechanism,), source = task.audit.mechanisms, task.audit.source
-    path = period, prior, size, target
-    training = study(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
-    weights = loading(training.release.flat, training.labels, components=task.components)
-    values = weights.reshape(training.release.values.shape[1:])
-    if mechanism.trace_steps:
-        values = map_cells(source, mechanism.trace_steps).expand(values)
-    return values.astype(np.float32)
 
 
 class Sums:
@@ -336,7 +306,7 @@ class TraitsAnalysis(Analysis):
                 continue
             sums = Sums(view.groups(self.how.share))
             tasks = tasks_of(view, plan, job.cube, self.how)
-            function = partial(fold_loading, users=users) if users else load
+            function = partial(fold_play, users=users) if users else play_whole
             keep = each(partial(_add_loading, view, sums))
             yield Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
             store.add_view(number, *sums.means())

@@ -14,7 +14,6 @@ from clusterscale.reporting.figures.curves import (
     curves,
     distributions,
     draw_time_series,
-    strip,
     verdict_mark,
 )
 from clusterscale.reporting.figures.planar import (
@@ -33,15 +32,13 @@ from clusterscale.reporting.figures.single import (
     Figures,
     Floats,
     colour,
-    dash,
     legend,
     marks,
     plot,
-    style_of,
 )
 
 __all__ = ["Axis", "Course", "Figure", "Figures", "Floats", "PaperPlot", "PlotPoint", "PlotSeries"]
 __all__ += ["Point", "ReleaseAxis", "axis", "draw"]
-__all__ += ["boxed", "boxes", "brackets", "colour", "course_legend", "curves", "dash"]
+__all__ += ["boxed", "boxes", "brackets", "colour", "course_legend", "curves"]
 __all__ += ["distributions", "draw_time_series", "front", "heatmap", "legend", "map_of", "marks"]
-__all__ += ["plot", "scale", "strip", "style_of", "tradeoff", "verdict_mark"]
+__all__ += ["plot", "scale", "tradeoff", "verdict_mark"]
