@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
+from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.certify import CertifyAnalysis, CertifyPlan
 from clusterscale.analyses.publish import PublishAnalysis, PublishPlan
 from clusterscale.analyses.recovery import RecoveryAnalysis, RecoveryPlan
@@ -46,7 +47,7 @@ def audit(plan: AuditPlan, *, certificates: CertifyPlan | None = None) -> Analys
         If tasks failed; ``status`` and ``error`` of the results name them, and the same call runs
         them again. If an attack did better than any adversary can under what a mechanism states.
     """
-    return AuditAnalysis(plan).after(CertifyAnalysis(plan.certification(certificates)))
+    return AuditAnalysis(plan).after(CertifyAnalysis(certification_of(plan, certificates)))
 
 
 @analysis_function
@@ -73,7 +74,7 @@ def screen(plan: AuditPlan, *, certificates: CertifyPlan | None = None) -> Analy
     RuntimeWarning
         If an attack did better than any adversary can under what a mechanism states.
     """
-    ceilings = CertifyAnalysis(plan.certification(certificates))
+    ceilings = CertifyAnalysis(certification_of(plan, certificates))
     return ScreenAnalysis(plan.whole_screen).after(ceilings)
 
 
@@ -95,7 +96,7 @@ def certify(plan: AuditPlan, *, how: CertifyPlan | None = None) -> Analysis:
         One row per user, read lazily; conforms to
         :data:`clusterscale.analyses.certify.CERTIFICATES`.
     """
-    return CertifyAnalysis(plan.certification(how))
+    return CertifyAnalysis(certification_of(plan, how))
 
 
 @analysis_function

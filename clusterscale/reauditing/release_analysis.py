@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import xarray as xr
 
 from clusterscale import storage
 from clusterscale.analyses.audit import (
@@ -17,6 +18,7 @@ from clusterscale.analyses.audit import (
     open_results,
     plan_resources,
 )
+from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.audit.release_scoring import VALUES
 from clusterscale.analyses.certify import CertifyAnalysis
 from clusterscale.analyses.screening import ScreenAnalysis
@@ -40,10 +42,6 @@ from clusterscale.storage import manifest
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.manifest import from_sealed, to_sealed
 from clusterscale.study import Analysis, Stage, Study, each
-
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 _TABLES = "release/tables.zarr"
 _PEOPLE = "release/people.zarr"
@@ -218,7 +216,7 @@ class ReleaseAnalysis(Analysis):
 
     def requires(self) -> Sequence[Analysis]:
         """Return certificates, the audit, and the screen if the mechanism can be screened."""
-        certificates = CertifyAnalysis(self.plan.certification())
+        certificates = CertifyAnalysis(certification_of(self.plan))
         audit, screen = AuditAnalysis(self.plan), self.plan.whole_screen
         if not self._how.everyone:
             return certificates, audit

@@ -13,6 +13,7 @@ import clusterscale as cs
 from clusterscale import open_certificates, study
 from clusterscale.analyses import certify
 from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.certify import (
     CERTIFICATES,
     CertifyAnalysis,
@@ -52,7 +53,7 @@ TWO_DAYS = [{"name": "day one", "epochs": 24}, {"name": "day two", "first": 24, 
 
 def made(plan_fields, **fields):
     plan = AuditPlan(**{**plan_fields, "mechanisms": MECHANISMS, **fields})
-    return plan.certification(CertifyPlan(false_positive_rates=(0.01, 0.1)))
+    return certification_of(plan, CertifyPlan(false_positive_rates=(0.01, 0.1)))
 
 
 def run(certification, cube, folder, executor=None):
@@ -225,7 +226,7 @@ def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
 def test_certificates_state_whether_they_need_public_rows(public, plan_fields, cube, tmp_path):
     other = TraceCube(cube.uri)
     other.attributes["public"] = public
-    plan = AuditPlan(**plan_fields | {"mechanisms": [LAPLACE]}).certification()
+    plan = certification_of(AuditPlan(**plan_fields | {"mechanisms": [LAPLACE]}))
     found = run(plan, other, tmp_path)
     fixed = len(public) == 2
     assert found.attrs["rows"] == ("public" if fixed else "records")
@@ -303,9 +304,9 @@ def test_substitutes_of_few_users_are_all_others():
 def test_substitutes_are_from_the_pool_of_the_audit(plan_fields, fields, stated):
     """Of a list of four, groups of three are soon used up: nothing is known."""
     plan = AuditPlan(**{**plan_fields, "priors": [{"name": "perfect", "groups": 8}], **fields})
-    certification = plan.certification()
+    certification = certification_of(plan)
     assert certification.n_candidates(60) == stated
-    other = AuditPlan(**plan_fields).certification()
+    other = certification_of(AuditPlan(**plan_fields))
     assert certification.digest != other.digest, "another pool is another certificate"
 
 

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.advise.goal import UNITS, Finding, GuaranteeLimit, Limits, Verdict
 from clusterscale.analyses.advise.plan import Advice
+from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.certify import Visits, ceiling
 from clusterscale.analyses.certify.basis import without_sampling
 from clusterscale.analyses.certify.plan import Setting
@@ -94,7 +95,7 @@ def certify_tasks(
     source = Source.of(cube, null_roi=audit.null_roi, seed=audit.seed)
     share = 0.0 if limit is None else limit.share
     includes = audit.targets.unseen == "include"
-    made = replace(audit.certification(), mechanisms=tuple(mechanisms))
+    made = replace(certification_of(audit), mechanisms=tuple(mechanisms))
     return [
         CertifyTask(source, replace(setting, mechanisms=some), audit.group_sizes, share, includes)
         for setting in made.settings()

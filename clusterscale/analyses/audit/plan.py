@@ -165,19 +165,6 @@ class AuditPlan(AuditTemplate):
             unseen=self.targets.unseen,
         )
 
-    def certification(self, stated: CertifyPlan | None = None) -> Certification:
-        """Return the certificates of the plan's releases; past windows are not released."""
-        return Certification(
-            self.seed,
-            self.null_roi,
-            self.whole_screen.periods,
-            self.group_sizes,
-            self.mechanisms,
-            stated or CertifyPlan(),
-            self.priors,
-            None if self.groups is None else tuple(map(len, self.groups)),
-        )
-
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
         """Yield a task for each period, target attacked in it, prior and group size, by period."""
         lists = find_members(cube, self.groups)
@@ -220,6 +207,20 @@ class AuditPlan(AuditTemplate):
     def n_cases(self) -> int:
         """Number of results of one task: mechanisms × attacks."""
         return len(self.mechanisms) * len(self.attacks)
+
+
+def certification_of(plan: AuditPlan, stated: CertifyPlan | None = None) -> Certification:
+    """Return the certificates of the releases of a plan; past windows are not released."""
+    return Certification(
+        plan.seed,
+        plan.null_roi,
+        plan.whole_screen.periods,
+        plan.group_sizes,
+        plan.mechanisms,
+        stated or CertifyPlan(),
+        plan.priors,
+        None if plan.groups is None else tuple(map(len, plan.groups)),
+    )
 
 
 def _describe(plan: AuditPlan) -> dict[str, Cell]:

@@ -20,6 +20,7 @@ from show import print_table, sum_up
 
 from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan
+from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.certify import CertifyAnalysis
 from clusterscale.contracts import Guarantee
 from clusterscale.mechanisms import create
@@ -303,7 +304,7 @@ def certificates(cube, mechanisms, fields, folder):
         attacks=[{"name": "projection"}],
         **{"priors": [{"name": "perfect", "groups": 4}], **fields},
     )  # fmt: skip
-    done = study.run(CertifyAnalysis(plan.certification()), cube, folder, SerialExecutor())
+    done = study.run(CertifyAnalysis(certification_of(plan)), cube, folder, SerialExecutor())
     return done.load().isel(period=0, group_size=0)
 
 
