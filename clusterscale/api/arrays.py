@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import GroupSample, Members, Release, Traces
+from clusterscale.contracts import Attack, GroupSample, Mechanism, Members, Release, Traces
 from clusterscale.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from clusterscale.contracts import Attack, Mechanism
     from clusterscale.release import TableFormat
 
 
 def make_mechanism(given: Any) -> Mechanism:
     """Return a mechanism: an object, or made from a name, or from a mapping with a name."""
     from clusterscale import mechanisms
-    from clusterscale.contracts import Mechanism
 
     return _part(given, mechanisms.create, Mechanism, "mechanism")  # type: ignore[no-any-return]
 
@@ -27,7 +25,6 @@ def make_mechanism(given: Any) -> Mechanism:
 def make_attack(given: Any) -> Attack:
     """Return an attack: an object, or made from a name, or from a mapping with a name."""
     from clusterscale import attacks
-    from clusterscale.contracts import Attack
 
     return _part(given, attacks.ATTACKS.create, Attack, "attack")  # type: ignore[no-any-return]
 

@@ -9,12 +9,10 @@ installed: ``pip install 'clusterscale[figures]'``. To draw fewer, select: for e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import xarray as xr
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from clusterscale.reporting.figures import Figure
+from clusterscale.reporting.audit import draw_auc, draw_loss, draw_tradeoff
+from clusterscale.reporting.figures import Figure
 
 
 def auc(results: xr.Dataset) -> list[Figure]:
@@ -35,8 +33,6 @@ def auc(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.reporting.audit import draw_auc
-
     return draw_auc(results)
 
 
@@ -58,8 +54,6 @@ def loss(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.reporting.audit import draw_loss
-
     return draw_loss(results)
 
 
@@ -82,6 +76,4 @@ def tradeoff(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    from clusterscale.reporting.audit import draw_tradeoff
-
     return draw_tradeoff(results)

@@ -19,14 +19,22 @@ from clusterscale.api.arrays import (
     read_traces,
 )
 from clusterscale.attacks.base import score_groups
-from clusterscale.contracts import Examples, Knowledge, TargetKnowledge, Traces
+from clusterscale.contracts import (
+    Attack,
+    Examples,
+    Game,
+    Knowledge,
+    Mechanism,
+    TargetKnowledge,
+    Traces,
+    names_of,
+)
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from clusterscale.contracts import Attack, Mechanism
     from clusterscale.game import Outcome
 
 
@@ -165,7 +173,6 @@ def play(
         If there is no such mechanism or attack, a mechanism changes traces before counting, or it
         does not fit the groups, or uses weights and ``traces`` have none.
     """
-    from clusterscale.contracts import Game
     from clusterscale.cube.bounds import measure_bounds
     from clusterscale.game import play as play_game
     from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
@@ -252,8 +259,6 @@ def _dataset(
     outcomes: Sequence[Outcome], mechanisms: Sequence[Mechanism], attacks: Sequence[Attack]
 ) -> xr.Dataset:
     import xarray as xr
-
-    from clusterscale.contracts import names_of
 
     shape, dims = (len(mechanisms), len(attacks)), ("mechanism", "attack")
     names = ("auc", "auc_low", "auc_high", "accuracy", "tpr", "epsilon_lower", "control_auc")

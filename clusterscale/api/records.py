@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterscale.api.execution import show_progress
+from clusterscale.cube import Calendar, Locator, TraceCube
+from clusterscale.cube.describe import CubeSummary, summarise
 from clusterscale.errors import InputError
 from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
-    from clusterscale.cube import Locator, TraceCube
-    from clusterscale.cube.describe import CubeSummary
     from clusterscale.ingestion import IngestOptions, IngestReport, Reader
 
 
@@ -91,7 +91,6 @@ def ingest(
     ExistsError
         If something is stored at ``output`` and ``force`` is not set.
     """
-    from clusterscale.cube import Calendar, TraceCube
     from clusterscale.ingestion import IngestOptions
 
     options = IngestOptions(
@@ -148,9 +147,6 @@ def inspect(cube: TraceCube | str | Path) -> CubeSummary:
     DamagedError
         If a part cannot be read, or does not match the stored fingerprint.
     """
-    from clusterscale.cube import TraceCube
-    from clusterscale.cube.describe import summarise
-
     return summarise(cube if isinstance(cube, TraceCube) else TraceCube(str(cube)))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from clusterscale import api
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
@@ -68,7 +69,6 @@ def publish(
     Exits with 4 if the budget or the policy of --gate does not allow the release, or if its
     difference from an earlier one of the series shows few people.
     """
-    from clusterscale import api
     from clusterscale.config import load_gate
     from clusterscale.reauditing import Gate
 
@@ -139,7 +139,6 @@ def advise(
     section says how they are attacked. The advice is confirmed on users and groups that the search
     has not touched. Exits with 4 if no mechanism could be confirmed.
     """
-    from clusterscale import api
     from clusterscale.cube import TraceCube
 
     plan, wanted = options.loaded.the_audit(), options.loaded.advise
@@ -329,8 +328,6 @@ def screen(config: Config) -> Analysis:
     Certifies all users first, and uses only attacks without training; with `targets:
     {most_exposed: …}` in a config, an audit runs the others on the most exposed users.
     """
-    from clusterscale import api
-
     return api.screen.analysis(config.the_audit(), certificates=config.certify)
 
 
@@ -341,8 +338,6 @@ def certify(config: Config) -> Analysis:
     The adversary knows everything but whether the user is inside. Attacks show what some
     adversaries do; certificates bound all of them.
     """
-    from clusterscale import api
-
     return api.certify.analysis(config.the_audit(), how=config.certify)
 
 
@@ -353,8 +348,6 @@ def recover(config: Config) -> Analysis:
     Resumes an interrupted recovery. The `recovery` section of a config sets the adversary's prior
     knowledge, the published mechanisms and the epochs.
     """
-    from clusterscale import api
-
     return api.recover.analysis(config.the_recovery())
 
 
@@ -365,8 +358,6 @@ def traits(config: Config) -> Analysis:
     Compares their mobility with that of the least exposed, and reports which locations and times
     the attack uses. The `traits` section of a config sets how they are compared.
     """
-    from clusterscale import api
-
     return api.traits.analysis(config.the_audit(), how=config.traits)
 
 

@@ -14,6 +14,7 @@ from clusterscale.cli.console import out
 from clusterscale.cli.options import check_address, check_addresses
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
 from clusterscale.errors import InputError
+from clusterscale.phrases import CHECK_VERDICTS
 
 if TYPE_CHECKING:
     from clusterscale.release.checks import TableFindings
@@ -119,7 +120,6 @@ def _read_subsets(declared: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _show(table: TableFindings) -> None:
-    from clusterscale.phrases import CHECK_VERDICTS
 
     style, word = VERDICT_STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
     line = f"[{style}]{word}[/]  {escape(table.name)}  ({escape(table.mechanism)})"
@@ -144,7 +144,6 @@ def _print(text: str) -> None:
 
 
 def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:
-    from clusterscale.phrases import CHECK_VERDICTS
     from clusterscale.reauditing import json_safe
 
     tables = [

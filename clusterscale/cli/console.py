@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from clusterscale.api.execution import PlainConsole
 from clusterscale.cli.tables import show_pairs
-
-if TYPE_CHECKING:
-    from clusterscale.cube import TraceCube
-
+from clusterscale.cube import TraceCube
 
 out = PlainConsole(highlight=False)
 err = PlainConsole(stderr=True, highlight=False)

@@ -7,18 +7,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
 from clusterscale.cli.options import Force, option, say_command
+from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.validation_messages import choices
-
-if TYPE_CHECKING:
-    from clusterscale.cube import TraceCube
 
 _WEEK = 7 * 24 * 3600  # seconds
 _SIZES = (20, 100, 300, 1000)
@@ -147,7 +145,6 @@ def init(
         raise InputError("`--setting` needs `--table`: it is of the format of a table")
     config = config or Path("audit.yaml")
     from clusterscale.config import Config, parse, schema
-    from clusterscale.cube import TraceCube
 
     schema_file = config.with_suffix(".schema.json")
     for file in (config, schema_file):

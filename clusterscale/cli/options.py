@@ -11,6 +11,7 @@ import typer
 from clusterscale.cli.console import out
 from clusterscale.errors import InputError
 from clusterscale.redaction import check_url
+from clusterscale.study.execution import MEMORY
 
 if TYPE_CHECKING:
     from clusterscale.config import Config, ReleasesConfig
@@ -133,7 +134,6 @@ def parse_memory(text: str | None, cluster: Cluster) -> int:
     from pydantic import ValidationError
 
     from clusterscale.runtime.clusters.base import to_bytes
-    from clusterscale.study.execution import MEMORY
 
     if text is None:
         return cluster.usable_memory or MEMORY
@@ -146,7 +146,6 @@ def parse_memory(text: str | None, cluster: Cluster) -> int:
 def describe_memory(text: str | None, cluster: Cluster) -> str:
     """Return the memory that work may use on each worker, and which setting decides it."""
     from clusterscale.study import describe_bytes
-    from clusterscale.study.execution import MEMORY
 
     size = describe_bytes(parse_memory(text, cluster))
     if text is not None:

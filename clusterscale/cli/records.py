@@ -11,11 +11,11 @@ import typer
 from clusterscale.api.execution import new_bar, teller
 from clusterscale.cli.console import err, out, show_cube
 from clusterscale.cli.options import Force, argument, option
+from clusterscale.cube import Calendar, Geohash, Grid, Hexagons, InspireGrid, Locator, TraceCube
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
-    from clusterscale.cube import Locator
     from clusterscale.ingestion import IngestOptions, Reader
 
 
@@ -94,7 +94,6 @@ def ingest(
     force: Force = False,
 ) -> None:
     """Convert location records to a cube, and count the dropped rows by reason."""
-    from clusterscale.cube import Calendar
     from clusterscale.ingestion import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])
@@ -114,7 +113,6 @@ def ingest(
 def _ingest(source: str, uri: str, options: IngestOptions, *, force: bool) -> None:
     """Ingest with a progress bar, and print the report and the cube."""
     from clusterscale.api.records import ingest_with_report
-    from clusterscale.cube import TraceCube
 
     with new_bar(err) as bar:
         tell = teller(bar, bar.add_task("ingest"))
@@ -156,7 +154,6 @@ def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) 
 def _locator(
     areas: dict[str, str | None], points: str | None, cutoff: float | None
 ) -> Locator | None:
-    from clusterscale.cube import Geohash, Grid, Hexagons, InspireGrid
     from clusterscale.ingestion import read_points
 
     parsers: dict[str, Callable[[str], Locator]] = {

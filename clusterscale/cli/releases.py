@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
+from clusterscale.cli.reports import gather
 from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import Key, new_table
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
@@ -77,7 +78,6 @@ def _evaluate(
 ) -> dict[str, object]:
     """Print the verdict on a run, and return it with its reasons."""
     from clusterscale.api.releases import evaluate_run
-    from clusterscale.cli.reports import gather
 
     found = evaluate_run(
         gather(results), results, policy=policy, mechanism=mechanism, group_size=group_size
@@ -115,7 +115,6 @@ def reaudit(
     If another process works on the same folder, this one does nothing.
     """
     from clusterscale.api.releases import open_catalogue, write_page
-    from clusterscale.cli.reports import gather
     from clusterscale.reauditing import Announcement, audit_new
     from clusterscale.storage.lease import LeaseHeldError
 

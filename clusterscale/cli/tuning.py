@@ -12,12 +12,12 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.running import running_cluster
 from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
     from clusterscale.analyses.tuning import TuningCase, TuningResult
     from clusterscale.attacks.learned import LearnedAttack
     from clusterscale.contracts import Attack
-    from clusterscale.study import Tell
     from clusterscale.study.execution import Executor
 
 
@@ -69,7 +69,6 @@ def _search(
     """Cross-validate the variants of all attacks together, so that they share computations."""
     from clusterscale.analyses.tuning import choose
     from clusterscale.runtime.learning import cross_validate
-    from clusterscale.study import Progress
 
     variants = [attack.variants() for attack in attacks]
     candidates = tuple(chain.from_iterable(variants))
@@ -95,7 +94,6 @@ def _evaluate(
     The mean is over cases whose prior has fresh groups; NaN if there are none.
     """
     from clusterscale.runtime.learning import evaluate_on_fresh_groups
-    from clusterscale.study import Progress
 
     attacks = tuple(
         dict.fromkeys(attack for choice in choices for attack in (choice.given, choice.chosen))

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h3
 import numpy as np
@@ -20,9 +20,6 @@ from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import Fingerprint
 from clusterscale.errors import DamagedError
 from clusterscale.jit import kernel
-
-if TYPE_CHECKING:
-    from clusterscale.cube.store import TraceCube
 
 
 def raw_bytes(cube: TraceCube) -> int:

@@ -12,11 +12,11 @@ mechanism and epochs. :class:`Reaudit` finds releases without a verdict, and for
 - compares exposure and utility with the last releases of the series;
 - applies a :class:`Policy`: ``pass``, ``warn`` or ``fail``, with all reasons.
 
-Verdicts are rows of a :class:`Ledger`, which are never overwritten. A release gets a new verdict if
-its content, its metadata, the audit settings, the policy, the cube or the results revision changes;
-an audit is repeated only if its own inputs change. A lease admits one process at a time;
-another takes over if that one dies. Rows do not depend on when, where, or with how many workers
-they were computed.
+Verdicts are rows of a :class:`~clusterscale.reauditing.ledger.Ledger`, which are never overwritten.
+A release gets a new verdict if its content, its metadata, the audit settings, the policy, the cube
+or the results revision changes; an audit is repeated only if its own inputs change. A lease admits
+one process at a time; another takes over if that one dies. Rows do not depend on when, where, or
+with how many workers they were computed.
 """
 
 from clusterscale.reauditing.catalogue import Catalogue, Problem, expand, find_releases

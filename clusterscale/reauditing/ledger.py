@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from clusterscale import storage
 from clusterscale.errors import DamagedError, ExistsError
 from clusterscale.release.verdict import Verdict
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _TABLE = "verdicts.parquet"
 _ADDED = ("mechanism_id", "results_revision", "seal")  # columns that older rows lack
@@ -58,9 +57,6 @@ class Ledger:
 
         Raises ExistsError if another process has appended one meanwhile.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         sink, table = io.BytesIO(), pa.Table.from_pylist([asdict(row)], schema=_schema())
         row = Verdict(**table.to_pylist()[0]).sealed()  # as it will be read
         table = pa.Table.from_pylist([asdict(row)], schema=_schema())
@@ -82,12 +78,9 @@ class Ledger:
 
     def table(self) -> pd.DataFrame:
         """Return all rows, oldest first."""
-        import pandas as pd
-
         return pd.DataFrame([asdict(row) for row in self.rows], columns=list(_fields()))
 
     def _read(self, name: str) -> Verdict:
-        import pyarrow.parquet as pq
 
         uri = f"{self.uri}/{_TABLE}/{name}"
         try:
@@ -122,7 +115,6 @@ def _fields() -> dict[str, Any]:
 
 
 def _schema(without: tuple[str, ...] = ()) -> Any:
-    import pyarrow as pa
 
     kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
     return pa.schema([(k, kinds[kind]) for k, kind in _fields().items() if k not in without])

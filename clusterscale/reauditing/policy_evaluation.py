@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import xarray as xr
 
 from clusterscale.analyses.certify.comparison import ERROR_RATE
 from clusterscale.analyses.certify.plan import ROWS_OF_RECORDS
@@ -37,9 +38,6 @@ from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.certificates import read_brackets, show_ceiling
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from clusterscale.analyses.audit import count_failed
 from clusterscale.analyses.screening import is_counted
@@ -17,9 +18,6 @@ from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reporting.findings import Finding, find_exposures, worst_findings
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.validation_messages import name_best
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.metrics import (
@@ -21,10 +22,6 @@ from clusterscale.redaction import without_controls
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.utility import emptiness
 from clusterscale.validation_messages import find_ties
-
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 ExposureVerdict = Literal["exposed", "partly exposed", "inconclusive", "not seen to be exposed"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from clusterscale import schema
@@ -28,10 +28,6 @@ from clusterscale.reporting.section import absent_users, interval, json_attribut
 from clusterscale.reporting.tables import to_frame
 from clusterscale.reporting.traits import comparisons
 from clusterscale.validation_messages import plural
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _MOST = 20  # lines of a table
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
+import pandas as pd
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS, Reason
@@ -21,9 +22,6 @@ from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
 from clusterscale.reporting.section import Column, Section, Table, fill, number, quantity
 from clusterscale.validation_messages import plural
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _UNNAMED = "releases"  # heading of those without a series
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")

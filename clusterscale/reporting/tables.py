@@ -6,9 +6,10 @@ import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from clusterscale.errors import InputError
@@ -18,10 +19,6 @@ from clusterscale.schema import TEXT
 from clusterscale.storage import put
 from clusterscale.study import find_kind
 from clusterscale.validation_messages import choices
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Format = Literal["csv", "parquet", "netcdf"]
 FORMATS: tuple[str, ...] = ("csv", "parquet", "netcdf")
@@ -54,8 +51,6 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
 
 def to_frame(kind: str, dataset: xr.Dataset, table: str | None = None) -> pd.DataFrame:
     """Return one table of results of a kind, or the first; raises InputError if there is none."""
-    import pandas as pd
-
     known = _tables_of(kind, dataset)
     name = next(iter(known)) if table is None else table
     if name not in known:
@@ -115,8 +110,6 @@ def _save(uri: str, content: Any, write: Callable[[Any, Path], None]) -> str:
 
 
 def _write_csv(pieces: Iterator[pd.DataFrame], path: Path) -> None:
-    import pandas as pd
-
     with path.open("w", encoding="utf-8", newline="") as file:
         for number, piece in enumerate(pieces):
             safe = piece.rename(columns=_as_text)

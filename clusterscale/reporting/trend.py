@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS
@@ -33,10 +33,6 @@ from clusterscale.reporting.releases import (
 )
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import plural
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _CARDS = 6  # series shown in full on the first screen
 _COLUMNS = (

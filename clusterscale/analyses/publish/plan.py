@@ -9,7 +9,7 @@ from pydantic import Field, Strict, model_validator
 
 from clusterscale.analyses.audit import Period
 from clusterscale.analyses.publish.publishable import bind_without_data, find_faults, steps_of
-from clusterscale.contracts import Address, ConfigModel, Count, Positive
+from clusterscale.contracts import Address, ConfigModel, Count, Positive, hash_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace
 from clusterscale.release import DeclaredMechanism
 from clusterscale.release.metadata import Size
@@ -166,6 +166,4 @@ class PublishPlan(ConfigModel):
     @property
     def digest(self) -> str:
         """Hash of all settings: another one would be another release."""
-        from clusterscale.contracts import hash_of
-
         return hash_of(self.describe())
