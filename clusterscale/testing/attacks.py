@@ -53,7 +53,7 @@ def checks_of_attack() -> Iterator[tuple[str, Check]]:
     tuple[str, Callable[..., None]]
         Name and function; the function takes a class or an object, and raises AssertionError.
     """
-    yield from named(Attack, _CHECKS)
+    yield from named(Attack, globals())
 
 
 def measure(attack: Attack) -> tuple[Values, Values]:
@@ -185,15 +185,3 @@ def does_not_beat_its_control(attack: Attack) -> None:
         auc.mean() >= 0.5 - 4 * error,
         f"the mean AUC is {auc.mean():.2f}: higher scores must mean inside",
     )
-
-
-_CHECKS: tuple[Check, ...] = (
-    gives_a_score_for_each_group,
-    states_that_it_needs_whereabouts,
-    repeats_with_its_generator,
-    leaves_its_input,
-    has_a_threshold,
-    distinguisher_survives_pickling,
-    scores_groups_separately,
-    does_not_beat_its_control,
-)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from inspect import getdoc
+from inspect import getdoc, isfunction
 from pkgutil import resolve_name
 from typing import Any, get_args
 
 from clusterscale.contracts import ConfigModel
 from clusterscale.registry import register
 
-__all__ = ["VALUE_CHECKS", "Check", "expect", "named", "registered", "run"]
+__all__ = ["Check", "expect", "named", "registered", "run"]
 
 Check = Callable[..., None]
 
@@ -24,13 +24,18 @@ def expect(right: Any, message: str) -> None:
         raise AssertionError(message)
 
 
-def named(base: type[Any], checks: Iterable[Check]) -> Iterator[tuple[str, Check]]:
+def named(base: type[Any], module: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
     """Yield the name and the function of each check of entries that derive from ``base``.
 
-    The function takes a class or an object, and raises nothing but an ``AssertionError``.
+    These are the checks of this module and of ``module``, as its ``globals()``: its public
+    functions that it does not export, in their order. Each takes a class or an object, and raises
+    nothing but an ``AssertionError``.
     """
-    for check in (*VALUE_CHECKS, *checks):
-        yield check.__name__, _naming(check, base)
+    for names in (globals(), module):
+        for name, check in names.items():
+            own = isfunction(check) and check.__module__ == names["__name__"]
+            if own and not name.startswith("_") and name not in names["__all__"]:
+                yield name, _naming(check, base)
 
 
 def run(checks: Iterable[tuple[str, Check]], *subject: Any) -> None:
@@ -85,7 +90,7 @@ def _naming(check: Check, base: type[Any]) -> Check:
             f"{where}: it must derive from {base.__module__}.{base.__name__}",
         )
         try:
-            check(entry, *(() if check in VALUE_CHECKS else data))
+            check(entry, *(() if check.__module__ == __name__ else data))
         except AssertionError as error:
             raise AssertionError(f"{where}: {error}. {should}") from error
         except Exception as error:
@@ -142,12 +147,3 @@ def survives_a_config(entry: ConfigModel) -> None:
     fields = entry.model_dump(mode="json")
     again = type(entry).model_validate(fields)
     expect(again == entry, f"the fields {fields} give another object")
-
-
-VALUE_CHECKS: tuple[Check, ...] = (
-    is_documented,
-    has_a_name,
-    is_a_value,
-    survives_pickling,
-    survives_a_config,
-)

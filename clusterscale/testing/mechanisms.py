@@ -52,7 +52,7 @@ def checks_of_mechanism() -> Iterator[tuple[str, Check]]:
     tuple[str, Callable[..., None]]
         Name and function; the function takes a class or an object, and raises AssertionError.
     """
-    yield from named(Mechanism, _CHECKS)
+    yield from named(Mechanism, globals())
 
 
 def _counts(*shape: int) -> Counts:
@@ -209,20 +209,3 @@ def trace_steps_expand(mechanism: Mechanism) -> None:
         wanted = (2, traces().n_rois + 1, traces().n_epochs)
         expect(expanded.shape == wanted, f"the shape is {expanded.shape}, not {wanted}")
         expect(np.isin(expanded[1], values[1]).all(), "a value is of another group")
-
-
-_CHECKS: tuple[Check, ...] = (
-    binds_once,
-    release_keeps_shape,
-    release_is_finite_float64,
-    release_repeats_with_its_generator,
-    release_leaves_counts,
-    guarantee_is_consistent,
-    user_loss_agrees_with_guarantee,
-    unchanged_if_without_noise,
-    values_are_in_support,
-    noise_stays_in_scope,
-    trace_steps_repeat,
-    trace_steps_keep_their_stability,
-    trace_steps_expand,
-)

@@ -44,7 +44,7 @@ def checks_of_prior() -> Iterator[tuple[str, Check]]:
     tuple[str, Callable[..., None]]
         Name and function; the function takes a class or an object, and raises AssertionError.
     """
-    yield from named(Prior, _CHECKS)
+    yield from named(Prior, globals())
 
 
 def _set_up(prior: Prior) -> Game:
@@ -149,14 +149,3 @@ def refuses_too_few_users(prior: Prior) -> None:
     except PoolError:
         return
     raise AssertionError(f"groups of {n_users} of {n_users} users are accepted")
-
-
-_CHECKS: tuple[Check, ...] = (
-    sets_up_the_same_game,
-    learns_the_same,
-    counts_groups,
-    labels_half_of_groups,
-    announces_its_groups,
-    announces_whereabouts,
-    refuses_too_few_users,
-)

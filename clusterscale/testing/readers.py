@@ -45,7 +45,7 @@ def checks_of_reader() -> Iterator[tuple[str, Check]]:
     """
     from clusterscale.ingestion import Reader  # imports Dask
 
-    yield from named(Reader, _CHECKS)
+    yield from named(Reader, globals())
 
 
 def _records(reader: Reader, source: str, size: int) -> list[Any]:
@@ -112,12 +112,3 @@ def reads_the_same_in_pieces(reader: Reader, source: str) -> None:
     expect(
         whole == parts, f"{len(parts)} records in small pieces, {len(whole)} in one: they differ"
     )
-
-
-_CHECKS: tuple[Check, ...] = (
-    describes_itself,
-    reads_records,
-    names_rois_as_announced,
-    reads_the_same_twice,
-    reads_the_same_in_pieces,
-)

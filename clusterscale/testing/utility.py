@@ -40,7 +40,7 @@ def checks_of_utility() -> Iterator[tuple[str, Check]]:
     tuple[str, Callable[..., None]]
         Name and function; the function takes a class or an object, and raises AssertionError.
     """
-    yield from named(Utility, _CHECKS)
+    yield from named(Utility, globals())
 
 
 def _raw_and_noisy() -> tuple[Values, Values]:
@@ -85,12 +85,3 @@ def allows_empty_counts(measure: Utility) -> None:
 def has_a_known_kind(measure: Utility) -> None:
     """``kind`` is ``relative``, ``total``, ``share`` or empty."""
     expect(measure.kind in get_args(MeasureKind), f"kind is {measure.kind!r}")
-
-
-_CHECKS: tuple[Check, ...] = (
-    is_ideal_for_the_counts,
-    is_a_number,
-    repeats,
-    allows_empty_counts,
-    has_a_known_kind,
-)
