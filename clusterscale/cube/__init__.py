@@ -5,13 +5,12 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.coded_cells import Geohash, InspireGrid
 from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regions
 from clusterscale.cube.store import TraceCube
-from clusterscale.cube.transforms import cut, pick, with_null_roi
-from clusterscale.cube.writer import CubeWriter, new_cube
+from clusterscale.cube.transforms import pick, with_null_roi
+from clusterscale.cube.writer import new_cube
 
 __all__ = [
     "Box",
     "Calendar",
-    "CubeWriter",
     "Geohash",
     "Grid",
     "Hexagons",
@@ -20,7 +19,6 @@ __all__ = [
     "Points",
     "Regions",
     "TraceCube",
-    "cut",
     "measure_bounds",
     "new_cube",
     "pick",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -196,13 +196,10 @@ class Calendar:
 
     def attributes(self) -> dict[str, Any]:
         """Return JSON-serialisable values for the attributes of a store."""
-        attributes = {
-            "start": self.start,
-            "step": self.step,
-            "n_epochs": self.n_epochs,
-            "timezone": self.timezone,
-        }
-        return attributes if self.unit == "second" else attributes | {"unit": self.unit}
+        attributes = asdict(self)
+        if self.unit == "second":  # as in cubes before there were other units
+            del attributes["unit"]
+        return attributes
 
     def locate(self, seconds: NDArray[Any]) -> NDArray[np.int32]:
         """Return the epoch, int32, of each UTC time in seconds; −1 if not in the calendar."""

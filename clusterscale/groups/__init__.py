@@ -1,19 +1,7 @@
 """Groups of users: draw members, count their visits, and sum the weights of the visitors."""
 
-from clusterscale.groups.choose import (
-    check_lists,
-    check_pool,
-    draw_members,
-    largest_group,
-)
-from clusterscale.groups.count import (
-    Counter,
-    add_idle,
-    count_visits,
-    replace_member,
-    subsample_trace,
-    sum_weights,
-)
+from clusterscale.groups.choose import check_lists, check_pool, draw_members
+from clusterscale.groups.count import Counter, add_idle, count_visits, subsample_trace, sum_weights
 from clusterscale.groups.draw import SLICE_BYTES, Pool
 
 __all__ = [
@@ -25,8 +13,6 @@ __all__ = [
     "check_pool",
     "count_visits",
     "draw_members",
-    "largest_group",
-    "replace_member",
     "subsample_trace",
     "sum_weights",
 ]

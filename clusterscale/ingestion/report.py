@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -169,13 +169,9 @@ class IngestReport:
 
     def counts(self) -> dict[str, Any]:
         """Return all fields except ``seconds``, as JSON-serialisable values."""
-        return {
-            "n_rows": self.n_rows,
-            "events_per_row": self.events_per_row,
-            "n_events": self.n_events,
-            "n_users": self.n_users,
-            "dropped": dict(self.dropped),
-        }
+        counts = asdict(self)
+        del counts["seconds"]
+        return counts
 
     def table(self) -> dict[str, str]:
         """Return table rows: name and count as text."""

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.contracts import Bounds, Traces
-from clusterscale.cube import cut, measure_bounds, with_null_roi
+from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.cube.transforms import cut
 
 DTYPES = st.sampled_from([np.int32, np.int64])
 DAYS = st.lists(st.integers(0, 2), min_size=5, max_size=5).map(lambda steps: np.cumsum(steps) + 9)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.contracts import Traces
-from clusterscale.cube import cut, pick, with_null_roi
+from clusterscale.cube import pick, with_null_roi
+from clusterscale.cube.transforms import cut
 from clusterscale.errors import InputError
 
 DTYPES = st.sampled_from([np.int32, np.int64])

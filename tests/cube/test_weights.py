@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from clusterscale.api import inspect
 from clusterscale.contracts import Traces
-from clusterscale.cube import TraceCube, cut, new_cube, pick, with_null_roi
+from clusterscale.cube import TraceCube, new_cube, pick, with_null_roi
 from clusterscale.cube.attributes import describe_sizes
 from clusterscale.cube.blocks import Source, read_users
 from clusterscale.cube.dense import pack
+from clusterscale.cube.transforms import cut
 from clusterscale.errors import FormatError, InputError
 
 DENSE = crowd.draw(20, 3, 5)

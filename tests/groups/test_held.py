@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
-from clusterscale.groups import count_visits, replace_member, subsample_trace
+from clusterscale.groups import count_visits, subsample_trace
 from clusterscale.groups.choose import NOT_HELD
+from clusterscale.groups.count import replace_member
 
 
 def held(dense, first, stop, *, null_roi):

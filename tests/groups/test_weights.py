@@ -12,7 +12,8 @@ from oracles.dense import traces_of
 from clusterscale.contracts import GroupRequest, GroupSample, Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
-from clusterscale.groups import Counter, Pool, count_visits, replace_member, sum_weights
+from clusterscale.groups import Counter, Pool, count_visits, sum_weights
+from clusterscale.groups.count import replace_member
 from clusterscale.priors.known_subset import KnownSubset
 from clusterscale.priors.past_groups import SameGroups
 from clusterscale.priors.perfect import Perfect

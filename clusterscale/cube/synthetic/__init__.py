@@ -1,11 +1,5 @@
 """Synthetic cubes that match the published statistics of the papers' data sets."""
 
-from clusterscale.cube.synthetic.presets import (
-    PRESETS,
-    Preset,
-    Statistic,
-    open_or_synthesise,
-    synthesise,
-)
+from clusterscale.cube.synthetic.presets import PRESETS, open_or_synthesise, synthesise
 
-__all__ = ["PRESETS", "Preset", "Statistic", "open_or_synthesise", "synthesise"]
+__all__ = ["PRESETS", "open_or_synthesise", "synthesise"]

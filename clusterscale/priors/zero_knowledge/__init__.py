@@ -36,7 +36,7 @@ the marginals that corrections estimate with the true ones.
 """
 
 from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
-from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge, ZeroKnowledgeAdversary
+from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge
 from clusterscale.priors.zero_knowledge.synthesis import (
     Constant,
     Exponential,
@@ -44,8 +44,6 @@ from clusterscale.priors.zero_knowledge.synthesis import (
     LogNormal,
     SyntheticPopulation,
     VisitCounts,
-    correlated_rois,
-    synthetic_traces,
     triangulate,
 )
 
@@ -57,9 +55,6 @@ __all__ = [
     "SyntheticPopulation",
     "VisitCounts",
     "ZeroKnowledge",
-    "ZeroKnowledgeAdversary",
-    "correlated_rois",
     "estimate_marginals",
-    "synthetic_traces",
     "triangulate",
 ]

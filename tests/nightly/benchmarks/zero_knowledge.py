@@ -27,7 +27,8 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.contracts import GroupRequest, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import synthesise
-from clusterscale.priors.zero_knowledge import ZeroKnowledge, synthetic_traces
+from clusterscale.priors.zero_knowledge import ZeroKnowledge
+from clusterscale.priors.zero_knowledge.synthesis import synthetic_traces
 from clusterscale.seeds import stream
 
 LAPLACE = {"name": "laplace", "clip": True, "integers": "floor"}

@@ -25,7 +25,7 @@ from clusterscale import mechanisms
 from clusterscale.contracts import Game, GroupSample, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.groups import Pool
-from clusterscale.priors.zero_knowledge import ZeroKnowledgeAdversary
+from clusterscale.priors.zero_knowledge.prior import ZeroKnowledgeAdversary
 
 NAMED = pytest.mark.parametrize("option", OPTIONS)
 

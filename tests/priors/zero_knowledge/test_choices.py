@@ -20,7 +20,7 @@ from clusterscale.contracts import GroupRequest
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import ConfigError, InputError, PoolError
 from clusterscale.game import play
-from clusterscale.priors.zero_knowledge import ZeroKnowledgeAdversary
+from clusterscale.priors.zero_knowledge.prior import ZeroKnowledgeAdversary
 from clusterscale.seeds import stream
 
 ATTACKS = [attacks.create(name) for name in ("cells", "likelihood")]

@@ -14,7 +14,8 @@ from scipy.spatial import Delaunay
 
 from clusterscale.contracts import CellCoordinates
 from clusterscale.errors import InputError
-from clusterscale.priors.zero_knowledge import Graph, correlated_rois, triangulate
+from clusterscale.priors.zero_knowledge import Graph, triangulate
+from clusterscale.priors.zero_knowledge.synthesis import correlated_rois
 
 FEW = st.integers(-6, 6)
 POINTS = st.lists(st.tuples(FEW, FEW), min_size=1, max_size=11)

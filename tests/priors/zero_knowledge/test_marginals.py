@@ -28,9 +28,9 @@ from clusterscale.priors.zero_knowledge import (
     LogNormal,
     VisitCounts,
     estimate_marginals,
-    synthetic_traces,
 )
 from clusterscale.priors.zero_knowledge.marginals import compress, raise_power, treatment
+from clusterscale.priors.zero_knowledge.synthesis import synthetic_traces
 
 SHAPE, SIZE = (12, 24), 400
 MOST_HIDDEN = create("suppress_small", up_to=20)

@@ -12,10 +12,10 @@ from clusterscale.priors.zero_knowledge import (
     Constant,
     SyntheticPopulation,
     VisitCounts,
-    synthetic_traces,
     triangulate,
 )
 from clusterscale.priors.zero_knowledge.reference_population import PoissonCounts, SyntheticUsers
+from clusterscale.priors.zero_knowledge.synthesis import synthetic_traces
 
 SIZE, N_ROIS, N_EPOCHS = 20, 5, 8
 TRACE = np.array([3, 4, 12, 30], np.int32)

@@ -19,9 +19,9 @@ from clusterscale.priors.zero_knowledge import (
     Graph,
     SyntheticPopulation,
     VisitCounts,
-    synthetic_traces,
     triangulate,
 )
+from clusterscale.priors.zero_knowledge.synthesis import synthetic_traces
 
 
 def city(n_rois, n_epochs, seed=0):
