@@ -123,25 +123,21 @@ __all__ = [
 ]
 __all__ += ["__version__"]
 
-_PACKAGES = {
-    "AdvicePlan": "analyses.advise",
-    "AuditPlan": "analyses.audit",
-    "CertifyPlan": "analyses.certify",
-    "ClusterscaleError": "errors",
-    "Local": "runtime",
-    "PublishPlan": "analyses.publish",
-    "RecoveryPlan": "analyses.recovery",
-    "Serial": "runtime",
-    "SerialExecutor": "runtime",
-    "TraceCube": "cube",
-    "TraitsPlan": "analyses.traits",
-    "Visits": "analyses.certify",
-    "ceiling": "analyses.certify",
-    "compose": "analyses.certify",
-    "register": "registry",
-    "synthesise": "cube.synthetic",
-    "write_report": "reporting",
+_HOMES = {
+    "analyses.advise": "AdvicePlan",
+    "analyses.audit": "AuditPlan",
+    "analyses.certify": "CertifyPlan Visits ceiling compose",
+    "analyses.publish": "PublishPlan",
+    "analyses.recovery": "RecoveryPlan",
+    "analyses.traits": "TraitsPlan",
+    "cube": "TraceCube",
+    "cube.synthetic": "synthesise",
+    "errors": "ClusterscaleError",
+    "registry": "register",
+    "reporting": "write_report",
+    "runtime": "Local Serial SerialExecutor",
 }
+_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
@@ -154,8 +150,8 @@ def __getattr__(name: str) -> Any:
         return import_module("clusterscale.api.figures")
     if name.startswith("_"):
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
-    if name in _PACKAGES:
-        return getattr(import_module(f"clusterscale.{_PACKAGES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"clusterscale.{_MODULES[name]}"), name)
     api = import_module("clusterscale.api")
     if name in api.__all__:
         return getattr(api, name)
