@@ -51,10 +51,11 @@ class Variable:
     optional: bool = False
 
 
-def name_variables(name: str, dim: str = "") -> dict[str, Variable]:
-    """Return the variables with the names that people use for the ids of ``name``."""
+def name_variables(name: str, long_name: str, dim: str = "") -> dict[str, Variable]:
+    """Return the variable ``name``, which has ids, and those with the names that people use."""
     dims = (dim or name,)
     return {
+        name: Variable(dims, TEXT, "", long_name),
         f"{name}_label": Variable(dims, TEXT, "", "short name", optional=True),
         f"{name}_title": Variable(dims, TEXT, "", "settings in words", optional=True),
     }
@@ -75,16 +76,12 @@ RESULTS: Mapping[str, Variable] = {
     "period": Variable(("period",), TEXT, "", "name of the period"),
     "period_id": Variable(("period",), TEXT, "", "epochs of the period", optional=True),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "prior": Variable(("prior",), TEXT, "", "what the adversary knows"),
-    **name_variables("prior"),
+    **name_variables("prior", "what the adversary knows"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
-    **name_variables("mechanism"),
-    "attack": Variable(("attack",), TEXT, "", "distinguisher"),
-    **name_variables("attack"),
+    **name_variables("mechanism", "how counts were published"),
+    **name_variables("attack", "distinguisher"),
     "level": Variable(("level",), "f", "1", "the largest p-value of a level"),
-    "measure": Variable(("measure",), TEXT, "", "measure of utility"),
-    **name_variables("measure"),
+    **name_variables("measure", "measure of utility"),
     "measure_name": Variable(("measure",), TEXT, "", "name in the registry", optional=True),
     "measure_kind": Variable(
         ("measure",),

@@ -38,11 +38,9 @@ _NUMBERS = {
 }
 
 ADVICE: Mapping[str, Variable] = {
-    "mechanism": Variable(_ONE, TEXT, "", "candidate"),
-    **name_variables("mechanism"),
+    **name_variables("mechanism", "candidate"),
     "settings": Variable(_ONE, TEXT, "", "settings of the candidate, as YAML"),
-    "measure": Variable(("measure",), TEXT, "", "measure of utility"),
-    **name_variables("measure"),
+    **name_variables("measure", "measure of utility"),
     "ideal": Variable(("measure",), "f", "1", "value of the measure for raw counts"),
     "weight": Variable(("measure",), "f", "1", "weight of the measure in the score"),
     "reached": Variable(_ONE, TEXT, "", "last stage that the candidate took part in"),

@@ -45,8 +45,7 @@ CERTIFICATES: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
     "period": Variable(("period",), TEXT, "", "epochs of the release"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
-    **name_variables("mechanism"),
+    **name_variables("mechanism", "how counts were published"),
     "neighbours": Variable(
         ("neighbours",), TEXT, "", "add_remove, or replace by a random other user"
     ),

@@ -52,14 +52,9 @@ _RECOVERED = ("mechanism", "prior", "strategy")
 RECOVERY: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
     "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
-    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
-    **name_variables("mechanism"),
-    "prior": Variable(("prior",), TEXT, "", "what the adversary knows about everyone"),
-    **name_variables("prior"),
-    "strategy": Variable(
-        ("strategy",), TEXT, "", "how prior and release are combined; or either of them alone"
-    ),
-    **name_variables("strategy"),
+    **name_variables("mechanism", "how counts were published"),
+    **name_variables("prior", "what the adversary knows about everyone"),
+    **name_variables("strategy", "how prior and release are combined; or either of them alone"),
     "reading": Variable(
         ("reading",), TEXT, "", "which ROIs are predicted from shares: popular ones, or every one"
     ),

@@ -42,10 +42,8 @@ SCREEN: Mapping[str, Variable] = {
     "period": Variable(("period",), TEXT, "", "epochs of the release"),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), TEXT, "", "how counts were published"),
-    **name_variables("mechanism"),
-    "attack": Variable(("attack",), TEXT, "", "how the adversary decides"),
-    **name_variables("attack"),
+    **name_variables("mechanism", "how counts were published"),
+    **name_variables("attack", "how the adversary decides"),
     "n_groups": Variable(
         ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"
     ),
