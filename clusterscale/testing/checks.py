@@ -24,14 +24,14 @@ def expect(right: Any, message: str) -> None:
         raise AssertionError(message)
 
 
-def named(base: type[Any], module: Mapping[str, Any]) -> Iterator[tuple[str, Check]]:
+def named(base: type[Any], module: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Check]]:
     """Yield the name and the function of each check of entries that derive from ``base``.
 
     These are the checks of this module and of ``module``, as its ``globals()``: its public
     functions that it does not export, in their order. Each takes a class or an object, and raises
     nothing but an ``AssertionError``.
     """
-    for names in (globals(), module):
+    for names in (globals(), module or {}):
         for name, check in names.items():
             own = isfunction(check) and check.__module__ == names["__name__"]
             if own and not name.startswith("_") and name not in names["__all__"]:

@@ -38,9 +38,9 @@ CONTRACTS = [
     (UTILITIES, list(checks_of_utility())),
     (ATTACKS, list(checks_of_attack())),
     (PRIORS, list(checks_of_prior())),
-    (CLUSTERS, list(named(CLUSTERS.base, ()))),
-    (CHECKS, list(named(CHECKS.base, ()))),
-    (TABLE_FORMATS, list(named(TABLE_FORMATS.base, ()))),
+    (CLUSTERS, list(named(CLUSTERS.base))),
+    (CHECKS, list(named(CHECKS.base))),
+    (TABLE_FORMATS, list(named(TABLE_FORMATS.base))),
 ]
 RECORDS = {
     "events": ("a.csv", "user,timestamp,lat,lon\nann,1000,1,2\nbob,2000,3,4\n"),
