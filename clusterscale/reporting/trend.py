@@ -276,7 +276,8 @@ _N_LOSSES = 3  # columns before that of the share above a level
 
 def all_verdicts(series: Sequence[Series]) -> html.Section | None:
     """Build the table of all verdicts, newest first; None if there are none."""
-    releases = sorted((release for one in series for release in one.releases), key=_newest_first)
+    releases = [release for one in series for release in one.releases]
+    releases.sort(key=lambda release: -release.number)  # the newest first
     if not releases:
         return None
     numbers = [_column(releases, *column) for column in _NUMBERS]
@@ -292,10 +293,6 @@ def all_verdicts(series: Sequence[Series]) -> html.Section | None:
         "Newest first, with 95 % intervals. A dash means that a number is unknown.",
         html.long_table("All verdicts", columns, file="verdicts.csv"),
     )
-
-
-def _newest_first(release: Verdict) -> int:
-    return -release.number
 
 
 def _names(releases: Sequence[Verdict], *, several: bool) -> list[html.LongColumn]:

@@ -331,13 +331,10 @@ def find_unfit(plan: AuditPlan, cube: TraceCube) -> Iterator[tuple[int, str]]:
     for i, mechanism in enumerate(plan.mechanisms):
         try:
             for period, frame in frames:
-                _try(mechanism, _no_users(cube.n_rois, period.epochs), frame, plan)
+                no_users = np.zeros(1, np.int64), np.zeros(0, np.int32)
+                _try(mechanism, Traces(*no_users, cube.n_rois, period.epochs), frame, plan)
         except ConfigError as error:
             yield i, str(error)
-
-
-def _no_users(n_rois: int, n_epochs: int) -> Traces:
-    return Traces(np.zeros(1, np.int64), np.zeros(0, np.int32), n_rois, n_epochs)
 
 
 def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:

@@ -224,9 +224,15 @@ def write_results(
     coords = _coordinates(plan, cube, chosen)
     columns: dict[str, Any] = {name: values for name, (_, values) in coords.items()}
     columns |= lay_out_evaluations(coords, plan.mechanisms, evaluations)
-    about = _attributes(plan, cube) | {
+    errors = sorted(one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error)
+    about = {
+        "format": RESULTS_FORMAT,
+        "plan": json.dumps(plan.describe()),
+        "plan_digest": plan.digest,
+        "seed": plan.seed,
+        **describe_origin(cube, null_roi=plan.null_roi),
         "coordinates": " ".join(sorted(coords.keys() - _DIMS)),
-        "evaluation_errors": _errors(evaluations),
+        "evaluation_errors": json.dumps(errors),
     }
     n_targets = len(chosen.users)
     n_rows = _n_rows(n_targets, prod(len(coords[dim][1]) for dim in RESULTS["pooled_tpr"].dims))
@@ -255,13 +261,6 @@ def _n_rows(n_targets: int, n_cases: int) -> int:
     """Return the number of targets that are written at once: few files, and little memory."""
     most = max(1, _OUTCOMES // n_cases)
     return max(1, min(most, max(_TARGETS, -(-n_targets // _BLOCKS))))
-
-
-def _errors(evaluations: Evaluations) -> str:
-    """Return the error of each failed evaluation, as JSON."""
-    return json.dumps(
-        sorted(one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error)
-    )
 
 
 def write_failures(
@@ -379,13 +378,3 @@ def _names(dim: str, items: Iterable[Any]) -> Coordinates:
 
 def _texts(values: Iterable[str]) -> NDArray[Any]:
     return np.array(list(values), dtype=object)
-
-
-def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
-    return {
-        "format": RESULTS_FORMAT,
-        "plan": json.dumps(plan.describe()),
-        "plan_digest": plan.digest,
-        "seed": plan.seed,
-        **describe_origin(cube, null_roi=plan.null_roi),
-    }

@@ -88,7 +88,7 @@ class Workload:
         for period in plan.periods:
             values = plan.utility.groups * self._cube.n_rois * period.epochs
             one = values * _MEASURE * (1 + len(plan.mechanisms))
-            n_tested = sum(_has_guarantee(mechanism) for mechanism in plan.mechanisms)
+            n_tested = sum(mechanism.guarantee.unit != "none" for mechanism in plan.mechanisms)
             one += n_tested * plan.verdict.trials * plan.verdict.units * _TRY
             total += one * len(plan.group_sizes)
         return total
@@ -100,7 +100,7 @@ class Workload:
         repeats = 1 + self._plan.control  # once more with shuffled labels
         for attack in self._plan.attacks:
             seconds, score = attack.seconds, attack.seconds.score
-            if seconds.score_changed is not None and _only_changes(mechanism):
+            if seconds.score_changed is not None and mechanism.noise is None:
                 score = seconds.score_changed
             total += _CASE * repeats * n_fits
             total += repeats * n_fits * (seconds.group * n_known + seconds.pair * n_known**2)
@@ -148,15 +148,6 @@ class Workload:
         n_later = stops[-1] - stops[0]
         # by the last look, the training groups are no longer in memory
         return n_first + n_later, max(n_first, stops[-1] // 2)
-
-
-def _has_guarantee(mechanism: Mechanism) -> bool:
-    return mechanism.guarantee.unit != "none"
-
-
-def _only_changes(mechanism: Mechanism) -> bool:
-    """Return whether a mechanism changes counts without noise, e.g. suppresses small ones."""
-    return mechanism.noise is None
 
 
 def _publish_seconds(mechanism: Mechanism) -> float:

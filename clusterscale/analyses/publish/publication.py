@@ -313,7 +313,7 @@ class ReleaseStage(Stage[Any, Any]):
     @classmethod
     def of(cls, publication: Publication) -> Self:
         """Return the stage of a publication."""
-        return cls("release", _nothing, (), _keep_nothing, 1, publication=publication)
+        return cls("release", _nothing, (), _nothing, 1, publication=publication)
 
     def run(self, executor: Executor, tell: Tell) -> None:
         """Make the release.
@@ -329,9 +329,5 @@ class ReleaseStage(Stage[Any, Any]):
         tell(Progress(self.name, 1, 1))
 
 
-def _nothing(task: object) -> None:
-    return None
-
-
-def _keep_nothing(batch: Sequence[object]) -> None:
-    return None
+def _nothing(given: object) -> None:
+    """Do nothing: the stage has no tasks."""

@@ -252,13 +252,8 @@ def make_release(
 def gate_entry(plan: PublishPlan, cube: TraceCube, counted: Counted, uri: str) -> ReleaseEntry:
     """Return the release for a gate, with the true numbers of people, which it may not state."""
     n_counted = counted.n_users
-    among = _among(plan, cube, n_counted)
+    among = plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
     return ReleaseEntry(counts=uri, group_size=n_counted, population=among)
-
-
-def _among(plan: PublishPlan, cube: TraceCube, n_counted: int) -> int:
-    """Return the number of people among whom those who are counted are."""
-    return plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
 
 
 def _cells(
