@@ -57,27 +57,19 @@ class Key:
 
     def table(self, width: int) -> RenderableType:
         """Return the legend of the letters, in two columns where ``width`` allows it."""
-        entries = [(letter, label) for label, letter in self._letters.items()]
-        wide = max((len(letter) for letter, _ in entries), default=0)
+        wide = max(map(len, self._letters.values()), default=0)
+        entries = [f"{letter:{wide}}  {label}" for label, letter in self._letters.items()]
         half = (width - len(_GAP)) // 2
-        lines: list[Text] = []
-        waiting = ""
-        for letter, label in entries:
-            entry = f"{letter:{wide}}  {label}"
-            if waiting and len(entry) <= half:
-                lines.append(Text(f"{waiting:{half}}{_GAP}{entry}"))
-                waiting = ""
-                continue
-            if waiting:
-                lines.append(Text(waiting))
-                waiting = ""
-            if len(entry) <= half:
-                waiting = entry
+        lines: list[str] = []
+        while entries:
+            first = entries.pop(0)
+            if len(first) > half:
+                lines += _wrap(first, width, indent=wide + 2)
+            elif entries and len(entries[0]) <= half:
+                lines.append(f"{first:{half}}{_GAP}{entries.pop(0)}")
             else:
-                lines += map(Text, _wrap(entry, width, indent=wide + 2))
-        if waiting:
-            lines.append(Text(waiting))
-        return Group(*lines)
+                lines.append(first)
+        return Group(*map(Text, lines))
 
     def show(self, console: Console) -> None:
         """Print the key, if there is any letter."""

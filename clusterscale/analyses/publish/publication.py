@@ -27,6 +27,7 @@ from clusterscale.phrases import option
 from clusterscale.release import RawRelease, read_table
 from clusterscale.release.checks import check_together, create_checks
 from clusterscale.release.entry import ReleaseEntry
+from clusterscale.release.verdict import Verdict
 from clusterscale.storage.lease import Lease, LeaseHeldError
 from clusterscale.storage.manifest import from_sealed, read_sealed, to_sealed
 from clusterscale.study import Progress, Stage, Study, Tell
@@ -36,18 +37,6 @@ RECEIPT, MEMBERS, COUNTS = "receipt.json", "members.zarr", "counts"
 """Names in the folder of a run: what was published, who is counted, and the counts of each part."""
 
 _RUN, _GATE, _REFUSED = "run.json", "gate", "refused.json"
-
-
-class GateVerdict(Protocol):
-    """Result of a gate: a verdict, and its reasons as JSON."""
-
-    @property
-    def verdict(self) -> str:
-        """``pass``, ``warn`` or ``fail``."""
-
-    @property
-    def reasons(self) -> str:
-        """JSON of a list of :class:`~clusterscale.contracts.Reason`."""
 
 
 class ReleaseGate(Protocol):
@@ -66,7 +55,7 @@ class ReleaseGate(Protocol):
         *,
         memory: int,
         tell: Tell,
-    ) -> GateVerdict:
+    ) -> Verdict:
         """Return the verdict; raise :class:`RefusedError` if the release must not be published."""
 
 
@@ -233,7 +222,7 @@ class Publication:
 
     def _pass_gate(
         self, counted: Counted, uri: str, executor: Executor, tell: Tell
-    ) -> GateVerdict | None:
+    ) -> Verdict | None:
         """Return the verdict of the gate, None without one.
 
         A refusal is final for this run: if the gate were repeated until other noise passes, the
@@ -261,7 +250,7 @@ class Publication:
         self,
         series: Series,
         number: int,
-        verdict: GateVerdict | None,
+        verdict: Verdict | None,
         n_elsewhere: int,
         undecided: str,
     ) -> None:
