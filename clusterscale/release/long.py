@@ -44,7 +44,6 @@ from clusterscale.validation_messages import plural, quote
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
 _FLAG = "flag"  # column with a mark of values below their margin
-_SHOWN = 5  # texts of a column in a message
 _ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
 
 
@@ -316,7 +315,7 @@ class LongTable(LineTable):
                 for name in batch.columns if len(code) == len(raw[self.count]) else ():
                     texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
                     if name not in read and len(texts) > 1:
-                        some = ", ".join(sorted(texts)[:_SHOWN])
+                        some = ", ".join(sorted(texts)[:5])
                         return f"they differ in {name} ({some}): `where: {{{name}: [...]}}`{adds}"
         return f"keep one row of each{adds}"
 
