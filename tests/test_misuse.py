@@ -30,7 +30,7 @@ from clusterscale.mechanisms.noisy_counts import Laplace
 from clusterscale.metrics import auc
 from clusterscale.reauditing import ReauditPlan
 from clusterscale.release.checks import PublishedTable
-from clusterscale.release.checks.totals import bridges
+from clusterscale.release.network import bridges
 
 SIZE = 8
 LAPLACE = LaplaceNoise(1.0)

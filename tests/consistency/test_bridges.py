@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from clusterscale.release.checks.totals import bridges
+from clusterscale.release.network import bridges
 
 EDGES = st.integers(1, 8).flatmap(
     lambda n: st.tuples(

@@ -1,0 +1,418 @@
+"""What published sums say of hidden counts: bounds by propagation, flows and integer programs.
+
+Counts are whole numbers between known bounds; relations say which of them are sums of others. In a
+tree of relations, propagating bounds gives the exact range of each count. Where trees cross, as in
+a table with totals of rows and of columns, relations are the nodes of a network and counts its
+flows: which counts are determined follows from one flow (Gusfield 1988). Only what is left is
+solved as integer programs, component by component; where these are too large, bounds are true, but
+may be wider than the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+from scipy import sparse
+
+from clusterscale.contracts import Ints
+from clusterscale.errors import InputError
+from clusterscale.jit import kernel
+from clusterscale.release.network import FIRST, HUB, Flags, Network
+
+MOST_CELLS = 400
+"""Counts of a component whose ranges are found by integer programs."""
+
+_SECONDS = 5.0  # for an integer program
+_ROUNDS = 64  # visits of a relation, on average, before propagation ends
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relations:
+    """Which counts are made of which others.
+
+    Attributes
+    ----------
+    whole
+        Number of the whole of each relation, int64, shape (relation,).
+    parts, offsets
+        Numbers of its parts, those of a relation ``r`` from ``offsets[r]`` to ``offsets[r + 1]``;
+        int64, shapes (part,) and (relation + 1,).
+    adds
+        Whether the whole is the sum of its parts, as of visits, bool, shape (relation,). That of
+        persons, who may be in several parts, is from the largest part up to the sum.
+    """
+
+    whole: Ints
+    parts: Ints
+    offsets: Ints
+    adds: Flags
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, Sequence[int] | Ints, bool]]) -> Self:
+        """Return the relations of rows of a whole, its parts, and whether they add up to it."""
+        wholes, parts, adds = list[int](), [np.empty(0, np.int64)], list[bool]()
+        for whole, some, add in rows:
+            wholes.append(whole)
+            parts.append(np.asarray(some, np.int64))
+            adds.append(add)
+        offsets = np.cumsum([len(some) for some in parts])
+        flat = np.concatenate(parts)
+        return cls(np.array(wholes, np.int64), flat, offsets, np.array(adds, np.bool_))
+
+    def incidences(self) -> tuple[Ints, Ints, Ints]:
+        """Return relation, cell and sign of each place of a cell: 1 for a part, −1 for a whole."""
+        n, sizes = len(self.whole), np.diff(self.offsets)
+        relation = np.concatenate([np.repeat(np.arange(n), sizes), np.arange(n)])
+        cell = np.concatenate([self.parts, self.whole])
+        sign = np.concatenate([np.ones(len(self.parts), np.int64), -np.ones(n, np.int64)])
+        return relation, cell, sign
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """What is known of counts.
+
+    Attributes
+    ----------
+    low, high
+        Bounds of each count, int64, shape (cell,); all counts that are possible are within.
+    exact
+        Whether these are the least and the largest possible count, bool, shape (cell,). Where not,
+        the count is only known to be within.
+    settled
+        Whether a count with different bounds is certainly not determined, bool, shape (cell,).
+    contradiction
+        Number of a relation that cannot hold with the others; None if there is none.
+    """
+
+    low: Ints
+    high: Ints
+    exact: Flags
+    settled: Flags
+    contradiction: int | None = None
+
+
+def bound_counts(low: Ints, high: Ints, relations: Relations, *, most: int = MOST_CELLS) -> Ranges:
+    """Return what relations say of counts with known bounds.
+
+    Parameters
+    ----------
+    low, high
+        Smallest and largest possible count of each cell, int64, shape (cell,).
+    relations
+        Which counts are made of which others.
+    most
+        Counts of a component whose ranges are found by integer programs.
+
+    Returns
+    -------
+    Ranges
+        With a ``contradiction``, nothing else is said.
+
+    Raises
+    ------
+    InputError
+        If the bounds have other shapes, or a relation names a cell that does not exist.
+    """
+    _check(low, high, relations)
+    low, high = np.array(low, np.int64), np.array(high, np.int64)
+    failed, ended = _propagate_all(low, high, relations)
+    nothing = np.zeros(len(low), np.bool_)
+    if failed is not None:
+        return Ranges(low, high, nothing, nothing, failed)
+    component, is_tree = _components(low < high, relations)
+    exact = is_tree & ended
+    settled = exact.copy()
+    rest = (low < high) & ~exact
+    if rest.any():
+        failed = _by_flows(low, high, relations, component, rest, settled)
+        if failed is None:
+            failed, again = _propagate_all(low, high, relations)
+            ended &= again
+        if failed is None:
+            failed = _by_programs(low, high, relations, rest, exact, settled, most)
+        if failed is not None:
+            return Ranges(low, high, nothing, nothing, failed)
+    fixed = low == high
+    return Ranges(low, high, exact | fixed, settled | fixed)
+
+
+def _check(low: Ints, high: Ints, relations: Relations) -> None:
+    if low.ndim != 1 or low.shape != high.shape:
+        raise InputError(f"bounds have shapes {low.shape} and {high.shape}, not (cell,) both")
+    for name, cells in (("whole", relations.whole), ("parts", relations.parts)):
+        if cells.size and not (cells.min() >= 0 and cells.max() < len(low)):
+            raise InputError(
+                f"{name} are cells {cells.min()} to {cells.max()}, not within 0 to {len(low) - 1}"
+            )
+
+
+def _propagate_all(low: Ints, high: Ints, relations: Relations) -> tuple[int | None, bool]:
+    """Narrow bounds in place; return a relation that fails, and whether nothing more follows."""
+    relation, cell, _ = relations.incidences()
+    order = np.argsort(cell, kind="stable")
+    offsets = np.searchsorted(cell[order], np.arange(len(low) + 1)).astype(np.int64)
+    crossed = np.flatnonzero(low > high)
+    if len(crossed):
+        touching = relation[np.isin(cell, crossed)]
+        return (int(touching[0]) if len(touching) else -1), False
+    failed = _propagate(
+        low, high, relations.whole, relations.parts, relations.offsets.astype(np.int64),
+        relations.adds, relation[order], offsets, _ROUNDS * len(relations.whole),
+    )  # fmt: skip
+    return (None if failed < 0 else int(failed)), bool(failed != _UNFINISHED)
+
+
+_UNFINISHED = -2
+
+
+@kernel
+def _propagate(
+    low: Ints,
+    high: Ints,
+    whole: Ints,
+    parts: Ints,
+    offsets: Ints,
+    adds: Flags,
+    touching: Ints,
+    touching_offsets: Ints,
+    most: int,
+) -> int:
+    """Narrow bounds by one relation after another, until none narrows any."""
+    n = len(whole)
+    queue, waits = np.empty(n + 1, np.int64), np.ones(n, np.bool_)
+    queue[:n] = np.arange(n)
+    first, last = 0, n
+    while first != last:
+        r = queue[first]
+        first = (first + 1) % (n + 1)
+        waits[r] = False
+        if most == 0:
+            return -2
+        most -= 1
+        least, total, largest = np.int64(0), np.int64(0), np.int64(0)
+        for i in range(offsets[r], offsets[r + 1]):
+            least += low[parts[i]]
+            total += high[parts[i]]
+            largest = max(largest, low[parts[i]])
+        for i in range(offsets[r] - 1, offsets[r + 1]):
+            w = whole[r]
+            if i < offsets[r]:
+                cell = w
+                new_low, new_high = least if adds[r] else largest, total
+            else:
+                cell = parts[i]
+                new_low = low[w] - (total - high[cell])
+                new_high = high[w] - (least - low[cell]) if adds[r] else high[w]
+            new_low, new_high = max(new_low, low[cell]), min(new_high, high[cell])
+            if new_low > new_high:
+                return int(r)
+            if new_low == low[cell] and new_high == high[cell]:
+                continue
+            if cell != w:  # sums are kept, so that each part is compared with the others
+                least += new_low - low[cell]
+                total += new_high - high[cell]
+            low[cell], high[cell] = new_low, new_high
+            for j in range(touching_offsets[cell], touching_offsets[cell + 1]):
+                if not waits[touching[j]]:
+                    waits[touching[j]] = True
+                    queue[last] = touching[j]
+                    last = (last + 1) % (n + 1)
+    return -1
+
+
+def _components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
+    """Return the component of each cell, and whether relations of its free cells form a tree."""
+    relation, cell, _ = relations.incidences()
+    kept = free[cell]
+    n_cells, n = len(free), len(relations.whole)
+    ends = cell[kept], n_cells + relation[kept]
+    label = _joined(ends, n_cells + n)
+    used = np.zeros(n_cells + n, np.bool_)
+    used[np.concatenate(ends)] = True
+    nodes = np.bincount(label[used], minlength=label.max() + 1)
+    edges = np.bincount(label[ends[0]], minlength=label.max() + 1)
+    tree = (edges < nodes) | (nodes == 0)
+    return label[:n_cells], np.asarray(tree[label[:n_cells]])
+
+
+def _joined(ends: tuple[Ints, Ints], n: int) -> Ints:
+    """Return the component of each of ``n`` nodes that are joined by edges."""
+    graph = sparse.coo_array((np.ones(len(ends[0]), np.int8), ends), (n, n))
+    return np.asarray(scipy.sparse.csgraph.connected_components(graph, directed=False)[1])
+
+
+def _by_flows(
+    low: Ints, high: Ints, relations: Relations, component: Ints, rest: Flags, settled: Flags
+) -> int | None:
+    """Fix the counts that are determined in networks; return a relation if none can hold."""
+    relation, cell, sign = relations.incidences()
+    here = rest[cell]
+    flips, balanced = _orient(relation[here], cell[here], sign[here], len(relations.whole))
+    n_times = np.bincount(cell[here], minlength=len(low))
+    wrong = np.zeros(component.max() + 1, np.bool_)
+    wrong[component[rest & (n_times > 2)]] = True
+    of_relation = np.zeros(len(relations.whole), np.int64)
+    of_relation[relation[here]] = component[cell[here]]
+    used = np.unique(relation[here])
+    wrong[of_relation[used[~balanced[used] | ~relations.adds[used]]]] = True
+    flows = np.flatnonzero(rest & ~wrong[component])
+    if not len(flows):
+        return None
+    coefficient = sign * flips[relation]
+    in_flow = np.isin(relation, used[~wrong[of_relation[used]]])
+    supply = np.zeros(FIRST + len(relations.whole), np.int64)
+    np.add.at(supply, FIRST + relation[in_flow], (coefficient * low[cell])[in_flow])
+    supply[HUB] = -supply[FIRST:].sum()
+    number = np.full(len(low), -1)
+    number[flows] = np.arange(len(flows))
+    out, into = np.full(len(flows), HUB), np.full(len(flows), HUB)
+    each = number[cell] >= 0
+    node, edge, side = FIRST + relation[each], number[cell[each]], coefficient[each]
+    into[edge[side > 0]] = node[side > 0]
+    out[edge[side < 0]] = node[side < 0]
+    network = Network(out, into, high[flows] - low[flows], len(supply))
+    flow = network.flow(supply)
+    if flow is None:
+        return int(relation[each][0])
+    fixed = ~network.on_cycles(flow)
+    low[flows[fixed]] += flow[fixed]
+    high[flows[fixed]] = low[flows[fixed]]
+    settled[flows] = True
+    return None
+
+
+def _orient(relation: Ints, cell: Ints, sign: Ints, n: int) -> tuple[Ints, Flags]:
+    """Return a sign for each relation, so that each count enters one and leaves another.
+
+    And whether there is one: both signs of a relation are nodes, joined with those of others that
+    share a count, and they are in different components if the relation can be oriented.
+    """
+    order = np.lexsort((relation, cell))
+    relation, cell, sign = relation[order], cell[order], sign[order]
+    twice = np.flatnonzero(cell[1:] == cell[:-1])
+    one, two = relation[twice], relation[twice + 1]
+    same = sign[twice] != sign[twice + 1]
+    ends = (
+        np.concatenate([one, one + n]),
+        np.concatenate([np.where(same, two, two + n), np.where(same, two + n, two)]),
+    )
+    label = _joined(ends, 2 * n)
+    return np.where(label[:n] < label[n:], 1, -1), np.asarray(label[:n] != label[n:])
+
+
+def _by_programs(
+    low: Ints,
+    high: Ints,
+    relations: Relations,
+    rest: Flags,
+    exact: Flags,
+    settled: Flags,
+    most: int,
+) -> int | None:
+    """Find the ranges in small components; return a relation if one has no solution."""
+    component, _ = _components(low < high, relations)
+    relation, cell, _ = relations.incidences()
+    for label in np.unique(component[rest & (low < high)]):
+        cells = np.flatnonzero((component == label) & (low < high))
+        if len(cells) > most:
+            continue
+        rows = np.unique(relation[np.isin(cell, cells)])
+        program = _Program.of(cells, rows, low, high, relations)
+        found = program.ranges()
+        if found is None:
+            return int(rows[0])
+        low[cells], high[cells], solved = found
+        exact[cells] = settled[cells] = solved
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Program:
+    """An integer program over free counts: rows of ``matrix`` times counts are within limits."""
+
+    matrix: sparse.csr_array
+    limits: tuple[NDArray[np.float64], NDArray[np.float64]]
+    low: Ints
+    high: Ints
+
+    @classmethod
+    def of(cls, cells: Ints, rows: Ints, low: Ints, high: Ints, relations: Relations) -> Self:
+        """Return the program of some relations, over their free counts."""
+        number = {int(cell): i for i, cell in enumerate(cells)}
+        entries: list[tuple[int, int, int]] = []
+        least, largest = list[float](), list[float]()
+        for r in rows.tolist():
+            parts = relations.parts[relations.offsets[r] : relations.offsets[r + 1]].tolist()
+            whole = int(relations.whole[r])
+            sums = (
+                [(parts, True)]
+                if relations.adds[r]
+                else [(parts, False), *(([p], None) for p in parts)]
+            )
+            for some, kind in sums:  # Σ parts − whole: 0; at least 0; or one part at most the whole
+                row, known = len(least), -float(low[whole]) if whole not in number else 0.0
+                if whole in number:
+                    entries.append((row, number[whole], -1))
+                for part in some:
+                    if part in number:
+                        entries.append((row, number[part], 1))
+                    else:
+                        known += float(low[part])
+                least.append(-np.inf if kind is None else -known)
+                largest.append(np.inf if kind is False else -known)
+        at = np.array(entries)
+        shape = (len(least), len(cells))
+        matrix = sparse.coo_array((at[:, 2], (at[:, 0], at[:, 1])), shape).tocsr()
+        return cls(matrix, (np.array(least), np.array(largest)), low[cells], high[cells])
+
+    def ranges(self) -> tuple[Ints, Ints, Flags] | None:
+        """Return bounds of each count, and whether they are exact; None if no counts fit."""
+        n = len(self.low)
+        low, high, exact = self.low.copy(), self.high.copy(), np.ones(n, np.bool_)
+        seen = np.zeros((0, n), np.int64)
+        for i in range(n):
+            for sign, ends in ((1, low), (-1, high)):
+                if len(seen) and (seen[:, i] == ends[i]).any():
+                    continue
+                found, best = self._solve(i, sign)
+                if found is None and best is None:
+                    return None
+                if found is not None:
+                    seen = np.vstack([seen, found])
+                ends[i] = best if best is not None else ends[i]
+                exact[i] &= found is not None
+        return low, high, exact
+
+    def _solve(self, i: int, sign: int) -> tuple[Ints | None, int | None]:
+        """Return counts with the least ``sign`` times count ``i``, and a bound of it.
+
+        The counts are None if the time was too short, and both if no counts are possible.
+        """
+        cost = np.zeros(len(self.low))
+        cost[i] = sign
+        result = scipy.optimize.milp(
+            cost,
+            constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
+            bounds=scipy.optimize.Bounds(self.low, self.high),
+            integrality=np.ones(len(cost)),
+            options={"time_limit": _SECONDS},
+        )
+        if result.status == _INFEASIBLE:
+            return None, None
+        if result.status == _SOLVED:
+            counts = np.rint(result.x).astype(np.int64)
+            return counts, int(counts[i])
+        lower = result.mip_dual_bound
+        own = self.low[i] if sign == 1 else self.high[i]
+        if lower is None or not np.isfinite(lower):
+            return None, int(own)
+        return None, int(np.ceil(lower - _NEARLY)) if sign == 1 else int(-np.ceil(lower - _NEARLY))
+
+
+_SOLVED, _INFEASIBLE, _NEARLY = 0, 2, 1e-6

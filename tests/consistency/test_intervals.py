@@ -1,0 +1,120 @@
+"""What relations say of hidden counts, against all counts that are possible."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from clusterscale.errors import InputError
+from clusterscale.release.intervals import Relations, bound_counts
+
+
+def holds(row, counts):
+    whole, parts, adds = row
+    each = [counts[i] for i in parts]
+    return sum(each) == counts[whole] if adds else max(each) <= counts[whole] <= sum(each)
+
+
+def possible(low, high, rows):
+    """Return all counts within bounds for which the rows hold, shape (case, cell)."""
+    cases = product(*(range(least, most + 1) for least, most in zip(low, high, strict=True)))
+    return np.array([each for each in cases if all(holds(row, each) for row in rows)])
+
+
+def random_system(rng):
+    """Return bounds and relations of few counts; nine in ten are met by some counts."""
+    n = int(rng.integers(3, 8))
+    rows = []
+    for _ in range(int(rng.integers(1, 5))):
+        cells = rng.choice(n, int(rng.integers(2, min(4, n - 1) + 1)) + 1, replace=False).tolist()
+        rows.append((cells[0], cells[1:], bool(rng.random() < 0.75)))
+    met = possible([0] * n, [4] * n, rows)
+    if not len(met) or rng.random() < 0.1:
+        low = rng.integers(0, 4, n)
+        return low, low + rng.integers(0, 4, n), rows
+    true = met[rng.integers(len(met))]
+    return np.maximum(0, true - rng.integers(0, 4, n)), true + rng.integers(0, 4, n), rows
+
+
+def compare(seed):
+    """Check one system; return how many counts are hidden, and how many of them are determined."""
+    low, high, rows = random_system(np.random.default_rng(seed))
+    found, met = bound_counts(low, high, Relations.of(rows)), possible(low, high, rows)
+    if not len(met):
+        assert found.contradiction is not None, seed
+        return 0, 0
+    assert found.contradiction is None, seed
+    assert found.exact.all(), seed
+    np.testing.assert_array_equal(found.low, met.min(axis=0), err_msg=str(seed))
+    np.testing.assert_array_equal(found.high, met.max(axis=0), err_msg=str(seed))
+    rough = bound_counts(low, high, Relations.of(rows), most=0)  # without integer programs
+    assert (rough.low <= found.low).all(), seed
+    assert (rough.high >= found.high).all(), seed
+    same, open_ = rough.low == rough.high, found.low == found.high
+    assert (same == open_)[rough.settled].all(), seed
+    return int((low < high).sum()), int((same & (low < high)).sum())
+
+
+def test_ranges_are_those_of_all_possible_counts():
+    seen = np.sum([compare(seed) for seed in range(40)], axis=0)
+    assert seen.min() > 10
+
+
+@pytest.mark.slow
+def test_ranges_of_500_systems():
+    for seed in range(40, 540):
+        compare(seed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "low", "high", "expected"),
+    [
+        # ES2 shows 14 and ES21 11: ES22 is 3.
+        ([(0, [1, 2], True)], [14, 11, 0], [14, 11, 4], ([14, 11, 3], [14, 11, 3])),
+        # The same of persons, who may be in both.
+        ([(0, [1, 2], False)], [14, 11, 0], [14, 11, 4], ([14, 11, 3], [14, 11, 4])),
+        # 50 of everyone and 45 of residents: 5 visitors, by way of a second level.
+        (
+            [(0, [1, 2], True), (2, [3, 4], True)],
+            [50, 45, 0, 3, 0],
+            [50, 45, 50, 3, 4],
+            ([50, 45, 5, 3, 2], [50, 45, 5, 3, 2]),
+        ),
+    ],
+)
+def test_by_hand(rows, low, high, expected):
+    found = bound_counts(np.array(low), np.array(high), Relations.of(rows))
+    assert (found.low.tolist(), found.high.tolist()) == expected
+
+
+def test_margins_of_hidden_corners():
+    """Four hidden cells at the corners of a rectangle are not determined by margins; three are."""
+    true = np.random.default_rng(1).integers(5, 20, (6, 7))
+    true[np.ix_([0, 3], [1, 4])] = [[1, 2], [3, 4]]
+    cells = np.arange(true.size).reshape(true.shape)
+    sums = np.concatenate([true.sum(1), true.sum(0)])
+    rows = Relations.of((true.size + i, line, True) for i, line in enumerate([*cells, *cells.T]))
+    for n_hidden in (4, 3):
+        hidden = np.zeros(true.shape, bool)
+        hidden[np.ix_([0, 3], [1, 4])] = np.arange(4).reshape(2, 2) < n_hidden
+        low, high = np.where(hidden, 0, true), np.where(hidden, 4, true)
+        ends = (np.concatenate([end.ravel(), sums]) for end in (low, high))
+        found = bound_counts(*ends, rows)
+        assert found.exact.all()
+        determined = (found.low == found.high)[: true.size].reshape(true.shape)
+        assert determined[hidden].all() == (n_hidden == 3)
+        assert determined[hidden].any() == (n_hidden == 3)
+
+
+def test_a_wrong_hierarchy_is_a_contradiction():
+    found = bound_counts(
+        np.array([10, 6, 6]), np.array([10, 6, 6]), Relations.of([(0, [1, 2], True)])
+    )
+    assert found.contradiction == 0
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(InputError, match="whole are cells 5 to 5, not within 0 to 1"):
+        bound_counts(np.zeros(2, int), np.ones(2, int), Relations.of([(5, [0, 1], True)]))
+    with pytest.raises(InputError, match="bounds have shapes"):
+        bound_counts(np.zeros(2, int), np.ones(3, int), Relations.of([]))
