@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.audit.release_scoring import VALUES
-from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
+from clusterscale.contracts import Bounds, Counts, Ints
 from clusterscale.cube.blocks import Range, TraceSource, load_settings
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.groups import count_visits
@@ -26,7 +26,7 @@ from clusterscale.release.checks import (
     create_checks,
 )
 from clusterscale.storage import manifest, open_group
-from clusterscale.study.execution import Reduction
+from clusterscale.study.execution import Part, Reduction
 
 INSIDE = "inside"
 """Name of the Zarr array with the rows of known members, int64, (user,)."""
@@ -38,16 +38,6 @@ Checked = tuple[tuple[CheckResult, ...], Bounds | None]
 
 None for these if the mechanism depends on the contributions of people who are not known.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTask:
-    """The users to count: URIs and a few numbers."""
-
-    source: TraceSource
-    steps: tuple[TraceStep, ...]
-    users: Range
-    uri: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +89,9 @@ class TableTask:
 
 def check_alone(
     task: TableTask, users: Sequence[Range]
-) -> Reduction[TableTask, KnownTask, KnownCounts, Checked]:
+) -> Reduction[TableTask, Part[TableTask], KnownCounts, Checked]:
     """Return the checks of one table as a reduction that counts over parts of the users."""
-    steps = task.release.mechanism.trace_steps
-    parts = tuple(KnownTask(task.source, steps, part, task.uri) for part in users)
+    parts = tuple(Part(task, some) for some in users)
     return Reduction(task, parts, count_known, add_known, _check)
 
 
@@ -137,11 +126,12 @@ def find_faults(release: ResolvedRelease, content: RawRelease, seed: int) -> str
     return "; ".join(wrong)
 
 
-def count_known(task: KnownTask) -> KnownCounts:
+def count_known(part: Part[TableTask]) -> KnownCounts:
     """Count known members and all users of one part."""
+    task, (first, stop) = part.task, part.users
+    steps = task.release.mechanism.trace_steps
     with threadpool_limits(limits=1):
-        setting = load_settings(task.source, [task.steps], task.users)[task.steps]
-        first, stop = task.users
+        setting = load_settings(task.source, [steps], part.users)[steps]
         everyone = count_visits(setting.traces, np.arange(first, stop)[None])[0]
         inside = count_visits(setting.traces, _inside(task.uri)[None])[0]
         return KnownCounts(inside, everyone.astype(np.int64), setting.bounds, stop - first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -121,7 +122,9 @@ def entitle(runs: Sequence[Run]) -> list[Run]:
     shown = []
     for run, own in zip(runs, read, strict=True):
         used = {label: titles[label] for label, _ in own if label in titles}
-        shown.append(run.with_titles(used, partial(_rename, titles=titles)))
+        parts = ((kind, data) for kind, data in run.parts() if kind not in run.others)
+        renamed: Any = {kind: _rename(data, titles) for kind, data in parts}
+        shown.append(replace(run, titles=used, **renamed))
     return shown
 
 

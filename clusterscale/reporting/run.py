@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -90,13 +90,6 @@ class Run:
             if dataset is not None:
                 yield kind, dataset
         yield from self.others.items()
-
-    def with_titles(
-        self, titles: Mapping[str, str], rename: Callable[[xr.Dataset], xr.Dataset]
-    ) -> Run:
-        """Return the run with titles, and with renamed datasets of the known kinds."""
-        known: Any = {kind: rename(data) for kind, data in self.parts() if kind not in self.others}
-        return replace(self, titles=titles, **known)
 
 
 def open_run(folder: str) -> tuple[Run, list[str]]:

@@ -1,5 +1,7 @@
 """True counts are known where they are, whatever the parts of the users."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import zarr
@@ -8,9 +10,11 @@ from conftest import write_cube
 from clusterscale.cube import blocks
 from clusterscale.cube.blocks import TraceSource
 from clusterscale.cube.bounds import measure_bounds
-from clusterscale.reauditing.known_counts import INSIDE, KnownTask, add_known, count_known
+from clusterscale.mechanisms import create
+from clusterscale.reauditing.known_counts import INSIDE, TableTask, add_known, count_known
 from clusterscale.runtime import SerialExecutor
 from clusterscale.storage import manifest
+from clusterscale.study.execution import Part
 
 SPAN = (6, 30)
 
@@ -39,7 +43,8 @@ def test_counts_are_those_of_dense_arrays(parts, null_roi, quiet, inside, monkey
     monkeypatch.setattr(blocks, "_MOST_USERS", 4)
     (cube, dense), (rows, uri) = quiet, inside
     source = TraceSource.of(cube, (SPAN,), null_roi=null_roi, seed=1)
-    tasks = [KnownTask(source, (), part, uri) for part in parts]
+    task = TableTask(SimpleNamespace(mechanism=create("exact")), source, uri)
+    tasks = [Part(task, part) for part in parts]
     known = SerialExecutor().reduce(count_known, tasks, add_known)
     traces = dense[:, :, slice(*SPAN)]
     if null_roi:
