@@ -13,7 +13,7 @@ import typer
 
 from clusterscale.cli.console import out
 from clusterscale.cli.options import say_command
-from clusterscale.errors import ExistsError, InputError
+from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.validation_messages import plural
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def write_format(file: Path, table: str, settings: Sequence[str], *, force: bool
             f"{table} is not read, and no format was written"
             + "".join(f"\n{doubt.key}: {doubt.question}" for doubt in proposal.doubts)
             + (f"\n{proposal.fault}" if proposal.fault else "")
-            + "\nanswer with --setting, as in --setting timezone=Europe/London"
+            + (f"\nanswer with {_answers(proposal)}" if proposal.doubts else "")
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(_as_yaml(proposal, table), encoding="utf-8")
@@ -46,11 +46,13 @@ def write_format(file: Path, table: str, settings: Sequence[str], *, force: bool
     for doubt in proposal.doubts:
         out.print(f"in doubt: {doubt.key}: {doubt.question}", markup=False)
     if proposal.doubts:
-        key = proposal.doubts[0].key
-        out.print(f"answer with --force and --setting, as in --setting {key}=VALUE", markup=False)
-    say_command("check", "check", table, "--format", str(file), "--method", "METHOD")
-    if proposal.doubts:
+        out.print(f"overwrite it with --force {_answers(proposal)}", markup=False)
         raise typer.Exit(3)
+    say_command("check", "check", table, "--format", str(file), "--method", "METHOD")
+
+
+def _answers(proposal: Proposal) -> str:
+    return " ".join(f"--setting {doubt.key}=ANSWER" for doubt in proposal.doubts)
 
 
 def _propose(table: str, given: dict[str, Any]) -> Proposal:
@@ -61,12 +63,21 @@ def _propose(table: str, given: dict[str, Any]) -> Proposal:
         proposal = propose_format(table, given)
         if not proposal.doubts or not sys.stdin.isatty():
             return proposal
-        for doubt in proposal.doubts:
-            known = proposal.fields.get(doubt.key)
-            typer.echo(doubt.question)
-            answer = typer.prompt(doubt.key, default="" if known is None else str(known))
-            kept = answer == ("" if known is None else str(known))
-            given |= {doubt.key: known} if kept else _parse([f"{doubt.key}={answer}"])
+        doubt = proposal.doubts[0]
+        known = proposal.fields.get(doubt.key)
+        typer.echo(doubt.question)
+        answer = typer.prompt(doubt.key, default=None if known is None else str(known))
+        kept = known is not None and answer == str(known)
+        answered = {doubt.key: known} if kept else _parse([f"{doubt.key}={answer}"])
+        try:
+            tried = propose_format(table, given | answered)
+            wrong = "" if tried.doubts else tried.fault
+        except ConfigError as error:
+            wrong = str(error)
+        if wrong:
+            typer.echo(f"{wrong}: answer again")
+        else:
+            given |= answered
 
 
 def _parse(settings: Sequence[str]) -> dict[str, Any]:
@@ -83,16 +94,19 @@ def _parse(settings: Sequence[str]) -> dict[str, Any]:
         except yaml.YAMLError:
             parsed = value
         given[key] = value if isinstance(parsed, date) else parsed  # no setting is a date
+        if value.lower() == "none":
+            given[key] = None
     return given
 
 
 def _as_yaml(proposal: Proposal, table: str) -> str:
     import yaml
 
-    lines = [f"# How {table} is read."]
-    lines += [f"# In doubt: {doubt.key}: {doubt.question}" for doubt in proposal.doubts]
-    fields = yaml.safe_dump(dict(proposal.fields), sort_keys=False, allow_unicode=True)
-    return "\n".join([*lines, fields])
+    fields = dict(proposal.fields)
+    if proposal.doubts:
+        fields["in_doubt"] = [f"{doubt.key}: {doubt.question}" for doubt in proposal.doubts]
+    shown = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=200)
+    return f"# How {table} is read.\n{shown}"
 
 
 def _show(release: RawRelease) -> None:

@@ -82,7 +82,7 @@ def _settings(text: str, label: str) -> dict[str, Any]:
             raise ValueError
         return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        raise ConfigError(f"{quote(label)} is not like name(setting=value)") from None
+        raise ConfigError(f"{quote(label)} is not like name(setting=value, other='text')") from None
 
 
 def load(path: str | Path) -> Config:

@@ -23,7 +23,7 @@ from clusterscale.contracts import Ints
 from clusterscale.errors import FormatError, SourceError
 from clusterscale.reading import sources
 from clusterscale.reading.sources import BYTES_PER_ROW, File, Piece
-from clusterscale.validation_messages import plural
+from clusterscale.validation_messages import plural, quote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,15 +84,28 @@ class TextLayout:
     notes: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
 
-    def rows(self, block: bytes) -> bytes:
-        """Return whole lines in UTF-8, notes as blank lines; raises UnicodeDecodeError."""
+    def rows(self, block: bytes, names: Sequence[str] = ()) -> bytes:
+        """Return whole lines in UTF-8, notes as blank lines.
+
+        Raises UnicodeDecodeError, and SourceError if a note has values in several columns, other
+        than their ``names``: it is a row.
+        """
         if self.encoding != "utf-8":
             block = block.decode(self.encoding).encode()
         if not self.notes:
             return block
-        notes = tuple(note.encode() for note in self.notes)
-        lines = block.splitlines(keepends=True)
-        return b"".join(b"\n" if line.lstrip(b' "').startswith(notes) else line for line in lines)
+        notes, kept = tuple(note.encode() for note in self.notes), list[bytes]()
+        for line in block.splitlines(keepends=True):
+            is_note = line.lstrip(b' "').startswith(notes)
+            fields = line.decode().strip().split(self.delimiter) if is_note and names else []
+            filled = [field.strip(' "') for field in fields if field.strip(' "')]
+            if len(fields) == len(names) and len(filled) > 1 and filled != [*names]:
+                raise SourceError(
+                    f"`notes` would leave out a row that begins with {quote(filled[0])}: state "
+                    "more of the beginning of the lines that are no rows"
+                )
+            kept.append(b"\n" if is_note else line)
+        return b"".join(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +246,7 @@ def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Itera
         body = block[above:].removeprefix(BOM_UTF8) if at_top else block
         at_top = False
         try:
-            lines = layout.rows(body)
+            lines = layout.rows(body, names)
         except UnicodeDecodeError:
             raise SourceError(f"{piece.file.name} is not {layout.encoding} text") from None
         yield from parse_lines(lines, wanted, len(names), layout.delimiter)

@@ -381,7 +381,11 @@ class LongTable(LineTable):
         try:
             seconds = self.clock.decode(self.time, time, hours, spot=spot)
         except SourceError:
-            spot.refuse(among(text_of(time), (self.time,)), self.time, "the header is repeated")
+            spot.refuse(
+                among(text_of(time), (self.time,)),
+                self.time,
+                "the header is repeated: delete this line",
+            )
             raise
         statuses = [(raw[status], codes) for status, codes in self._statuses().items()]
         values = decode_values(self.count, raw[self.count], statuses, spot=spot, **self.codes)

@@ -90,6 +90,10 @@ def propose_format(uri: str, given: Mapping[str, Any]) -> Proposal:
     found = _look(uri, given) if name == "long" else Proposal({"name": name})
     fields = {**found.fields, **given}
     doubts = [doubt for doubt in found.doubts if doubt.key not in given]
+    if "at" in fields and "step" not in fields:
+        question = "how long is the time that each row counts, as in 1h or 1d?"
+        TABLE_FORMATS.create(**fields, step="1h")  # refuses what is wrong without it
+        return Proposal(fields, (*doubts, Doubt("step", question)))
     chosen = TABLE_FORMATS.create(fields.pop("name"), **fields)
     fields = {"name": chosen.name, **fields}
     release, fault = None, ""
@@ -139,7 +143,7 @@ def _look(uri: str, given: Mapping[str, Any]) -> Proposal:
     else:
         chosen = {"name": "long", **_choose_columns(columns, given, doubts)}
         cells = list(columns.get(str(given.get("count", chosen.get("count"))), ()))
-    return Proposal({**chosen, **layout, **_marks(cells, doubts)}, tuple(doubts))
+    return Proposal({**chosen, **layout, **_marks(cells, given, doubts)}, tuple(doubts))
 
 
 def _parquet_lines(file: File) -> list[list[str]]:
@@ -235,8 +239,14 @@ def _choose_columns(
         doubts.append(Doubt("at", "no column has times: when are the values of, as in 2026-03-02?"))
     choose("hour", [name for name in free if _is_hour(columns[name])], needed=False)
     hours = columns.get(str(given.get("hour", chosen.get("hour"))), ())
-    if hours and _is_hour(hours) and 0 < min(map(int, hours)) <= max(map(int, hours)) < 24:
-        doubts.append(Doubt("hours", "are hours 0-23 or 1-24? the column has neither 0 nor 24"))
+    if hours and "hours" not in given and _is_hour(hours):
+        least, most = min(map(int, hours)), max(map(int, hours))
+        if most > 24:
+            chosen["hours"] = "hhmm"
+        elif most == 24:
+            chosen["hours"] = "1-24"
+        elif least > 0:
+            doubts.append(Doubt("hours", "are hours 0-23 or 1-24? the column has neither 0 nor 24"))
     choose("status", free, needed=False)
     if all(any(_rank(name, end) is not None for name in free) for end in ("origin", "destination")):
         choose("origin", free, needed=False)
@@ -292,7 +302,7 @@ def _is_count(texts: Sequence[str]) -> bool:
     return 2 * sum(_NUMBER.fullmatch(text) is not None for text in shown) >= len(shown)
 
 
-def _marks(texts: Collection[str], doubts: list[Doubt]) -> dict[str, Any]:
+def _marks(texts: Collection[str], given: Mapping[str, Any], doubts: list[Doubt]) -> dict[str, Any]:
     """Return the marks of numbers, and the texts that hide one."""
     shown = {text for text in texts if text not in HIDDEN and not _BELOW.fullmatch(text)}
     numbers = {text for text in shown if _NUMBER.fullmatch(text)}
@@ -313,14 +323,14 @@ def _marks(texts: Collection[str], doubts: list[Doubt]) -> dict[str, Any]:
     elif commas and not last:
         fields["thousands"] = ","
         question = (
-            f"is {min(commas)!r} thousands, as it is read (','), or a decimal (null, with "
+            f"is {min(commas)!r} thousands, as it is read (','), or a decimal (none, with "
             "decimal_comma: true)?"
         )
         doubts.append(Doubt("thousands", question))
     elif dots and all(_GROUPED.fullmatch(text) for text in dots):
-        question = f"is {min(dots)!r} a decimal, as it is read (null), or thousands ('.')?"
+        question = f"is {min(dots)!r} a decimal, as it is read (none), or thousands ('.')?"
         doubts.append(Doubt("thousands", question))
-    if others := sorted(shown - numbers):
+    if others := sorted(shown - numbers - set(given.get("not_covered", ()))):
         shown_texts = " or ".join(f"'{text}'" for text in others[:5])
         fields["hidden"] = [*sorted(set(texts) & set(HIDDEN)), *others]
         doubts.append(Doubt("hidden", f"does {shown_texts} hide a value?"))

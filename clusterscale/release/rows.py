@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +180,7 @@ class Rows:
     add_up: bool = False
     in_order: bool = False
     describe_parts: Callable[[str, int], str] = lambda place, time: ""
+    timezone: str = field(default="UTC", init=False)
     n_added: int = field(default=0, init=False)
     n_skipped: int = field(default=0, init=False)
     bands: set[int] = field(default_factory=set, init=False)
@@ -239,6 +242,7 @@ class Rows:
         ``hidden``, ``not_covered``, or an error. Raises SourceError if there is no row, a cell has
         several, times are not a step apart, or cells are absent.
         """
+        self.timezone = timezone
         if not self._has_values.any():
             raise SourceError(f"{self.file}: the table has no rows with values")
         epochs = self._axis(step, timezone)
@@ -313,7 +317,9 @@ class Rows:
             )
 
     def _shown(self, time: int) -> object:
-        return time if self.slots else np.datetime64(time, "s")
+        if self.slots or self.timezone == "UTC":
+            return time if self.slots else np.datetime64(time, "s")
+        return datetime.fromtimestamp(time, ZoneInfo(self.timezone)).isoformat()
 
     def _axis(self, step: Step | None, timezone: str) -> Ints:
         """Return the first second or the number of each epoch, int64, shape (epoch,)."""
@@ -339,7 +345,7 @@ class Rows:
         if len(off):
             raise SourceError(
                 f"{self.file}: times are not {step} apart: {self._shown(int(times[off[0]]))} is "
-                f"not a multiple of it after {np.datetime64(first, 's')}"
+                f"not a multiple of it after {self._shown(first)}"
             )
         return epochs
 

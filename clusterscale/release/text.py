@@ -64,6 +64,9 @@ class TextTable(TableFormat):
     thousands
         Mark between thousands, e.g. ``'.'``, which decimals then follow a comma; a space stands for
         all kinds of spaces.
+    in_doubt
+        What ``clusterscale init --table`` left open, e.g. ``['thousands: is 1.204 a decimal?']``;
+        with it, no table is read.
     """
 
     hidden: Codes = HIDDEN
@@ -76,6 +79,13 @@ class TextTable(TableFormat):
     step: StepText | None = None
     decimal_comma: bool = False
     thousands: Mark | None = None
+    in_doubt: Codes = ()
+
+    @model_validator(mode="after")
+    def _is_decided(self) -> Self:
+        if self.in_doubt:
+            raise ValueError(f"in_doubt: decide this, and delete the line: {self.in_doubt[0]}")
+        return self
 
     @model_validator(mode="after")
     def _marks_differ(self) -> Self:

@@ -1,11 +1,14 @@
 """``init --table``: the format that reads a table, and the questions that it leaves."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
+from clusterscale.errors import ConfigError
 from clusterscale.release import TABLE_FORMATS, read_table
 from clusterscale.release.propose import propose_format
 
@@ -115,11 +118,19 @@ def test_it_is_written_and_ten_cells_are_shown(tmp_path):
     assert "in doubt: hidden: does 'n.a.' hide a value?" in done.output
     assert "2 places, 2 times, 2 values hidden" in done.output
     fields = yaml.safe_load(file.read_text())
+    with pytest.raises(
+        ConfigError, match=r"decide this, and delete the line: hidden: does 'n\.a\.'"
+    ):
+        TABLE_FORMATS.create(**fields)
+    assert "--force --setting hidden=ANSWER" in done.output
+    assert "check: " not in done.output
+    del fields["in_doubt"]
     assert read_table(str(table), TABLE_FORMATS.create(**fields)).rois == ("00043", "NA")
     assert "exists" in str(run(file, "--table", table).exception)
     done = run(file, "--table", table, "--setting", "hidden=[n.a.]", "--force")
     assert done.exit_code == 0
-    assert "in doubt" not in done.output + file.read_text()
+    assert "doubt" not in done.output + file.read_text()
+    assert "check: " in done.output
 
 
 def test_nothing_is_written_that_reads_nothing(tmp_path):
@@ -127,7 +138,7 @@ def test_nothing_is_written_that_reads_nothing(tmp_path):
     table.write_text(LONG.replace("Z,", ","))
     done = run(file, "--table", table)
     assert "timezone: line 2, column time" in str(done.exception)
-    assert "answer with --setting, as in --setting timezone=Europe/London" in str(done.exception)
+    assert "answer with --setting timezone=ANSWER" in str(done.exception)
     assert not file.exists()
     done = run(file, "--table", table, "--setting", "timezone=Europe/London")
     assert done.exit_code == 0
@@ -140,10 +151,29 @@ def test_what_is_not_covered_is_shown(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text(LONG.replace("NA,", "NA,").replace(",26", ",NO_DATA"))
     done = run(tmp_path / "c.yaml", "--table", table, "--setting", "not_covered=[NO_DATA]")
-    assert done.exit_code == 3  # it still asks whether the text hides a value
+    assert done.exit_code == 0
     assert "not covered" in done.output
     assert "2 places, 2 times, 0 values hidden" in done.output
     assert "2 of 4 values are not covered: neither 0 nor hidden" in done.output
+
+
+def test_a_terminal_asks_until_an_answer_fits(tmp_path, monkeypatch):
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("clusterscale.cli.init_table.sys", terminal)
+    table, file = tmp_path / "t.csv", tmp_path / "c.yaml"
+    table.write_text("from;to;trips\na;b;1.204\nb;a;1.060\n")
+    answers = ["", "yes", "2026-03-01", "dot", ".", "day", "1d", "Brussels", "Europe/Brussels"]
+    words = ["init", str(file), "--table", str(table)]
+    done = CliRunner().invoke(app, words, input="\n".join(answers) + "\n")
+    assert done.exit_code == 0, done.output
+    assert done.output.count("answer again") == 4
+    fields = yaml.safe_load(file.read_text())
+    wanted = {"thousands": ".", "at": "2026-03-01", "step": "1d", "timezone": "Europe/Brussels"}
+    assert wanted.items() <= fields.items()
+    assert read_table(str(table), TABLE_FORMATS.create(**fields)).values.tolist() == [
+        [1204],
+        [1060],
+    ]
 
 
 def test_settings_are_those_of_a_table():

@@ -146,7 +146,7 @@ LONG = [
     (
         HEAD + "a,2026-10-25T02:00,1\na,2026-10-25T02:00,2\n",
         {"timezone": "Europe/Paris"},
-        "'a', 2026-10-25T00:00:00 is listed 2 times",
+        "'a', 2026-10-25T02:00:00+02:00 is listed 2 times",
     ),
     (FULL, {"inspire": True}, "line 2, column place: 'a' is not the code of an INSPIRE cell, such"),
     (
@@ -162,7 +162,7 @@ LONG = [
     (
         HEAD + "a,2026-03-28,1\na,2026-03-29,2\na,2026-03-30,3\n",
         {"timezone": "Europe/Paris", "step": "23h"},
-        "times are not 82800 s apart: 2026-03-28T23:00:00 is not a multiple",
+        "times are not 82800 s apart: 2026-03-29T00:00:00+01:00 is not a multiple",
     ),
     (HEAD + "a,2026-03-02T08:00Z,3\n", {}, "the table has one time: set `step`, as in 1h"),
     (

@@ -96,9 +96,10 @@ class PossibleValues(Check):
         if n:
             text = (
                 f"{n:,} of {values.size:,} published values, such as "
-                f"{example:g}, {reason} under {table.mechanism.label} for "
-                f"{table.group_size:,} members"
+                f"{example:g}, {reason} under {table.mechanism.label}"
             )
+            if example > table.group_size:
+                text += f" for {table.group_size:,} people"
             steps = [type(step) for step in steps_of(table.mechanism)]
             if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
                 text += "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"

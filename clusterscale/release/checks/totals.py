@@ -167,6 +167,5 @@ def solve(
     found = bound_counts(least, largest, relations, most=0)
     if found.contradiction is not None:
         return None
-    fixed = found.low == found.high
-    counts, determined = (each[: low.size].reshape(low.shape) for each in (found.low, fixed))
-    return Solution(counts, determined)
+    counts = found.low[: low.size].reshape(*low.shape)
+    return Solution(counts, counts == found.high[: low.size].reshape(*low.shape))
