@@ -167,5 +167,5 @@ def solve(
     found = bound_counts(least, largest, relations, most=0)
     if found.contradiction is not None:
         return None
-    counts = found.low[: low.size].reshape(*low.shape)
+    counts = np.asarray(found.low[: low.size].reshape(*low.shape), np.int64)
     return Solution(counts, counts == found.high[: low.size].reshape(*low.shape))
