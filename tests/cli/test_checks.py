@@ -63,7 +63,10 @@ def test_findings_for_machines_and_on_a_page(tmp_path):
         (["none.csv", "--method", "exact"], "none.csv: there is no such file"),
         (["honest.csv"], "honest.csv: how this table was published is not known"),
         (["honest.csv", "--method", "treshold(k=5)"], "did you mean 'threshold'?"),
-        (["honest.csv", "--method", "threshold(5)"], "is not like name(setting=value, other='text')"),
+        (
+            ["honest.csv", "--method", "threshold(5)"],
+            "is not like name(setting=value, other='text')",
+        ),
         (["honest.csv", "--method", "threshold(k=__import__('os'))"], "is not like name(setting="),
         (["honest.csv", "--method", "[exact]"], "is not a mechanism: give its name, or"),
         (["honest.csv", "--method", "none.yaml"], "none.yaml: there is no such config file"),
