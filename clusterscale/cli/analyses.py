@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.markup import escape
 
 from clusterscale import api
+from clusterscale.api import openers
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
@@ -22,6 +24,8 @@ from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
 from clusterscale.errors import ConfigError, InputError, RefusedError
 from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
+from clusterscale.storage import exists
+from clusterscale.storage.manifest import read_sealed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,9 +58,57 @@ WithoutGuarantee = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class PublishOptions(RunOptions):
+    """The same, and the run whose mechanism is published."""
+
+    from_run: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Finished audit or advice whose mechanism is published, path or URL."
+        ),
+    ] = None
+    mechanism: Annotated[
+        str | None, typer.Option(help="With --from, title, label or id of its mechanism.")
+    ] = None
+
+    @cached_property
+    def loaded(self) -> Config:
+        """The config, with the mechanism of the run."""
+        if self.from_run is None:
+            if self.mechanism is not None:
+                raise InputError("--mechanism is for the run of --from, which is missing")
+            return super().loaded
+        settings = _settings_of(self.from_run.rstrip("/"), self.mechanism)
+        return shared.load_config(self.config, mechanism=settings)
+
+
+def _settings_of(run: str, title: str | None) -> Mapping[str, Any]:
+    """Return the settings of a mechanism of a finished audit, or of the one that was advised."""
+    import yaml
+
+    from clusterscale.mechanisms import MECHANISMS
+
+    audit = read_sealed(f"{run}/audit.json")
+    if audit is not None and exists(f"{run}/results.zarr"):
+        several: Sequence[Mapping[str, Any]] = audit["plan"]["mechanisms"]
+    else:
+        advice = openers.open_advice(run)
+        several = yaml.safe_load(str(advice.attrs["yaml"])) or []
+        if not several:
+            raise InputError(f"{run}: no mechanism was advised, so none is taken over")
+    made = [MECHANISMS.create(**settings) for settings in several]
+    fits = [title in (None, one.title, one.label, one.id) for one in made]
+    if sum(fits) != 1:
+        known = ", ".join(one.title or one.label for one in made)
+        asked = "name one with --mechanism" if title is None else f"none is {title!r}"
+        raise InputError(f"{run} has the mechanisms {known}: {asked}")
+    return several[fits.index(True)]
+
+
 @with_options
 def publish(
-    options: RunOptions,
+    options: PublishOptions,
     gate: GatePolicy = None,
     allow_warn: AllowWarn = False,
     without_guarantee: WithoutGuarantee = False,
@@ -68,6 +120,8 @@ def publish(
 
     Exits with 4 if the budget or the policy of --gate does not allow the release, or if its
     difference from an earlier one of the series shows few people.
+
+    With --from, the mechanism is that of a finished audit or advice, and the config states none.
     """
     from clusterscale.config import load_gate
     from clusterscale.reauditing import Gate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,11 +75,13 @@ EventsPerUser = Annotated[float | None, typer.Option(help="The same: mean events
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
 
 
-def load_config(path: Path | None) -> Config:
-    """Return the config of a file, or the quickstart."""
+def load_config(path: Path | None, *, mechanism: Mapping[str, Any] | None = None) -> Config:
+    """Return the config of a file, or the quickstart; with the mechanism to publish, if given."""
     from clusterscale.config import QUICKSTART, built_in, load, parse
 
-    return load(path) if path else parse(built_in(), where=QUICKSTART)
+    if path is None:
+        return parse(built_in(), where=QUICKSTART)
+    return load(path, mechanism=mechanism)
 
 
 def load_either(path: Path | None) -> Config | ReleasesConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -85,13 +86,15 @@ def _settings(text: str, label: str) -> dict[str, Any]:
         raise ConfigError(f"{quote(label)} is not like name(setting=value, other='text')") from None
 
 
-def load(path: str | Path) -> Config:
+def load(path: str | Path, *, mechanism: Mapping[str, Any] | None = None) -> Config:
     """Read the config of a run.
 
     Parameters
     ----------
     path
         A local YAML file.
+    mechanism
+        Settings of the mechanism to publish, which the config then does not state.
 
     Returns
     -------
@@ -106,7 +109,15 @@ def load(path: str | Path) -> Config:
         If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; names
         every fault with the path of its key.
     """
-    return validate(_read(path), Config, str(path))
+    content = _read(path)
+    if mechanism is not None:
+        section = content.get("publish") if isinstance(content, dict) else None
+        if not isinstance(section, dict) or "mechanism" in section:
+            raise ConfigError(
+                f"{path}: publish: should be a section without mechanism, which --from takes over"
+            )
+        section["mechanism"] = dict(mechanism)
+    return validate(content, Config, str(path))
 
 
 def _read(path: str | Path) -> Any:

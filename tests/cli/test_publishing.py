@@ -1,5 +1,7 @@
 """The command ``publish``: what it prints, and how it ends."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from oracles.publications import AUDIT, BUDGET, LAPLACE
@@ -7,6 +9,8 @@ from typer.testing import CliRunner
 
 from clusterscale.cli import app
 from clusterscale.cli.failures import describe_failure
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.release import read_table
 
 
 @pytest.fixture
@@ -76,6 +80,45 @@ def test_what_cannot_be_published_is_bad_input(fields, words, config):
     message, code = describe_failure(done.exception)
     assert code == 2
     assert words in message
+
+
+@pytest.fixture
+def audited(cube, tmp_path):
+    """The folder of a finished audit of two mechanisms."""
+    folder = str(tmp_path / "audited")
+    mechanisms = [{"name": "exact"}, LAPLACE | {"title": "noise a user"}]
+    audit = AUDIT | {"group_sizes": [20], "mechanisms": mechanisms}
+    audit["periods"] = [{"name": "all", "first": 0, "epochs": 48}]
+    path = tmp_path / "audit.yaml"
+    content = {"cube": cube.uri, "output": folder, "audit": audit, "cluster": {"name": "serial"}}
+    path.write_text(yaml.safe_dump(content))
+    done = run("audit", str(path))
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_the_mechanism_of_a_run_is_published(config, audited, tmp_path):
+    path = config(mechanism=None)
+    content = yaml.safe_load(Path(path).read_text())
+    del content["publish"]["mechanism"]
+    Path(path).write_text(yaml.safe_dump(content))
+    done = run("publish", path, "--from", audited, "--mechanism", "noise a user")
+    assert done.exit_code == 0, done.output
+    metadata = read_table(f"{tmp_path}/releases/places/places-0001.zarr").metadata
+    assert metadata.mechanism.noise == MECHANISMS.create(**LAPLACE).noise
+    for words, why in (
+        ((), "has the mechanisms exact, noise a user: name one with --mechanism"),
+        (("--mechanism", "exakt"), "none is 'exakt'"),
+        (("--mechanism", "exact"), "has no guarantee"),
+    ):
+        done = run("publish", path, "--from", audited, *words)
+        assert why in describe_failure(done.exception)[0]
+    done = run("publish", config(), "--from", audited, "--mechanism", "noise a user")
+    assert "a section without mechanism" in describe_failure(done.exception)[0]
+    done = run("publish", path, "--mechanism", "noise a user")
+    assert "--from, which is missing" in describe_failure(done.exception)[0]
+    done = run("publish", path, "--from", str(tmp_path))
+    assert describe_failure(done.exception)[1] != 70
 
 
 def test_a_config_without_a_publication(config):
