@@ -98,6 +98,13 @@ def answer(advice: xr.Dataset) -> list[str]:
             "This is no advice to publish. Confirm with more targets and groups, relax a limit, or "
             "add candidates.",
         ]
+    if verdict == "undecided":
+        return [
+            "Undecided: no candidate was shown to keep all limits and bounds, but some may: their "
+            "intervals contain a limit, or a screen cannot score them.",
+            "Search with more targets and groups, or add candidates with more noise or coarser "
+            "cells.",
+        ]
     return [
         "No candidate keeps all limits and bounds, so there is none to advise.",
         "Relax a limit, or add candidates with more noise or coarser cells.",

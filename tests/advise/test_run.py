@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 import clusterscale as cs
 from clusterscale import open_advice
 from clusterscale.analyses.advise import Advice, AdvicePlan, choosing
-from clusterscale.analyses.advise.exposure import Attacked
+from clusterscale.analyses.advise.exposure import Attacked, attacked_findings
+from clusterscale.analyses.advise.goal import AttackedLimit
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.cli import app
 from clusterscale.errors import ConfigError, StudyError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.reporting.advice import answer
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.testing.population import draw_dense
 
@@ -31,6 +33,7 @@ FAMILIES = [
     },
     {"mechanism": {"name": "suppress_unpopular", "fraction": 0.5}},
 ]
+LIMIT = AttackedLimit(mean_auc=0.55)
 GOAL = [{"measure": {"name": "hotspot_f1"}}, {"measure": {"name": "jensen_shannon"}}]
 
 
@@ -170,6 +173,37 @@ def _attack_without_limits(self, batch):
         candidate.attacked = Attacked(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 3)
         candidate.reached = "attacked"
     yield from ()
+
+
+@pytest.mark.slow
+def test_candidates_beside_the_front_are_attacked_if_it_fails(fields, cube, tmp_path, monkeypatch):
+    front = []
+
+    def attack(self, batch):
+        """Only candidates that were not on the front keep the limit."""
+        front.extend([] if front else [one.id for one in self.order])
+        for candidate in batch:
+            auc = 0.9 if candidate.id in front else 0.5
+            candidate.attacked, candidate.reached = Attacked(*[auc] * 6, 3), "attacked"
+            candidate.drop(attacked_findings(candidate.attacked, LIMIT), unless=("holds",))
+        yield from ()
+
+    monkeypatch.setattr(choosing.Search, "_attack", attack)
+    limits = {"attacked": LIMIT.model_dump()}
+    found = advise(fields, cube, tmp_path, limits=limits, tries=1)
+    reached = dict(zip(found.mechanism.values, found.reached.values, strict=True))
+    others = [key for key in reached if key not in front and reached[key] != "listed"]
+    assert any(reached[key] == "confirmed" for key in others)
+    assert found.verdict in ("advised", "inconclusive")
+
+
+@pytest.mark.slow
+def test_few_targets_leave_it_undecided_whether_any_candidate_keeps_a_limit(fields, cube, tmp_path):
+    found = advise(fields, cube, tmp_path, limits={"attacked": {"mean_auc": 0.6}})
+    assert found.verdict == "undecided"
+    assert "Undecided: no candidate was shown to keep all limits" in answer(found)[0]
+    attacked = found.reached.values == "attacked"
+    assert attacked.sum() == (found.reached.values != "listed").sum()
 
 
 @pytest.mark.slow

@@ -88,6 +88,8 @@ class Candidate:
         Results of the stages; None before them.
     on_front
         Whether no measured candidate has both a better score and a lower exposure.
+    is_unclear
+        Whether it fell out only because it could not be decided whether limits hold.
     """
 
     mechanism: Mechanism
@@ -99,6 +101,7 @@ class Candidate:
     attacked: Attacked | None = None
     confirmed: Confirmation | None = None
     on_front: bool = field(default=False)
+    is_unclear: bool = False
 
     @property
     def id(self) -> str:
@@ -118,5 +121,6 @@ class Candidate:
 
     def drop(self, findings: Iterable[Finding], *, unless: tuple[Verdict, ...]) -> None:
         """Note why it falls out, if any finding is not among the verdicts of ``unless``."""
-        wrong = [finding.text for finding in findings if finding.verdict not in unless]
-        self.reason = "; ".join(wrong)
+        wrong = [finding for finding in findings if finding.verdict not in unless]
+        self.reason = "; ".join(finding.text for finding in wrong)
+        self.is_unclear = bool(wrong) and all(finding.verdict == "unclear" for finding in wrong)

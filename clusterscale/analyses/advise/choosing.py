@@ -40,7 +40,7 @@ from clusterscale.errors import StudyError
 from clusterscale.study import Analysis, Stage, Study, each
 
 Steps = Generator[Stage[Any, Any], None, None]
-Outcome = Literal["advised", "inconclusive", "none"]
+Outcome = Literal["advised", "inconclusive", "undecided", "none"]
 Floats = NDArray[np.float64]
 
 
@@ -316,9 +316,36 @@ class Search:
         else:
             while batch := next_batch(list(map(self._passed, self.order)), self.plan.finalists):
                 yield from self._attack([self.order[i] for i in batch])
+        if self.plan.limits.attacked is not None:
+            yield from self._attack_safest()
         for candidate in self.left:
             if candidate.reached == "measured":
                 candidate.reason = self._explain_unattacked(candidate, left)
+
+    def _attack_safest(self) -> Steps:
+        """Yield the stages of attacks on all others, the least exposed first, until one passes.
+
+        The front is that of the screen, whose attacks may be weak against a mechanism that others
+        break, or strong against one that they do not.
+        """
+        others = [
+            one
+            for one in self.candidates
+            if one.reached == "measured"
+            and one.measured is not None
+            and overall(utility_findings(one.measured, self.plan.goal)) == "holds"
+        ]
+        others.sort(key=lambda one: one.exposure)
+        self.order += [one for one in others if one not in self.order]
+        for start in range(0, len(others), self.plan.finalists):
+            if any(map(self._passed, self.order)):
+                break
+            batch = others[start : start + self.plan.finalists]
+            for one in batch:
+                one.reason = ""
+            yield from self._attack(batch)
+        if not self.plan.by_bounds:
+            self.order.sort(key=lambda one: -one.score(self.plan))
 
     def _explain_unattacked(self, candidate: Candidate, others: Sequence[Candidate]) -> str:
         """Return why a candidate that passed all rounds was not attacked."""
@@ -371,7 +398,8 @@ class Search:
         """
         passed = [one for one in self.order if one.reached == "attacked" and not one.reason]
         if not passed:
-            return None, "none"
+            undecided = any(one.is_unclear for one in self.candidates)
+            return None, "undecided" if undecided else "none"
         for number, candidate in enumerate(passed[: self.plan.tries]):
             yield from self._confirm_one(f"confirm-{number + 1}", candidate)
             assert candidate.confirmed is not None
