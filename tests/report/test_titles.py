@@ -182,6 +182,9 @@ def test_every_mechanism_and_prior_has_a_title_of_its_own():
     assert not any("_" in title for title in titles)
 
 
+TABLES = ("i;j;p\n0;0;1\n1;0;0.5\n1;2;0.5", "i;j;p\n0;0;1\n1;0;0.25\n1;1;0.5\n1;2;0.25")
+
+
 def drawn(schema, kinds):
     """Return a strategy of plain values that keep a JSON schema."""
     if "$ref" in schema:
@@ -209,6 +212,8 @@ def drawn(schema, kinds):
         return st.floats(0, top, exclude_min=True, exclude_max=top == 1)
     if kind == "array":
         return st.lists(drawn(schema["items"], kinds), min_size=1, max_size=2)
+    if kind == "string":  # the only text without choices is a perturbation table
+        return st.sampled_from(["", *TABLES])
     return {"boolean": st.booleans(), "null": st.none()}[kind]
 
 
