@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
     from clusterscale.runtime import Cluster
 
-_BETWEEN = 0.1
-"""Least seconds between two updates of a bar in a notebook."""
+_BETWEEN, _BETWEEN_LINES = 0.1, 30.0
+"""Least seconds between two updates of a bar in a notebook, and between two lines of a log."""
 
 
 class PlainConsole(Console):
@@ -58,8 +58,11 @@ class PlainConsole(Console):
 
 
 def new_bar(console: Console, *, disable: bool = False) -> Bar:
-    """Return a progress bar with counts, elapsed and estimated remaining time."""
-    return Bar(
+    """Return a progress bar with counts, elapsed and estimated remaining time.
+
+    Where there is no terminal, it is a line every half minute.
+    """
+    return (Bar if console.is_terminal else LineBar)(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -69,6 +72,26 @@ def new_bar(console: Console, *, disable: bool = False) -> Bar:
         console=console,
         disable=disable,
     )
+
+
+class LineBar(Bar):
+    """Progress as lines, for a log."""
+
+    _next = 0.0
+
+    def update(self, task_id: TaskID, *args: Any, **fields: Any) -> None:
+        """Note progress, and print it if the last line is not of the last half minute."""
+        super().update(task_id, *args, **fields)
+        now, task = self.get_time(), self._tasks[task_id]
+        self._next = self._next or now + _BETWEEN_LINES
+        if self.disable or now < self._next or not task.total:
+            return
+        self._next = now + _BETWEEN_LINES
+        left = "" if task.time_remaining is None else (
+            f", {timedelta(seconds=round(task.time_remaining))} left"
+        )  # fmt: skip
+        done = f"{task.completed:,.0f} of {task.total:,.0f}"
+        self.console.print(f"{task.description}: {done}{left}", markup=False)
 
 
 class NotebookBar(Bar):

@@ -18,7 +18,7 @@ from clusterscale import api
 from clusterscale.api import openers
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
-from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
+from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_refusal
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
 from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
 from clusterscale.errors import ConfigError, InputError, RefusedError
@@ -205,12 +205,17 @@ def advise(
 
 def show_advice(advice: xr.Dataset) -> None:
     """Print the answer, what was confirmed, and the leading candidates with why they fell out."""
+    import yaml
+
+    from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reporting.advice import answer, leading, summarise
 
     for line in answer(advice):
         out.print(line, markup=False)
     if text := str(advice.attrs["yaml"]):
         out.print(f"\n{text}\n", markup=False, soft_wrap=True)
+        for settings in yaml.safe_load(text):
+            say_refusal(MECHANISMS.create(**settings), null_roi=False)
     for finding in json.loads(advice.attrs["findings"]):
         for line in textwrap.wrap(f"confirmed: {finding}", out.width - 2, subsequent_indent="  "):
             out.print(f"  {line}", markup=False)

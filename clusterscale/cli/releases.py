@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,10 @@ from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, Inpu
 from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from clusterscale.config import ReleasesConfig
+    from clusterscale.contracts import Mechanism
     from clusterscale.reauditing import Outcome, Problem, Reaudit
     from clusterscale.runtime import Cluster
     from clusterscale.study import Tell
@@ -79,11 +82,32 @@ def _evaluate(
     """Print the verdict on a run, and return it with its reasons."""
     from clusterscale.api.releases import evaluate_run
 
-    found = evaluate_run(
-        gather(results), results, policy=policy, mechanism=mechanism, group_size=group_size
-    )
+    run = gather(results)
+    found = evaluate_run(run, results, policy=policy, mechanism=mechanism, group_size=group_size)
     show_reasons(found.mechanism, found.verdict, found.reasons)
+    if run.audit is not None:
+        _say_refusals(run.audit, found.mechanism)
     return {"verdict": found.verdict, "mechanism": found.mechanism, "reasons": found.reasons}
+
+
+def _say_refusals(audit: xr.Dataset, name: str) -> None:
+    """Print why ``publish`` would refuse the named mechanism of an audit."""
+    from clusterscale.mechanisms import MECHANISMS
+
+    plan = json.loads(str(audit.attrs["plan"]))
+    for settings in plan["mechanisms"]:
+        with suppress(ClusterscaleError):  # one of a package that is not installed
+            made = MECHANISMS.create(**settings)
+            if name in (made.id, made.label, made.title):
+                say_refusal(made, null_roi=bool(plan.get("null_roi")))
+
+
+def say_refusal(mechanism: Mechanism, *, null_roi: bool) -> None:
+    """Print why ``publish`` would refuse a mechanism, if it would."""
+    from clusterscale.analyses.publish.publishable import find_faults
+
+    for fault in find_faults(mechanism, null_roi=null_roi):
+        out.print(f"publish refuses it: {fault}", markup=False, soft_wrap=True)
 
 
 def reaudit(
@@ -123,6 +147,8 @@ def reaudit(
     if only_list:
         _show_list(open_catalogue(chosen, folder))
         return
+    if chosen.webhook is not None:
+        chosen.webhook.address()  # before the work
     # Returns only in the driver.
     chosen_cluster = shared.pick_cluster(chosen.cluster, cluster, workers)
     try:

@@ -117,6 +117,12 @@ class Webhook(ConfigModel):
     variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "CLUSTERSCALE_WEBHOOK"
     least: Level = "warn"
 
+    def address(self) -> str:
+        """Return the address; raises InputError if the environment has none."""
+        if not (url := os.environ.get(self.variable, "")):
+            raise InputError(f"webhook: the environment variable {self.variable} is not set")
+        return url
+
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
@@ -143,10 +149,10 @@ def post_new(webhook: Webhook, ledger: Ledger) -> ClusterscaleError | None:
     It is an :class:`InputError` if the environment has no URL, else a :class:`StoreError` or a
     :class:`DamagedError`; the next call tries again.
     """
-    url = os.environ.get(webhook.variable, "")
-    if not url:
-        name = webhook.variable
-        return InputError(f"webhook: the environment variable {name} is not set")
+    try:
+        url = webhook.address()
+    except InputError as error:
+        return error
     uri, n_posted = f"{ledger.uri}/posted.json", 0
     if storage.exists(uri):
         try:

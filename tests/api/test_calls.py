@@ -1,13 +1,15 @@
 """Calls of the API: executors, progress, verdicts, the accessor and figures."""
 
+import io
 import sys
 
 import pytest
 import xarray as xr
 from loops import mostly_slow
+from rich.console import Console
 
 import clusterscale as cs
-from clusterscale.api.execution import open_executor, show_progress
+from clusterscale.api.execution import LineBar, open_executor, show_progress
 from clusterscale.errors import FormatError, InputError, PackageError
 from clusterscale.study import Progress
 
@@ -175,3 +177,18 @@ def test_every_public_name_exists():
 def test_readers_by_mapping(tmp_path):
     with pytest.raises(InputError, match="reader: `name` is missing"):
         cs.ingest("a", tmp_path / "b", reader={"user": "x"}, start="2024-01-01", epochs=1)
+
+
+def test_progress_is_a_line_every_half_minute_in_a_log():
+    now = [0.0]
+    file = io.StringIO()
+    bar = LineBar(console=Console(file=file, width=80), get_time=lambda: now[0])
+    line = bar.add_task("audit", total=None)
+    for second in range(100):
+        now[0] = float(second)
+        bar.update(line, total=200, completed=second)
+    assert file.getvalue().splitlines() == [
+        "audit: 30 of 200, 0:02:50 left",
+        "audit: 60 of 200, 0:02:20 left",
+        "audit: 90 of 200, 0:01:50 left",
+    ]
