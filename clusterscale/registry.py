@@ -101,8 +101,6 @@ class Registry(Generic[T]):
     def field(self, only: type[Any] | None = None, *, skip: str = "") -> Any:
         """Return the type of a config value that names an entry: ``{name: …, <fields>}``.
 
-        A name alone is the entry with its default settings.
-
         In Python it may also be an object of any other class that derives from the ``base`` of the
         registry, such as a third party's. ``only`` is a narrower base; the entry ``skip`` is left
         out.
@@ -213,8 +211,6 @@ class _Entry:
     def _validate(self, value: Any) -> Any:
         """Return the entry; an object of an unregistered class if it derives from the base."""
         classes, base = self._classes(), self.only or self.registry.base
-        if isinstance(value, str):
-            value = {"name": value}
         if not classes and not isinstance(value, BaseModel):
             raise ValueError(f"no {self.registry.kind} is installed or registered")
         if base is None or not isinstance(value, BaseModel) or type(value) in classes:

@@ -144,10 +144,9 @@ CHANGES = [
     ("audit.mechanisms.1.name", None, "audit.mechanisms.1: needs a name"),
     (
         "audit.mechanisms.1",
-        5,
-        "audit.mechanisms.1: is 5, but should be a mapping with a name",
+        "exact",
+        "audit.mechanisms.1: is 'exact', but should be a mapping with a name",
     ),
-    ("audit.mechanisms.1", "exact", "audit.mechanisms: exact is listed twice"),
     ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact is listed twice"),
     (
         "audit.mechanisms.1.epsilon",
