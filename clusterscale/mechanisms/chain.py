@@ -17,6 +17,7 @@ from clusterscale.contracts import (
     CellChange,
     Counts,
     Guarantee,
+    Mechanism,
     Noise,
     NoiseScope,
     PrivacyLoss,
@@ -40,7 +41,7 @@ from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import Expand, ShareOfTotal
-from clusterscale.mechanisms.suppression import Dominance
+from clusterscale.mechanisms.suppression import Dominance, Suppression
 
 
 def weigh(values: Values, counts: Counts, sums: Values) -> Values:
@@ -67,6 +68,17 @@ def find_misuse(steps: Sequence[BaseMechanism]) -> str:
                 "which publishes sums of weights"
             )
     return ""
+
+
+def steps_of(mechanism: Mechanism) -> tuple[Mechanism, ...]:
+    """Return the steps of a chain, or the mechanism as the only step."""
+    return mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
+
+
+def last_suppression(mechanism: Mechanism) -> Suppression | None:
+    """Return the last step that hides small values, None without one."""
+    hiding = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
+    return hiding[-1] if hiding else None
 
 
 def name_of(step: Any) -> str:

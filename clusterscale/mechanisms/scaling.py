@@ -153,10 +153,6 @@ class TopCode(PostProcessing):
         whole = before.step > 0 and self.at % before.step == 0
         return Support(low, high, before.step if whole or high < self.at else 0.0)
 
-    def widen(self, margin: Margin) -> Margin:
-        """Return ``margin``, which holds for values below the largest."""
-        return margin
-
     def revise(self, values: Values) -> None:
         """Cut large values in place."""
         np.minimum(values, self.at, out=values)

@@ -71,48 +71,37 @@ class ArrayStore(TableFormat):
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a Zarr group, or a NetCDF file if the address ends like one."""
-        variables: dict[str, tuple[tuple[str, ...], Any]] = {
-            self.variable or "counts": (_DIMS, release.values)
+        words, flags = explain_columns(release), uncertain(release)
+        count = {"long_name": words["count"], "units": "1"}
+        variables: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
+            self.variable or "counts": (_DIMS, release.values, count)
         }
+        if flags is not None:
+            count["ancillary_variables"] = "flag"
+            meanings = {"flag_values": [0, 1], "flag_meanings": "sure uncertain"}
+            about = {"long_name": words["flag"], **meanings}
+            variables["flag"] = (_DIMS, flags.astype(np.int8), about)
         if release.rois is not None:
-            variables["roi"] = (("roi",), np.array(release.rois, object))
+            names = np.array(release.rois, object)
+            variables["roi"] = (("roi",), names, {"long_name": words["place"]})
         if release.epochs is not None:
-            variables["epoch"] = (("epoch",), release.epochs)
+            variables["epoch"] = (("epoch",), release.epochs, {"long_name": words["time"]})
         for name, total in zip(_TOTALS, (release.totals.roi, release.totals.epoch), strict=True):
             if total is not None:
-                variables[name] = (_TOTALS[name], total)
-        words, about = explain_columns(release), {"roi": "place", "epoch": "time"}
-        named: dict[str, _Attributes] = {
-            name: {"long_name": words[about.get(name, "count")]}
-            for name in variables
-            if name not in _TOTALS
-        }
-        named[self.variable or "counts"] |= {"units": "1"}
-        page = explain_release(uri.rstrip("/").rpartition("/")[2], release)
-        attributes = {"Conventions": "CF-1.11", "comment": page, **describe(release.metadata)}
-        if (flags := uncertain(release)) is not None:
-            variables["flag"] = (_DIMS, flags.astype(np.int8))
-            named["flag"] = {"long_name": words["flag"], "flag_values": [0, 1]}
-            named["flag"]["flag_meanings"] = "sure uncertain"
-            named[self.variable or "counts"]["ancillary_variables"] = "flag"
+                variables[name] = (_TOTALS[name], total, {})
+        attributes = {"Conventions": "CF-1.11", **describe(release.metadata)}
+        if release.metadata.ledger is not None:
+            attributes["comment"] = explain_release(uri.rstrip("/").rpartition("/")[2], release)
         if uri.rstrip("/").endswith(_NETCDF):
-            _write_netcdf(uri, variables, named, attributes)
+            _write_netcdf(uri, variables, attributes)
         else:
-            _write_zarr(uri, variables, named, attributes)
+            _write_zarr(uri, variables, attributes)
 
 
-_Attributes = dict[str, Any]
-
-
-def _write_zarr(
-    uri: str,
-    variables: dict[str, Any],
-    named: dict[str, _Attributes],
-    attributes: _Attributes,
-) -> None:
+def _write_zarr(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
     with staged(uri, force=True) as staging:
         group = storage.create_group(staging)
-        for name, (dims, values) in variables.items():
+        for name, (dims, values, about) in variables.items():
             times = values.dtype.kind == "M"
             numbers = values.astype(_SECONDS).astype(np.int64) if times else values
             array = group.create_array(
@@ -121,19 +110,14 @@ def _write_zarr(
                 dtype=str if numbers.dtype == object else numbers.dtype,
                 fill_value=np.nan if numbers.dtype.kind == "f" else None,
                 dimension_names=dims,
-                attributes={**named.get(name, {}), **(TIME_ATTRIBUTES if times else {})},
+                attributes={**about, **(TIME_ATTRIBUTES if times else {})},
             )
             if numbers.size:
                 array[:] = numbers
         group.attrs.put(attributes)
 
 
-def _write_netcdf(
-    uri: str,
-    variables: dict[str, Any],
-    named: dict[str, _Attributes],
-    attributes: _Attributes,
-) -> None:
+def _write_netcdf(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
     import xarray as xr
 
     plain = {
@@ -141,8 +125,7 @@ def _write_netcdf(
         if isinstance(value, bool) else value
         for key, value in attributes.items()
     }  # fmt: skip
-    full = {name: (*value, named.get(name, {})) for name, value in variables.items()}
-    dataset = xr.Dataset(full, attrs=plain)
+    dataset = xr.Dataset(variables, attrs=plain)
     storage.put(uri, bytes(dataset.to_netcdf(engine="h5netcdf")))
 
 

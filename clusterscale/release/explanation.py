@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Mechanism
 from clusterscale.cube.calendar import Step
-from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.suppression import Suppression
+from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.release.content import RawRelease
 from clusterscale.validation_messages import exact_number, exact_percent, plural
 
 UNCERTAIN = "u"
-"""Flag of values that are smaller than their margin."""
+"""Flag of values that are not above their margin."""
 
-_COUNTED = "people who were there, each once in an epoch"
+_COUNTED = "people who were there, each once in an epoch"  # of what clusterscale has published
 
 
 def uncertain(release: RawRelease) -> NDArray[np.bool_] | None:
-    """Return which values are smaller than their margin, (roi, epoch); None if not known."""
+    """Return which values are not above their margin, (roi, epoch); None if not known."""
     accuracy = release.metadata.accuracy
-    return None if accuracy is None else np.asarray(np.abs(release.values) < accuracy.margin)
+    if accuracy is None:
+        return None
+    return np.asarray((accuracy.margin > 0) & (np.abs(release.values) <= accuracy.margin))
 
 
 def explain_columns(release: RawRelease) -> dict[str, str]:
     """Return what ``place``, ``time``, ``count`` and ``flag`` of a table mean."""
-    accuracy = release.metadata.accuracy
+    accuracy, stated = release.metadata.accuracy, release.metadata.ledger
+    counted = "published value" if stated is None else _COUNTED
     words = {
         "place": "name of the place",
         "time": f"beginning of the epoch{_length(release)}; in the zone {release.timezone}, with "
         "the difference from UTC",
-        "count": "; ".join([_COUNTED, *explain_values(release)]),
+        "count": "; ".join([counted, *explain_values(release)]),
     }
     if accuracy is not None:
         words["flag"] = (
-            f"{UNCERTAIN}: the value is below its margin of {exact_number(accuracy.margin)}, so "
-            "that nobody may have been there"
+            f"{UNCERTAIN}: the value is not above its margin of {exact_number(accuracy.margin)}, "
+            "so that nobody may have been there"
         )
     return words
 
@@ -49,43 +51,49 @@ def explain_values(release: RawRelease) -> Iterator[str]:
     if mechanism is None:
         return
     yield f"published as: {mechanism.heading}"
-    yield from _hidden(mechanism)
+    if mechanism.trace_steps:
+        yield "what was left out or merged before counting is not in the margin"
+    yield from _hidden(release)
     if accuracy is None:
+        yield "how far values are from what was counted is not stated"
         return
-    if accuracy.margin == 0:
-        yield "a value that is shown is the exact number"
-        return
+    step = last_suppression(mechanism)
+    shown = "a value above 0" if step is not None and step.hidden == "zero" else "a value"
     within = f"is within {exact_number(accuracy.margin)} of the number that was counted"
     if accuracy.share == 1:
-        yield f"a value that is shown {within}"
+        exact = "is the number that was counted"
+        yield f"{shown} that is shown {exact if accuracy.margin == 0 else within}"
         return
     yield (
         f"noise with a standard deviation of {accuracy.noise:.3g} was added: with a probability of "
-        f"{exact_percent(round(accuracy.share, 3))} the noisy value {within}"
+        f"{exact_percent(floor(1000 * accuracy.share) / 1000)} the noisy value {within}"
     )
-    if (step := _suppression(mechanism)) is not None:
+    if step is not None:
         yield (
             "small values were hidden after the noise was added, so values just above "
             f"{step.least_shown:,} are more often too high than too low"
         )
 
 
-def _suppression(mechanism: Mechanism) -> Suppression | None:
-    """Return the last step that hides small values, None without one."""
-    steps = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
-    return next((step for step in reversed(steps) if isinstance(step, Suppression)), None)
-
-
-def _hidden(mechanism: Mechanism) -> Iterator[str]:
-    step = _suppression(mechanism)
+def _hidden(release: RawRelease) -> Iterator[str]:
+    """Yield what an empty value and a 0 mean, where all steps are known."""
+    mechanism, accuracy = release.metadata.mechanism, release.metadata.accuracy
+    assert mechanism is not None
+    step = last_suppression(mechanism)
     if step is None:
-        yield "no value is hidden"
-    elif step.hidden == "zero":
-        yield f"0: fewer than {step.least_shown:,}, or nobody"
+        if accuracy is not None:
+            yield "no value is hidden"
+        return
+    least, is_last = f"{step.least_shown:,}", steps_of(mechanism)[-1] == step
+    value = "the value" if is_last else "the value before the last steps"
+    if step.hidden == "zero":
+        yield f"0: {value} is below {least}, or 0"
     elif step.hidden == "hidden":
-        yield f"empty: hidden, because the value is below {step.least_shown:,}, or 0"
+        yield f"empty: hidden, because {value} is below {least}, or 0"
     else:
-        yield f"empty: hidden, because the value is from 1 to {step.least_shown - 1:,}; 0: nobody"
+        yield f"empty: hidden, because {value} is above 0 and below {least}"
+        if accuracy is not None and accuracy.share == 1:
+            yield "0: nobody was counted"
 
 
 def _length(release: RawRelease) -> str:
@@ -93,6 +101,9 @@ def _length(release: RawRelease) -> str:
     times = release.epochs
     if times is None or times.dtype.kind != "M" or len(times) < 2:
         return ""
+    mechanism = release.metadata.mechanism
+    if mechanism is not None and mechanism.trace_steps:
+        return ""  # epochs may have been merged, and not only with the next ones
     step = Step.between(times.astype("datetime64[s]").astype(np.int64), release.timezone)
     length = str(step)
     for seconds, unit in ((60, "minute"), (3600, "hour")):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -31,7 +32,7 @@ _SECONDS = 5.0  # for an integer program
 _ROUNDS = 64  # visits of a relation, on average, before propagation ends
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Relations:
     """Which counts are made of which others.
 
@@ -64,8 +65,9 @@ class Relations:
         flat = np.concatenate(parts)
         return cls(np.array(wholes, np.int64), flat, offsets, np.array(adds, np.bool_))
 
+    @cached_property
     def incidences(self) -> tuple[Ints, Ints, Ints]:
-        """Return relation, cell and sign of each place of a cell: 1 for a part, −1 for a whole."""
+        """Relation, cell and sign of each place of a cell: 1 for a part, −1 for a whole."""
         n, sizes = len(self.whole), np.diff(self.offsets)
         relation = np.concatenate([np.repeat(np.arange(n), sizes), np.arange(n)])
         cell = np.concatenate([self.parts, self.whole])
@@ -87,7 +89,8 @@ class Ranges:
     settled
         Whether a count with different bounds is certainly not determined, bool, shape (cell,).
     contradiction
-        Number of a relation that cannot hold with the others; None if there is none.
+        Number of a relation that cannot hold with the others, or −1 if bounds of a count without
+        relations cross; None if there is none.
     """
 
     low: Ints
@@ -154,7 +157,7 @@ def _check(low: Ints, high: Ints, relations: Relations) -> None:
 
 def _propagate_all(low: Ints, high: Ints, relations: Relations) -> tuple[int | None, bool]:
     """Narrow bounds in place; return a relation that fails, and whether nothing more follows."""
-    relation, cell, _ = relations.incidences()
+    relation, cell, _ = relations.incidences
     order = np.argsort(cell, kind="stable")
     offsets = np.searchsorted(cell[order], np.arange(len(low) + 1)).astype(np.int64)
     crossed = np.flatnonzero(low > high)
@@ -195,7 +198,7 @@ def _propagate(
         if most == 0:
             return -2
         most -= 1
-        least, total, largest = np.int64(0), np.int64(0), np.int64(0)
+        least, total, largest = np.int64(0), np.int64(0), np.int64(-(1 << 62))
         for i in range(offsets[r], offsets[r + 1]):
             least += low[parts[i]]
             total += high[parts[i]]
@@ -228,7 +231,7 @@ def _propagate(
 
 def _components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
     """Return the component of each cell, and whether relations of its free cells form a tree."""
-    relation, cell, _ = relations.incidences()
+    relation, cell, _ = relations.incidences
     kept = free[cell]
     n_cells, n = len(free), len(relations.whole)
     ends = cell[kept], n_cells + relation[kept]
@@ -251,7 +254,7 @@ def _by_flows(
     low: Ints, high: Ints, relations: Relations, component: Ints, rest: Flags, settled: Flags
 ) -> int | None:
     """Fix the counts that are determined in networks; return a relation if none can hold."""
-    relation, cell, sign = relations.incidences()
+    relation, cell, sign = relations.incidences
     here = rest[cell]
     flips, balanced = _orient(relation[here], cell[here], sign[here], len(relations.whole))
     n_times = np.bincount(cell[here], minlength=len(low))
@@ -316,20 +319,32 @@ def _by_programs(
     most: int,
 ) -> int | None:
     """Find the ranges in small components; return a relation if one has no solution."""
-    component, _ = _components(low < high, relations)
-    relation, cell, _ = relations.incidences()
-    for label in np.unique(component[rest & (low < high)]):
-        cells = np.flatnonzero((component == label) & (low < high))
-        if len(cells) > most:
-            continue
-        rows = np.unique(relation[np.isin(cell, cells)])
-        program = _Program.of(cells, rows, low, high, relations)
-        found = program.ranges()
+    free = low < high
+    component, _ = _components(free, relations)
+    sizes = np.bincount(component[free], minlength=component.max(initial=0) + 1)
+    chosen = free & (sizes[component] <= most)
+    chosen &= np.isin(component, component[rest & free])
+    relation, cell, _ = relations.incidences
+    kept = chosen[cell]
+    owner = component[cell[kept]]
+    cells_of = _grouped(np.flatnonzero(chosen), component[chosen])
+    rows_of = _grouped(relation[kept], owner)
+    for cells, several in zip(cells_of, rows_of, strict=True):
+        rows = np.unique(several)
+        found = _Program.of(cells, rows, low, high, relations).ranges()
         if found is None:
             return int(rows[0])
         low[cells], high[cells], solved = found
-        exact[cells] = settled[cells] = solved
+        exact[cells] = solved
+        settled[cells] |= solved
     return None
+
+
+def _grouped(values: Ints, labels: Ints) -> list[Ints]:
+    """Return the values of each label, in the order of labels."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order])) + 1
+    return np.split(values[order], starts) if len(values) else []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -401,7 +416,7 @@ class _Program:
             constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
             bounds=scipy.optimize.Bounds(self.low, self.high),
             integrality=np.ones(len(cost)),
-            options={"time_limit": _SECONDS},
+            options={"time_limit": _SECONDS, "mip_rel_gap": 0.0},
         )
         if result.status == _INFEASIBLE:
             return None, None

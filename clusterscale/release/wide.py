@@ -109,7 +109,9 @@ class WideTable(LineTable):
                 check_memory(_TEXT * size, f"{uri}: the fields of {size:,} bytes of text")
         try:
             below = b"".join(blocks).split(b"\n", self.skip)[-1]
-            text = self.layout.rows(below).decode("utf-8-sig")
+            head = below.partition(b"\n")[0].decode(self.encoding).strip("\ufeff\r")
+            names = next(csv.reader([head], delimiter=self.delimiter), [])
+            text = self.layout.rows(below, [name.strip() for name in names]).decode("utf-8-sig")
             reader = csv.reader(
                 io.StringIO(text, newline=""), delimiter=self.delimiter, strict=True
             )

@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
@@ -11,6 +12,8 @@ import xarray as xr
 from oracles.publications import BUDGET, LAPLACE, plan, publish
 from publish.test_run import HIDING, uri_of
 
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.mechanisms.base import Margin, PostProcessing
 from clusterscale.release import read_table
 
 NOISY = {"name": "chain", "steps": [{**LAPLACE, "epsilon": 20.0}, HIDING]}
@@ -44,7 +47,7 @@ def test_a_csv_file_is_described_by_column(published):
     accuracy = notes["notes"]["clusterscale"]["accuracy"]
     assert f"is within {accuracy['margin']:g} of the number that was counted" in about
     shown = [(int(value), flag) for _, _, value, flag in rows if value]
-    assert all((flag == "u") == (value < accuracy["margin"]) for value, flag in shown)
+    assert all((flag == "u") == (value <= accuracy["margin"]) for value, flag in shown)
     assert {flag for _, flag in shown} == {"", "u"}
     page = Path(f"{uri}-README.md").read_text()
     assert all(f"**{name}**" in page for name in columns)
@@ -78,7 +81,7 @@ def test_arrays_have_attributes_and_flags(form, published):
         assert "below 5" in release.attrs["comment"]
         assert release.counts.attrs["ancillary_variables"] == "flag"
         margin = read_table(uri).metadata.accuracy.margin
-        assert (release.flag.values == (release.counts.values < margin)).all()
+        assert (release.flag.values == (release.counts.values <= margin)).all()
 
 
 def test_no_population_is_invented(cube, tmp_path):
@@ -86,3 +89,62 @@ def test_no_population_is_invented(cube, tmp_path):
     publish(cube, settings, tmp_path / "run")
     metadata = read_table(uri_of(tmp_path)).metadata
     assert (metadata.group_size, metadata.population) == (cube.n_users, None)
+
+
+LAPLACE_EVENT = {"name": "laplace", "unit": "event", "sensitivity": 1.0, "discrete": True}
+
+
+class Boasts(PostProcessing):
+    """A step of another package, which says that all values are exact."""
+
+    name: Literal["boasts"] = "boasts"
+
+    def widen(self, margin):
+        return Margin()
+
+    def revise(self, values):
+        """Change nothing."""
+
+
+@pytest.fixture
+def boasts():
+    MECHANISMS.add(Boasts)
+    yield
+    MECHANISMS.discard(Boasts)
+
+
+@pytest.mark.parametrize(
+    ("steps", "said", "not_said"),
+    [
+        # All zeros of unpopular places are hidden, by no threshold.
+        ([{"name": "suppress_unpopular", "fraction": 0.5}], "is not stated", "no value is hidden"),
+        ([{"name": "top_code", "at": 3}], "is not stated", "the number that was counted."),
+        # 0 is shown for small counts, so not every value that is shown is exact.
+        ([{"name": "threshold", "k": 5}], "a value above 0 that is shown is the number", "empty"),
+        ([{"name": "threshold", "k": 5, "shown": "label"}], "0: nobody", "is not stated"),
+        (
+            [LAPLACE_EVENT | {"epsilon": 2.0}, {"name": "threshold", "k": 5, "shown": "label"}],
+            "above 0 and below 5",
+            "0: nobody",
+        ),
+        # The 97.5 % quantile of this noise is 0, which does not make values exact.
+        ([LAPLACE_EVENT | {"epsilon": 10.0}], "with a probability of 99.9 %", "is the number"),
+        (
+            [HIDING, {"name": "expand", "factor": 5.13}],
+            "the value before the last steps is below 5",
+            "no value is hidden",
+        ),
+        ([{"name": "cap_contributions", "per_day": 3}], "is not in the margin", "lasts"),
+        ([{"name": "boasts"}], "is not stated", "no value is hidden"),
+    ],
+)
+@pytest.mark.usefixtures("boasts")
+def test_a_page_reassures_nobody_by_mistake(steps, said, not_said, cube, tmp_path):
+    noisy = any("epsilon" in step for step in steps)
+    budget = {"unit": "event", "epsilon": 20.0} if noisy else None
+    mechanism = {"name": "chain", "steps": steps}
+    settings = plan(tmp_path, mechanism=mechanism, budget=budget, format="csv", group_size=60)
+    publish(cube, settings, tmp_path / "run")
+    page = Path(f"{uri_of(tmp_path, 'csv')}-README.md").read_text()
+    assert said in page
+    assert not_said not in page

@@ -13,7 +13,12 @@ from clusterscale.analyses.publish.source import SecretNumbers, secret_numbers
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError, PackageError
 from clusterscale.mechanisms import create
-from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
+from clusterscale.mechanisms.noise import (
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    GaussianNoise,
+    LaplaceNoise,
+)
 
 ERROR_RATE = 1e-9
 """Probability that a test of a law fails though the law is right: the source has no seed."""
@@ -73,19 +78,20 @@ def test_no_two_releases_have_the_same_noise():
     assert (one != other).any()
 
 
-def test_the_scale_is_never_rounded_down():
+@pytest.mark.parametrize("law", [DiscreteLaplaceNoise, DiscreteGaussianNoise])
+def test_the_scale_is_never_rounded_down(law):
     seen = []
-    original = source._laplace
+    original = source._measurement
 
-    def spy(scale):
+    def spy(name, scale):
         seen.append(scale)
-        return original(scale)
+        return original(name, scale)
 
-    source._laplace = spy
+    source._measurement = spy
     try:
-        SecretNumbers().draw(DiscreteLaplaceNoise(1 / 0.3), 1)
+        SecretNumbers().draw(law(1 / 0.3), 1)
     finally:
-        source._laplace = original
+        source._measurement = original
     from fractions import Fraction
 
     assert Fraction(seen[0]) >= 1 / Fraction(0.3)

@@ -403,6 +403,19 @@ def test_compressed_text_is_read(form, name, tmp_path):
     assert np.array_equal(reader.read(str(packed)).values, reader.read(str(plain)).values)
 
 
+@pytest.mark.parametrize("form", ["long", "wide"])
+def test_notes_never_leave_out_a_row(form, tmp_path):
+    lines = {
+        "long": "place,time,count\nzone 1,2026-03-02T08:00Z,7\nother,2026-03-02T08:00Z,9\n",
+        "wide": "place,2026-03-02T08:00Z,2026-03-02T09:00Z\nzone 1,7,8\nother,9,6\n",
+    }
+    (tmp_path / "t.csv").write_text(lines[form])
+    with pytest.raises(
+        SourceError, match="`notes` would leave out a row that begins with 'zone 1'"
+    ):
+        TABLE_FORMATS.create(form, notes=["zone"]).read(str(tmp_path / "t.csv"))
+
+
 def test_notes_are_left_out_below_the_lines_that_are_skipped(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("* A title\ntime,a,b\n2026-03-02T08:00Z,3,4\n2026-03-02T09:00Z,5,6\n* Notes\n")

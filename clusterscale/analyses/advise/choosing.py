@@ -28,6 +28,7 @@ from clusterscale.analyses.advise.exposure import (
     read_screened,
     screened_findings,
 )
+from clusterscale.analyses.advise.goal import Verdict
 from clusterscale.analyses.advise.measuring import measure, read_utility, utility_findings
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, count_failed
@@ -328,24 +329,24 @@ class Search:
         The front is that of the screen, whose attacks may be weak against a mechanism that others
         break, or strong against one that they do not.
         """
-        others = [
-            one
-            for one in self.candidates
-            if one.reached == "measured"
-            and one.measured is not None
-            and overall(utility_findings(one.measured, self.plan.goal)) == "holds"
-        ]
+        others = [one for one in self.candidates if self._useful(one) == "holds"]
         others.sort(key=lambda one: one.exposure)
-        self.order += [one for one in others if one not in self.order]
         for start in range(0, len(others), self.plan.finalists):
             if any(map(self._passed, self.order)):
                 break
             batch = others[start : start + self.plan.finalists]
             for one in batch:
                 one.reason = ""
+            self.order += [one for one in batch if one not in self.order]
             yield from self._attack(batch)
         if not self.plan.by_bounds:
             self.order.sort(key=lambda one: -one.score(self.plan))
+
+    def _useful(self, candidate: Candidate) -> Verdict:
+        """Return whether a candidate that was measured, but not attacked, keeps all bounds."""
+        if candidate.reached != "measured" or candidate.measured is None:
+            return "fails"
+        return overall(utility_findings(candidate.measured, self.plan.goal))
 
     def _explain_unattacked(self, candidate: Candidate, others: Sequence[Candidate]) -> str:
         """Return why a candidate that passed all rounds was not attacked."""
@@ -398,8 +399,8 @@ class Search:
         """
         passed = [one for one in self.order if one.reached == "attacked" and not one.reason]
         if not passed:
-            undecided = any(one.is_unclear for one in self.candidates)
-            return None, "undecided" if undecided else "none"
+            may_fit = (one.is_unclear or self._useful(one) != "fails" for one in self.candidates)
+            return None, "undecided" if any(may_fit) else "none"
         for number, candidate in enumerate(passed[: self.plan.tries]):
             yield from self._confirm_one(f"confirm-{number + 1}", candidate)
             assert candidate.confirmed is not None

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.analyses.audit import Period
-from clusterscale.analyses.publish.publishable import bind_without_data, find_faults, steps_of
+from clusterscale.analyses.publish.publishable import bind_without_data, find_faults
 from clusterscale.contracts import Address, ConfigModel, Count, Positive, hash_of
+from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace
 from clusterscale.release import DeclaredMechanism
 from clusterscale.release.metadata import Size

@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, CellCoordinates, Mechanism, stability_of
 from clusterscale.mechanisms.base import Exact, PostProcessing
-from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.chain import Chain, steps_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.mechanisms.noisy_counts import Gaussian, Laplace
@@ -17,11 +17,6 @@ from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 
 _WITHOUT_NOISE = (Exact, CoarsenSpace, CoarsenTime, CapContributions, SampleTraces, RoundToBase)
-
-
-def steps_of(mechanism: Mechanism) -> tuple[Mechanism, ...]:
-    """Return the steps of a chain, or the mechanism itself."""
-    return mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
 
 
 def as_chain(mechanism: Mechanism) -> Chain | None:

@@ -21,7 +21,6 @@ from clusterscale.analyses.publish.publishable import (
     as_chain,
     bind_without_data,
     exceeds_sensitivity,
-    steps_of,
 )
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import OperatingSystemSource, secret_numbers
@@ -32,6 +31,7 @@ from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.accounting import describe_guarantee
 from clusterscale.mechanisms.base import BaseMechanism, Margin
+from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.reading.tables import read_column
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
@@ -188,8 +188,7 @@ def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str)
     """Return the entry of the next release of a series, before its content is known."""
     mechanism = _bind(plan, cube)
     guarantee, calendar, (first, stop) = mechanism.guarantee, cube.calendar, plan.span
-    hiding = [step for step in steps_of(mechanism) if isinstance(step, Suppression)]
-    last = hiding[-1] if hiding else None
+    last = last_suppression(mechanism)
     spends = guarantee.unit != "none"
     return series.next_entry(
         period=plan.period.name,
@@ -230,7 +229,8 @@ def make_release(
     fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
     if guarantee := state_guarantee(plan, entry):
         fields["guarantee"] = guarantee
-    if (margin := mechanism.widen(Margin())) is not None:
+    own = all(type(step).__module__.startswith("clusterscale.") for step in steps_of(mechanism))
+    if own and (margin := mechanism.widen(Margin())) is not None:  # others' word is not published
         share = floor(1e6 * margin.share) / 1e6
         fields["accuracy"] = Accuracy(noise=margin.scale, margin=margin.size, share=share)
     metadata = ReleaseMetadata(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from functools import lru_cache
-from typing import Any, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +49,8 @@ class SecretNumbers:
         if not 0 < noise.scale <= _LARGEST_SCALE:
             raise ConfigError(f"noise of scale {noise.scale:g} is not drawn for a real release")
         # One step up, so that rounding of the quotient never makes noise smaller than stated.
-        of_law = _laplace if isinstance(noise, DiscreteLaplaceNoise) else _gaussian
-        measurement = of_law(math.nextafter(noise.scale, math.inf))
+        law = "laplace" if isinstance(noise, DiscreteLaplaceNoise) else "gaussian"
+        measurement = _measurement(law, math.nextafter(noise.scale, math.inf))
         return np.array(measurement([0] * n), np.int64)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -96,16 +96,11 @@ def require_opendp() -> Any:
 
 
 @lru_cache(maxsize=4)
-def _laplace(scale: float) -> Any:
+def _measurement(law: Literal["laplace", "gaussian"], scale: float) -> Any:
     dp = require_opendp()
     dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    return dp.m.make_laplace(*space, scale=scale)
-
-
-@lru_cache(maxsize=4)
-def _gaussian(scale: float) -> Any:
-    dp = require_opendp()
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-    return dp.m.make_gaussian(*space, scale=scale)
+    distance, make = {
+        "laplace": (dp.l1_distance, dp.m.make_laplace),
+        "gaussian": (dp.l2_distance, dp.m.make_gaussian),
+    }[law]
+    return make(dp.vector_domain(dp.atom_domain(T="i64")), distance(T="i64"), scale=scale)

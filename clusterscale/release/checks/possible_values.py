@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, Mechanism, Support, Values
-from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.chain import Chain, steps_of
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.scaling import Expand
@@ -23,7 +23,6 @@ from clusterscale.release.checks.table import (
     PublishedTable,
     count_bounds,
     decimals,
-    steps_of,
 )
 from clusterscale.validation_messages import plural
 

@@ -15,7 +15,7 @@ from clusterscale.contracts import NO_NOISE, ConfigModel, Counts, Mechanism, Val
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
 from clusterscale.mechanisms.base import PostProcessing
-from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
@@ -145,12 +145,6 @@ class PublishedTable:
             slice(first - table.first_epoch, stop - table.first_epoch) for table in (self, other)
         )
         return here, there
-
-
-def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
-    """Return the steps of a chain, or the mechanism as the only step."""
-    steps: Sequence[Any] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
-    return steps
 
 
 def suppressed_up_to(mechanism: Mechanism) -> int | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Count, Values
+from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.scaling import BottomCode, Expand, ShareOfTotal, TopCode
 from clusterscale.release.checks.table import (
@@ -22,7 +23,6 @@ from clusterscale.release.checks.table import (
     count_bounds,
     fill_suppressed,
     smallest_shown,
-    steps_of,
     suppressed_up_to,
 )
 from clusterscale.release.intervals import Relations, bound_counts
