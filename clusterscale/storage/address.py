@@ -15,6 +15,7 @@ import resource
 import stat
 from contextlib import suppress
 from functools import cache
+from math import ceil
 from pathlib import Path
 
 from clusterscale.errors import FormatError, InputError
@@ -29,7 +30,7 @@ LARGEST = 1 << 31
 MEMORY = "CLUSTERSCALE_TABLE_MEMORY"
 """Environment variable with the bytes of memory that one file of others may need, as 16e9."""
 
-_MOST_MEMORY = 4e9
+_MOST_MEMORY = 8e9
 
 _ALLOWED = ("file", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
 _KERNEL = ("/proc", "/sys")
@@ -146,7 +147,7 @@ def check_memory(n_bytes: int, what: str, remedy: str = "") -> None:
     Raises
     ------
     FormatError
-        If it needs more than a quarter of this machine's memory or 4 GB, or than the environment
+        If it needs more than a quarter of this machine's memory or 8 GB, or than the environment
         variable ``CLUSTERSCALE_TABLE_MEMORY`` allows.
     """
     try:
@@ -159,7 +160,7 @@ def check_memory(n_bytes: int, what: str, remedy: str = "") -> None:
         raise FormatError(
             f"{what} would take {n_bytes / 1e9:,.1f} GB of memory, but {most / 1e9:,.1f} GB are "
             f"allowed for one table: {remedy}allow more by the environment variable {MEMORY}, as "
-            f"in {MEMORY}={n_bytes * 1.1:.0e}"
+            f"in {MEMORY}={ceil(n_bytes / 1e8) / 10:g}e9"
         )
 
 
