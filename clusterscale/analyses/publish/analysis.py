@@ -13,11 +13,13 @@ from clusterscale.analyses.publish.counting import (
     PartsOf,
     counts_in,
     divide,
+    fold_days,
     fold_part,
     write_members,
 )
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
 from clusterscale.analyses.publish.publication import (
+    CAP,
     COUNTS,
     MEMBERS,
     RECEIPT,
@@ -28,6 +30,7 @@ from clusterscale.analyses.publish.publication import (
     raise_refusal,
 )
 from clusterscale.analyses.publish.release import (
+    choose_cap,
     describe_entry,
     require_public,
     row_names,
@@ -47,7 +50,7 @@ from clusterscale.phrases import NO_GUARANTEE
 from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
 from clusterscale.release.metadata import refuse_formulas
-from clusterscale.storage.manifest import read_sealed
+from clusterscale.storage.manifest import read_sealed, to_sealed
 from clusterscale.study import (
     PROCESS_BYTES,
     Analysis,
@@ -205,6 +208,7 @@ class PublishAnalysis(Analysis):
             "values": f"{n_cells:,}",
             "rows": "public" if rows_are_public(plan, cube) else "taken from the records",
             "published by": plan.mechanism.heading,
+            **_capped(plan),
             "guarantee": spends,
             "budget": left,
             "release": f"{plan.folder}/{series.name(entry.number)}{ENDINGS[plan.format]}",
@@ -221,8 +225,10 @@ class PublishAnalysis(Analysis):
         run = name_of_run(job.uri)
         if series.find(run) is None:
             series.check(describe_entry(self.publish, job.cube, series, run))
+            if self.publish.choose_cap and not storage.exists(f"{job.uri}/{CAP}"):
+                yield self._choose_cap(job)
             yield self._count(job)
-        yield ReleaseStage.of(Publication(self.publish, self.gate, job, run))
+        yield ReleaseStage.of(Publication(self._chosen(job), self.gate, job, run))
 
     def open(self, uri: str) -> xr.Dataset:
         """Open the release of a finished run: values over (roi, epoch), with its entry."""
@@ -237,8 +243,42 @@ class PublishAnalysis(Analysis):
             {"counts": (("roi", "epoch"), release.values)}, coords=coordinates, attrs=receipt
         )
 
-    def _count(self, job: Study) -> Stage[Any, Any]:
-        plan, members = self.publish, ""
+    def _chosen(self, job: Study) -> PublishPlan:
+        """Return the plan with the cap that this run has chosen."""
+        kept = read_sealed(f"{job.uri}/{CAP}") if self.publish.choose_cap else None
+        return self.publish if kept is None else self.publish.with_cap(int(kept["per_day"]))
+
+    def _choose_cap(self, job: Study) -> Stage[Any, Any]:
+        """Return the stage that chooses the cap and keeps it, so that a resumed run has the same.
+
+        It is chosen when the last part is counted: the numbers without noise are never stored.
+        """
+        choice, parts, counted = (
+            self.publish.choose_cap,
+            self._parts(self.publish, job),
+            list[Ints](),
+        )
+        assert choice is not None
+        days, last_days = (job.cube.calendar.days(ends=ends) for ends in (False, True))
+        span = slice(*self.publish.span)
+        apart = bool((days[span] == last_days[span]).all())
+        one_day = apart and self.publish.mechanism.guarantee.unit == "user_day"
+        n_changes = 1 if one_day else 2 * len(np.unique(days[span]))  # each may move from n to m
+
+        def keep(part: PartsOf, of_events: Ints) -> None:
+            counted.append(of_events)
+            if len(counted) == len(parts):
+                per_day = choose_cap(choice, np.sum(counted, axis=0), n_changes)
+                storage.put_new(f"{job.uri}/{CAP}", to_sealed({"per_day": per_day}))
+
+        return Stage(
+            "choose the cap", fold_days, parts, each(keep), job.cube.n_users, 0,
+            lambda part: part.users[1] - part.users[0], by_parts=True,
+        )  # fmt: skip
+
+    def _parts(self, plan: PublishPlan, job: Study) -> list[PartsOf]:
+        """Return the parts of the users to count; writes the list of those who are counted."""
+        members = ""
         if not plan.everyone:
             members = f"{job.uri}/{MEMBERS}"
             if not storage.exists(members):
@@ -246,8 +286,10 @@ class PublishAnalysis(Analysis):
         source = OperatingSystemSource.of(
             job.cube, null_roi=plan.null_roi, seed=0, weights=plan.mechanism.uses_weights
         )
-        window = plan.span, plan.mechanism.trace_steps
-        parts = divide(source, job.cube, window, members)
+        return divide(source, job.cube, (plan.span, plan.mechanism.trace_steps), members)
+
+    def _count(self, job: Study) -> Stage[Any, Any]:
+        parts = self._parts(self._chosen(job), job)
         records = counts_in(f"{job.uri}/{COUNTS}")
         done = {users for users, _ in records}
         left = [part for part in parts if part.users not in done]
@@ -266,3 +308,11 @@ class PublishAnalysis(Analysis):
         n_events = block_size(cube) * (cube.n_events // max(cube.n_users, 1) + 1)
         values = 12 if self.publish.mechanism.uses_weights else 4
         return PROCESS_BYTES + 3 * cube.cell_bytes * n_events + 4 * values * n_cells
+
+
+def _capped(plan: PublishPlan) -> dict[str, str]:
+    """Return how the cap is chosen, if it is."""
+    if (choice := plan.choose_cap) is None:
+        return {}
+    share = f"{choice.quantile:.0%} of the days of users lose no event"
+    return {"cap": f"at most {plan.largest_cap}, chosen for ε {choice.epsilon:g} so that {share}"}

@@ -7,7 +7,7 @@ not count again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.cube.transforms import pick
 from clusterscale.groups import count_visits
 from clusterscale.groups.count import sum_weights
+from clusterscale.mechanisms.sampling import CapContributions
 from clusterscale.storage import manifest
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.records import Parts, Records
@@ -120,6 +121,30 @@ def count_parts(block_of: Part[PartsOf]) -> Counted:
             bounds if len(users) else None,
             len(users),
         )
+
+
+def fold_days(part: PartsOf) -> Reduction[PartsOf, Part[PartsOf], Ints, Ints]:
+    """Return the counting of the user-days of a part by their events, over blocks of users."""
+    blocks = tuple(Part(part, users) for users in ranges(*part.users, part.block))
+    return Reduction(part, blocks, count_days, np.add)
+
+
+def count_days(block_of: Part[PartsOf]) -> Ints:
+    """Return how many user-days of a block have 0, 1, 2, … events, int64, shape (events + 1,).
+
+    The last number is that of days with as many events as the first step, a cap, keeps, or more.
+    """
+    part, (first, stop) = block_of.task, block_of.users
+    span, (cap, *_) = part.window
+    assert isinstance(cap, CapContributions)  # a plan is checked
+    source = replace(part.source, null_roi=False)
+    (block,) = read_block(source, [(span, ())], first, stop)
+    users = _within(part.members, first, stop) if part.members else np.arange(first, stop)
+    traces, days = pick(block.traces, users - first), block.frames[0].days
+    days = days - days[0]
+    user = np.repeat(np.arange(len(users)), np.diff(traces.offsets))
+    n_events = np.bincount(user * (days[-1] + 1) + days[traces.cells % traces.n_epochs])
+    return np.bincount(np.minimum(n_events, cap.per_day), minlength=cap.per_day + 1)
 
 
 def write_members(uri: str, rows: Ints) -> None:

@@ -9,9 +9,10 @@ from pydantic import Field, Strict, model_validator
 
 from clusterscale.analyses.audit import Period
 from clusterscale.analyses.publish.publishable import bind_without_data, find_faults
-from clusterscale.contracts import Address, ConfigModel, Count, Positive, hash_of
-from clusterscale.mechanisms.chain import steps_of
+from clusterscale.contracts import Address, ConfigModel, Count, Positive, Probability, hash_of
+from clusterscale.mechanisms.chain import Chain, steps_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace
+from clusterscale.mechanisms.sampling import CapContributions
 from clusterscale.release import DeclaredMechanism
 from clusterscale.release.metadata import Size
 
@@ -43,6 +44,25 @@ class Budget(ConfigModel):
     delta: Delta = 0.0
 
 
+class CapChoice(ConfigModel):
+    """How many events of each user and day are kept, chosen from the records with noise.
+
+    The numbers of user-days with 1, 2, … events get noise of the discrete Laplace distribution,
+    which OpenDP draws; the smallest cap that leaves a share of these days as they are is chosen
+    from the noisy numbers alone. The release states the sum of its ε and that of its noise.
+
+    Attributes
+    ----------
+    epsilon
+        Privacy budget ε of the choice, for the unit of the budget, e.g. ``0.1``.
+    quantile
+        Share of user-days with events that lose none, e.g. ``0.95``.
+    """
+
+    epsilon: Positive
+    quantile: Probability = 0.95
+
+
 class PublishPlan(ConfigModel):
     """The release to make: its mechanism, period, population, series, budget and format.
 
@@ -61,6 +81,10 @@ class PublishPlan(ConfigModel):
     budget
         What the releases of the series may spend together, e.g. ``{unit: event, epsilon: 4.0}``;
         None: no release has a guarantee. It is set by the first release.
+    choose_cap
+        How the number of events kept of each user and day is chosen from the records, at the cost
+        of some ε, e.g. ``{epsilon: 0.1, quantile: 0.95}``; it is at most the ``per_day`` that
+        ``cap_contributions`` states as the first step. None: it is the number stated.
     population
         Who is counted: ``everyone``, or a Parquet or CSV file with a column ``user``, e.g.
         ``panel.csv``.
@@ -90,6 +114,7 @@ class PublishPlan(ConfigModel):
     period: Period
     series: SeriesName
     budget: Budget | None = None
+    choose_cap: CapChoice | None = None
     population: Address = EVERYONE
     among: Count | None = None
     group_size: Size | None = None
@@ -140,6 +165,12 @@ class PublishPlan(ConfigModel):
                 "places: coarsen_space merges places before they are listed: write the cube with "
                 "public places, by clusterscale ingest --points FILE, instead of stating `places`"
             )
+        unit = self.mechanism.guarantee.unit
+        if self.choose_cap and not (self.largest_cap and unit in ("user_day", "user")):
+            yield (
+                "choose_cap: needs cap_contributions as the first step of the mechanism, whose "
+                "per_day is the largest cap, and noise for unit: user_day or user"
+            )
         if (self.among or self.group_size or 0) < (self.group_size or 0):
             yield f"among: {self.among:,} people, but group_size is {self.group_size:,}"
 
@@ -147,6 +178,20 @@ class PublishPlan(ConfigModel):
     def span(self) -> tuple[int, int]:
         """First epoch and the one after the last."""
         return self.period.spans[-1]
+
+    @property
+    def largest_cap(self) -> int | None:
+        """Largest number of events kept of each user and day; None if they are not capped first."""
+        first = steps_of(self.mechanism)[0]
+        return first.per_day if isinstance(first, CapContributions) else None
+
+    def with_cap(self, per_day: int) -> Self:
+        """Return the plan with another number of events kept of each user and day."""
+        first, *rest = steps_of(self.mechanism)
+        chain = Chain.model_validate(
+            {"steps": [first.model_copy(update={"per_day": per_day}), *rest]}
+        )
+        return self.model_copy(update={"mechanism": chain})
 
     @property
     def everyone(self) -> bool:
@@ -160,7 +205,12 @@ class PublishPlan(ConfigModel):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain values that may be shown to anyone."""
-        added = {"group_size", "places", "other_places"}  # without them, ids are as they were
+        added = {
+            "group_size",
+            "places",
+            "other_places",
+            "choose_cap",
+        }  # without them, ids are as they were
         unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
         return self.model_dump(mode="json", exclude={*unset, "without_guarantee"})
 

@@ -33,8 +33,8 @@ from clusterscale.storage.manifest import from_sealed, read_sealed, to_sealed
 from clusterscale.study import Progress, Stage, Study, Tell
 from clusterscale.study.execution import Executor
 
-RECEIPT, MEMBERS, COUNTS = "receipt.json", "members.zarr", "counts"
-"""Names in the folder of a run: what was published, who is counted, and the counts of each part."""
+RECEIPT, MEMBERS, COUNTS, CAP = "receipt.json", "members.zarr", "counts", "cap.json"
+"""Names in a run's folder: what was published, who is counted, counts of each part, chosen cap."""
 
 _RUN, _GATE, _REFUSED = "run.json", "gate", "refused.json"
 

@@ -16,15 +16,19 @@ from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.analyses.publish.counting import Counted
-from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
+from clusterscale.analyses.publish.plan import ENDINGS, CapChoice, PublishPlan
 from clusterscale.analyses.publish.publishable import (
     as_chain,
     bind_without_data,
     exceeds_sensitivity,
 )
 from clusterscale.analyses.publish.series import Series
-from clusterscale.analyses.publish.source import OperatingSystemSource, secret_numbers
-from clusterscale.contracts import CellCoordinates, Values
+from clusterscale.analyses.publish.source import (
+    OperatingSystemSource,
+    SecretNumbers,
+    secret_numbers,
+)
+from clusterscale.contracts import CellCoordinates, Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
@@ -32,6 +36,7 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.accounting import describe_guarantee
 from clusterscale.mechanisms.base import BaseMechanism, Margin
 from clusterscale.mechanisms.chain import last_suppression, steps_of
+from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.reading.tables import read_column
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
@@ -184,12 +189,36 @@ def draw(plan: PublishPlan, cube: TraceCube, counted: Counted) -> Values:
     return values + 0.0  # no negative zeros
 
 
+def choose_cap(choice: CapChoice, of_events: Ints, n_changes: int) -> int:
+    """Choose how many events of each user and day are kept, at the ε that is stated for it.
+
+    Parameters
+    ----------
+    choice
+        Share of user-days that keep all events, and ε.
+    of_events
+        How many user-days have 0, 1, 2, … events, int64, shape (largest cap + 1,).
+    n_changes
+        Sum of the changes that one privacy unit makes to these numbers: 1 for a user's day.
+
+    Returns
+    -------
+    int
+        At least 1, at most the largest cap.
+    """
+    noise = DiscreteLaplaceNoise(n_changes / choice.epsilon)
+    noisy = of_events[1:] + SecretNumbers().draw(noise, len(of_events) - 1)
+    below = np.cumsum(np.maximum(noisy, 0))
+    return 1 + int(np.searchsorted(below, choice.quantile * below[-1]))
+
+
 def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str) -> LedgerEntry:
     """Return the entry of the next release of a series, before its content is known."""
     mechanism = _bind(plan, cube)
     guarantee, calendar, (first, stop) = mechanism.guarantee, cube.calendar, plan.span
     last = last_suppression(mechanism)
     spends = guarantee.unit != "none"
+    extra = plan.choose_cap.epsilon if plan.choose_cap else 0.0
     return series.next_entry(
         period=plan.period.name,
         start=int(calendar.begins(first, 1)[0]),
@@ -197,7 +226,7 @@ def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str)
         first_day=int(calendar.days()[first]),
         last_day=int(calendar.days(ends=True)[stop - 1]),
         unit=guarantee.unit,
-        epsilon=float(guarantee.epsilon) if spends else None,
+        epsilon=float(guarantee.epsilon) + extra if spends else None,
         delta=float(guarantee.delta) if spends else 0.0,
         hidden_below=last and last.least_shown,
         hidden_as=last and last.hidden,
