@@ -12,6 +12,7 @@ from threading import RLock
 from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
 from clusterscale.errors import (
@@ -21,7 +22,7 @@ from clusterscale.errors import (
     SignalExit,
     UnknownNameError,
 )
-from clusterscale.validation_messages import choices, explain, forget_schemas
+from clusterscale.validation_messages import choices, explain, forget_schemas, quote
 
 T = TypeVar("T")
 _LOCK = RLock()  # of no registry, so that a registry can be pickled
@@ -100,6 +101,8 @@ class Registry(Generic[T]):
 
     def field(self, only: type[Any] | None = None, *, skip: str = "") -> Any:
         """Return the type of a config value that names an entry: ``{name: …, <fields>}``.
+
+        A name alone is the entry with its default settings.
 
         In Python it may also be an object of any other class that derives from the ``base`` of the
         registry, such as a third party's. ``only`` is a narrower base; the entry ``skip`` is left
@@ -198,8 +201,17 @@ class _Entry:
         )
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
-        classes = self._classes()
-        return handler(_adapter(classes).core_schema) if classes else {"type": "object"}
+        if not (classes := self._classes()):
+            return {"type": "object"}
+        found, required = handler(_adapter(classes).core_schema), FieldInfo.is_required
+        names = [
+            _name_of(cls) for cls in classes if not any(map(required, cls.model_fields.values()))
+        ]
+        if not names:
+            return found
+        if "oneOf" in found:
+            return {**found, "oneOf": [*found["oneOf"], {"enum": names}]}
+        return {"anyOf": [found, {"enum": names}]}
 
     def _classes(self) -> tuple[type[Any], ...]:
         return tuple(
@@ -213,6 +225,11 @@ class _Entry:
         classes, base = self._classes(), self.only or self.registry.base
         if not classes and not isinstance(value, BaseModel):
             raise ValueError(f"no {self.registry.kind} is installed or registered")
+        if isinstance(value, str):
+            names = [_name_of(cls) for cls in classes]
+            if value not in names:
+                raise ValueError(f"{quote(value)} is not known: {choices(value, names)}")
+            value = {"name": value}
         if base is None or not isinstance(value, BaseModel) or type(value) in classes:
             return _adapter(classes).validate_python(value)
         if not isinstance(value, base) or getattr(value, "name", "") == self.skip:

@@ -6,6 +6,7 @@ import pickle
 from typing import Literal
 
 import pytest
+from jsonschema import Draft202012Validator
 from loops import for_each
 from pydantic import BaseModel, TypeAdapter
 
@@ -107,6 +108,13 @@ def test_the_type_of_a_config_value():
     assert parse({"name": "rounding", "base": 5}) == Rounding(base=5)
     assert parse({"name": "gauss", "sigma": 1.0}) == Gauss(sigma=1.0)
     alone: Registry[ConfigModel] = Registry("noise", Rounding)
+    for named in (NOISES, alone):
+        assert TypeAdapter(named.field()).validate_python("rounding") == Rounding()
+        with pytest.raises(ValueError, match=r"'rouding' is not known: .* mean 'rounding'"):
+            TypeAdapter(named.field()).validate_python("rouding")
+        editor = Draft202012Validator(named.schema())
+        known = ["rounding", {"name": "rounding"}]
+        assert [one for one in (*known, "gauss", "rouding") if editor.is_valid(one)] == known
     assert TypeAdapter(alone.field()).validate_python({"base": 5}) == Rounding(base=5)
     assert set(NOISES.schema()["discriminator"]["mapping"]) == {"gauss", "rounding"}
 

@@ -23,24 +23,61 @@ PAGES = Path(str(files("clusterscale"))) / "guide"
 
 _START = "index"
 _FORMATS = (".md", ".ipynb")
-_LINK = re.compile(r'href="([\w-]+)\.md(?:#[\w-]*)?"')
+_HREF = re.compile(r'href="([\w-]+)\.md(?:#[\w-]*)?"')
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!\))(?:([\w-]+)\.md)?(?:#([\w-]+))?\)")
+_ELSEWHERE = {
+    "changelog": ".github/CHANGELOG.md",
+    "deployment": "deploy/README.md",
+    "examples": "configs/README.md",
+}
 _DRAWING = re.compile(r'<img src="drawings/([\w-]+\.svg)" alt="[^"]*" />')
 
 
 def guide(
     page: Annotated[
-        str, typer.Argument(help="Name of a page, as in the list on the first one.")
+        str,
+        typer.Argument(help="Name of a page, as in the list on the first one; or PAGE#SECTION."),
     ] = _START,
     show: Annotated[bool, typer.Option("--open", help="Open all pages in a browser.")] = False,
 ) -> None:
     """Read the guide, here or in a browser; needs no network."""
     from rich.markdown import Markdown
 
-    text = read_page(page)
+    name, _, section = page.partition("#")
+    text = read_page(name)
+    if section:
+        text = _section(text, section, page)
     if show:
-        webbrowser.open(write_page(tempfile.mkdtemp(prefix="clusterscale-guide-"), page))
+        webbrowser.open(write_page(tempfile.mkdtemp(prefix="clusterscale-guide-"), name))
     else:
-        out.print(Markdown(text, hyperlinks=False))
+        out.print(Markdown(_LINK.sub(_as_command, text), hyperlinks=False))
+
+
+def _as_command(found: re.Match[str]) -> str:
+    """Return a link as its text, and the command that shows the other page to which it leads."""
+    text, to, section = found.groups()
+    if to is None:
+        return str(text)
+    if to in _ELSEWHERE:
+        return f"{text} (`{_ELSEWHERE[to]}` in the repository)"
+    command = f"`clusterscale guide {to}{f'#{section}' if section else ''}`"
+    return command if text == to else f"{text} ({command})"
+
+
+def _section(text: str, section: str, address: str) -> str:
+    """Return a section of a page, with those below it."""
+    kept: list[str] = []
+    fenced, level, known = False, 0, []
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        depth = 0 if fenced else len(line) - len(line.lstrip("#"))
+        if depth:
+            known.append(re.sub(r"[^\w -]", "", line[depth:]).strip().lower().replace(" ", "-"))
+            level = 0 if depth <= level else level or depth * (known[-1] == section)
+        kept += [line] * bool(level)
+    if not kept:
+        raise UnknownNameError(f"the guide has no section {address!r}: {choices(section, known)}")
+    return "\n".join(kept)
 
 
 def read_page(name: str) -> str:
@@ -104,5 +141,5 @@ def write_page(folder: str, page: str = _START) -> str:
 
 def _inline(html: str) -> str:
     """Return the HTML of a page with links to sections of the same file, and with its drawings."""
-    html = _LINK.sub(r'href="#\1"', html)
+    html = _HREF.sub(r'href="#\1"', html)
     return _DRAWING.sub(lambda found: (PAGES / "drawings" / found[1]).read_text("utf-8"), html)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -170,9 +171,10 @@ class Calendar:
         try:
             local = datetime.fromisoformat(start)
         except (ValueError, OverflowError):
-            raise InputError(
-                f"start {quote(start)} is not an ISO date and time such as '2008-05-19T00:00'"
-            ) from None
+            wrong = f"start {quote(start)} is not an ISO date and time"
+            if ways := _as_iso(start):
+                raise InputError(f"{wrong}: write what is meant, {' or '.join(ways)}") from None
+            raise InputError(f"{wrong} such as '2008-05-19T00:00'") from None
         if local.microsecond:
             raise InputError(f"start {quote(start)} is not in whole seconds")
         if not 1678 <= local.year < 2262:
@@ -270,6 +272,20 @@ class Calendar:
             for epoch in span
         )
         return first, last
+
+
+def _as_iso(text: str) -> list[str]:
+    """Return the dates that a text of day, month and year may mean, as ISO texts."""
+    found = re.match(r"\s*(\d{1,2})[./ -](\d{1,2})[./ -](\d{4})(?!\d)", text)
+    ways: dict[str, None] = {}
+    if found is None:
+        return []
+    for day, month in ((1, 2), (2, 1)):
+        with suppress(ValueError):
+            moment = date(int(found[3]), int(found[month]), int(found[day]))
+            rest = text[found.end() :].strip()
+            ways[f"{moment}T{rest}" if rest else f"{moment}"] = None
+    return list(ways)
 
 
 def _zone(timezone: str) -> ZoneInfo:

@@ -142,10 +142,14 @@ CHANGES = [
         "did you mean 'laplace'?",
     ),
     ("audit.mechanisms.1.name", None, "audit.mechanisms.1: needs a name"),
+    ("audit.mechanisms.1", 5, "audit.mechanisms.1: is 5, but should be a mapping with a name"),
+    ("audit.mechanisms.1", "exact", "audit.mechanisms: exact is listed twice"),
+    ("audit.mechanisms.1", "laplace", "audit.mechanisms.1.laplace.epsilon: is missing"),
     (
-        "audit.mechanisms.1",
-        "exact",
-        "audit.mechanisms.1: is 'exact', but should be a mapping with a name",
+        "audit.priors.0",
+        "known_subset(alpha=0.5)",
+        "audit.priors.0: 'known_subset(alpha=0.5)' is not known: choose from different_groups, "
+        "known_subset, perfect, same_groups, zero_knowledge; did you mean 'known_subset'?",
     ),
     ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact is listed twice"),
     (

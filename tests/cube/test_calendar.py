@@ -111,13 +111,19 @@ def test_wrong_steps(text):
 
 ZONE = "is not an IANA name such as 'Europe/London' or 'UTC'"
 ISO = "is not an ISO date and time such as '2008-05-19T00:00'"
+MEANT = "is not an ISO date and time: write what is meant,"
+EITHER = "2008-04-05T6:00 or 2008-05-04T6:00"
 LEAVES = "the calendar leaves the years 1678 to 2261"
 
 
 @for_each(
     ("change", "message"),
     [
-        ({"start": "19/05/2008"}, f"start '19/05/2008' {ISO}"),
+        ({"start": "19/05/2008"}, f"start '19/05/2008' {MEANT} 2008-05-19"),
+        ({"start": "5.4.2008 6:00"}, f"start '5.4.2008 6:00' {MEANT} {EITHER}"),
+        ({"start": "04/04/2008"}, f"start '04/04/2008' {MEANT} 2008-04-04"),
+        ({"start": "19/19/2008"}, f"start '19/19/2008' {ISO}"),
+        ({"start": "05/04/20081"}, f"start '05/04/20081' {ISO}"),
         ({"start": ""}, f"start '' {ISO}"),
         ({"start": "2008-02-30"}, f"start '2008-02-30' {ISO}"),
         (

@@ -169,6 +169,29 @@ def test_the_guide_is_read_on_the_terminal():
     assert "Which command when" in done.output
 
 
+def test_links_on_the_terminal_are_commands():
+    """Each opens what it names; pages that the package does not have are named as files."""
+    shown = {
+        page: one_line(CliRunner().invoke(app, ["guide", page]).output)
+        for page in ("which-command", "weekly", "tables")
+    }
+    assert "options are in clusterscale guide commands." in shown["which-command"]
+    assert "tutorial (clusterscale guide regulator)" in shown["weekly"]
+    assert "Deployment (deploy/README.md in the repository)" in shown["weekly"]
+    for text in shown.values():
+        assert not re.search(r"\([\w-]*(\.md|#)[^ ]*\)", text)
+        named = re.findall(r"clusterscale guide ([\w-]+)", text)
+        assert set(named) <= {*WRITTEN, *GENERATED}
+
+
+def test_a_section_of_a_page_is_shown_alone():
+    done = CliRunner().invoke(app, ["guide", "tables#formats"])
+    assert "Conventions" in done.output, "the section and those below it"
+    assert "What else is found" not in done.output
+    done = CliRunner().invoke(app, ["guide", "tables#format"])
+    assert "did you mean 'formats'" in str(done.exception)
+
+
 def test_a_page_that_does_not_exist_is_refused_with_the_closest():
     done = CliRunner().invoke(app, ["guide", "pitfall"])
     assert done.exit_code != 0
