@@ -131,9 +131,9 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     -------
     xr.Dataset
         ``values`` over (roi, epoch), float64, NaN where hidden; ``roi_total`` and ``epoch_total``
-        if they were published. As :func:`check` takes it. ``attrs["changes"]`` says what reading
-        has added up or merged, and what is not covered, if anything: such a table is never
-        consistent.
+        if they were published; ``flag``, str, if the format states flags or statuses of values. As
+        :func:`check` takes it. ``attrs["changes"]`` says what reading has added up or merged, and
+        what is not covered, if anything: such a table is never consistent.
 
     Raises
     ------
@@ -147,13 +147,17 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     import xarray as xr
 
     from clusterscale import release
+    from clusterscale.release.text import TextTable
 
-    found = release.read_table(uri, _format_of(form))
+    layout = _format_of(form)
+    found = release.read_table(uri, layout)
     names: dict[str, Any] = {"roi": found.rois, "epoch": found.epochs}
     coords = {name: axis for name, axis in names.items() if axis is not None}
     variables: dict[str, Any] = {"values": (("roi", "epoch"), found.values)}
     totals = {"roi": found.totals.roi, "epoch": found.totals.epoch}
     variables |= {f"{dim}_total": (dim, one) for dim, one in totals.items() if one is not None}
+    if isinstance(layout, TextTable) and (flags := layout.read_flags(uri)) is not None:
+        variables["flag"] = (("roi", "epoch"), flags)
     attributes = found.metadata.model_dump(mode="json", include=found.metadata.model_fields_set)
     if changes := (*found.changes, *found.notes):
         attributes["changes"] = "; ".join(changes)

@@ -96,9 +96,19 @@ def text_of(raw: Any) -> Any:
 
 def without_flags(raw: Any, flags: Sequence[str], hidden: Sequence[str]) -> Any:
     """Return texts without flags after them; those of hidden values are left after a number."""
+    return pc.replace_substring_regex(text_of(raw), _flagged(flags, hidden), r"\1\3")
+
+
+def flags_after(raw: Any, flags: Sequence[str], hidden: Sequence[str]) -> Any:
+    """Return the flags that :func:`without_flags` leaves out, as Arrow strings."""
+    texts, pattern = text_of(raw), _flagged(flags, hidden)
+    has_flags = pc.match_substring_regex(texts, pattern)
+    return pc.if_else(has_flags, pc.replace_substring_regex(texts, pattern, r"\2\4"), "")
+
+
+def _flagged(flags: Sequence[str], hidden: Sequence[str]) -> str:
     shown, every = ("|".join(map(re.escape, some)) for some in (flags, (*flags, *hidden)))
-    pattern = rf"^(?:(.*\d\s*)(?:{shown})+|(\D*\s)(?:{every})+)$"
-    return pc.replace_substring_regex(text_of(raw), pattern, r"\1\2")
+    return rf"^(?:(.*\d\s*)((?:{shown})+)|(\D*\s)((?:{every})+))$"
 
 
 def decode_values(

@@ -333,7 +333,8 @@ class LongTable(LineTable):
 
     def _select(self, raw: dict[str, Any], spot: Spot) -> tuple[dict[str, Any], Spot]:
         """Return the columns of the rows that are read, and where these are."""
-        raw = {**raw, self.count: self._unflagged(raw[self.count])}
+        statuses = [raw[status] for status in self._statuses()]
+        raw = {**raw, self.count: self._unflagged(raw[self.count], *statuses)}
         at = self._named_time(spot.file) if self.at_name is not None else self.at
         if at is not None:
             at = pa.repeat(at, len(raw[self.count]))
@@ -387,7 +388,8 @@ class LongTable(LineTable):
                 "the header is repeated: delete this line",
             )
             raise
-        statuses = [(raw[status], codes) for status, codes in self._statuses().items()]
+        stated = {} if self._flag_codes is not None else self._statuses()
+        statuses = [(raw[status], codes) for status, codes in stated.items()]
         values = decode_values(self.count, raw[self.count], statuses, spot=spot, **self.codes)
         if self.empty == "zero":
             values[is_empty(raw[self.count])] = 0.0

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, Strict, model_validator
 
@@ -16,7 +17,14 @@ from clusterscale.errors import InputError
 from clusterscale.reading.clock import Clock
 from clusterscale.reading.decode import Zone
 from clusterscale.reading.tables import Delimiter, Encoding, TextLayout
-from clusterscale.reading.values import HIDDEN, HIDDEN_STATUS, Marks, without_flags
+from clusterscale.reading.values import (
+    HIDDEN,
+    HIDDEN_STATUS,
+    Marks,
+    flags_after,
+    text_of,
+    without_flags,
+)
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.rows import Rows
 
@@ -81,6 +89,8 @@ class TextTable(TableFormat):
     thousands: Mark | None = None
     in_doubt: Codes = ()
 
+    _flag_codes: dict[str, int] | None = None
+
     @model_validator(mode="after")
     def _is_decided(self) -> Self:
         if self.in_doubt:
@@ -104,10 +114,37 @@ class TextTable(TableFormat):
         """How values are stated, as arguments of ``decode_values``."""
         return {"hidden": self.hidden, "not_covered": self.not_covered, "marks": self.marks}
 
-    def _unflagged(self, texts: Any) -> Any:
-        if not self.flags or pa.types.is_nested(texts.type):
-            return texts
-        return without_flags(texts, self.flags, self.hidden_flags)
+    def read_flags(self, uri: str) -> NDArray[np.str_] | None:
+        """Return the flags and statuses of the values of a table, None if the format has none.
+
+        They have shape (roi, epoch), as values have, and are joined by a space where there are
+        several; those of a value without any are empty. Errors are those of :meth:`read`.
+        """
+        settings = type(self).model_fields
+        if not (self.flags or getattr(self, "status", None)) or getattr(self, "add_rows", False):
+            return None
+        plain: dict[str, Any] = {"hidden": (), "not_covered": (), "absent": "zero"}
+        plain |= {"decimal_comma": False, "thousands": None}
+        coded = self.model_copy(update={key: plain[key] for key in plain if key in settings})
+        coded._flag_codes = {"": 0}
+        codes = coded.read(uri).values
+        return np.array([*coded._flag_codes])[codes.astype(np.int64)]
+
+    def _unflagged(self, texts: Any, *statuses: Any) -> Any:
+        """Return values without flags; or numbers for flags and statuses, if these are read."""
+        known, nested = self._flag_codes, pa.types.is_nested(texts.type)
+        if known is None:
+            if not self.flags or nested:
+                return texts
+            return without_flags(texts, self.flags, self.hidden_flags)
+        parts = [text_of(status) for status in statuses]
+        if self.flags and not nested:
+            parts.insert(0, flags_after(texts, self.flags, self.hidden_flags))
+        joined = pc.utf8_trim_whitespace(
+            pc.binary_join_element_wise(*parts, " ", null_handling="skip")
+        )
+        codes = [str(known.setdefault(text, len(known))) for text in joined.to_pylist()]
+        return pa.array(codes, pa.string())
 
     @property
     def clock(self) -> Clock:
