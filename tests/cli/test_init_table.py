@@ -175,13 +175,11 @@ def test_a_table_that_is_read_without_a_format_leads_here(tmp_path):
 
 def test_the_last_cell_is_shown(tmp_path):
     table = tmp_path / "t.csv"
-    table.write_text(
-        "place,time,count\n" + "".join(f"z{i},{HOURS[0]},{i}\n" for i in range(10, 40))
-    )
+    rows = "".join(f"z{i},{hour},{i}\n" for hour in HOURS for i in range(10, 40))
+    table.write_text(f"place,time,count\n{rows}")
     done = run(tmp_path / "c.yaml", "--table", table)
-    assert [name in done.output for name in ("z10", "z18", "z19", "z38", "z39")] == [
-        True, True, False, False, True,
-    ]  # fmt: skip
+    found = [name in done.output for name in ("z10", "z18", "z19", "z38", "z39")]
+    assert found == [True, True, False, False, True]
 
 
 def test_what_is_not_covered_is_shown(tmp_path):
