@@ -110,7 +110,7 @@ def _as_yaml(proposal: Proposal, table: str) -> str:
 
 
 def _show(release: RawRelease) -> None:
-    """Print the size of a table, and its first cells."""
+    """Print the size of a table, its first cells and its last one."""
     import numpy as np
     from rich.table import Table
 
@@ -122,7 +122,8 @@ def _show(release: RawRelease) -> None:
         times = np.datetime_as_string(times, unit="m", timezone=ZoneInfo(release.timezone))
     gaps = np.zeros(release.values.shape, bool) if (one := release.not_covered) is None else one
     shown = Table("place", f"time{zone}", "value", box=None)
-    for cell in range(min(_CELLS, release.values.size)):
+    n_cells = release.values.size
+    for cell in [*range(min(_CELLS, n_cells) - 1), n_cells - 1]:
         place, epoch = cell % n_places, cell // n_places
         value = release.values[place, epoch]
         text = "hidden" if np.isnan(value) else f"{value:g}"

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from clusterscale import storage
 from clusterscale.contracts import Address
-from clusterscale.errors import DamagedError, FormatError
+from clusterscale.errors import DamagedError, FormatError, SourceError
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.metadata import (
     RULES,
@@ -55,6 +55,11 @@ def read_table(uri: str, form: TableFormat | None = None) -> RawRelease:
         release = (form or choose_format(uri)).read(uri)
     except MemoryError as error:
         raise FormatError(f"{uri}: there is too little memory to read it") from error
+    except SourceError as error:
+        if form is not None:
+            raise
+        hint = f"`clusterscale init format.yaml --table {uri}` finds out how it is read"
+        raise SourceError(f"{error}; {hint}") from error
     _check_published(uri, release)
     return release
 

@@ -30,6 +30,11 @@ _NUMBER = re.compile(r"[+-]?\d[\d.,'’ \u00a0\u2009\u202f]*")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,'’ \u00a0\u2009\u202f])\d{3})+")
 _NOTE = re.compile(r"\*|\S+")
 _BELOW = re.compile(BAND)
+_TOTAL = re.compile(
+    r"(.*\W)?(grand|overall)?(total\w*|sum|summe|(ins)?gesamt|somme|ensemble|totaal)(\W.*)?|all|_t",
+    re.IGNORECASE,
+)
+_STAND_INS = {"at": "2000-01-01", "step": "1d", "timezone": "UTC", "absent": "hidden"}  # to ask on
 _PURPOSES = {  # of a column: words in its name, the most usual first
     purpose: words.split()
     for purpose, words in {
@@ -90,27 +95,32 @@ def propose_format(uri: str, given: Mapping[str, Any]) -> Proposal:
     found = _look(uri, given) if name == "long" else Proposal({"name": name})
     fields = {**found.fields, **given}
     doubts = [doubt for doubt in found.doubts if doubt.key not in given]
-    if "at" in fields and "step" not in fields:
-        question = "how long is the time that each row counts, as in 1h or 1d?"
-        TABLE_FORMATS.create(**fields, step="1h")  # refuses what is wrong without it
-        return Proposal(fields, (*doubts, Doubt("step", question)))
-    chosen = TABLE_FORMATS.create(fields.pop("name"), **fields)
-    fields = {"name": chosen.name, **fields}
-    release, fault = None, ""
-    try:
-        release = read_table(uri, chosen)
-        doubts += [
-            Doubt("where", change) for change in release.changes if change.startswith("folders")
-        ]
-    except ConfigError:
-        raise
-    except ClusterscaleError as error:
-        fault = str(error).removeprefix(f"{uri}: ")
-        if key := _setting_in(fault, type(chosen)):
-            if key not in (*given, *(doubt.key for doubt in doubts)):
-                doubts.append(Doubt(key, fault))
-            fault = "" if key not in given else fault
-    return Proposal(fields, tuple(doubts), release, fault)
+    unknown = {doubt.key for doubt in doubts}
+    if "at" in {*fields, *unknown} and "step" not in fields:
+        doubts.append(Doubt("step", "how long is the time that each row counts, as in 1h or 1d?"))
+    if "at" in unknown and "timezone" not in fields:
+        doubts.append(Doubt("timezone", "in which time zone is that, as in Europe/London?"))
+    while True:  # once more after each question that a stand-in for its answer lets pass
+        release, fault = None, ""
+        open_keys = {doubt.key for doubt in doubts} - fields.keys()
+        stand_ins = {key: value for key, value in _STAND_INS.items() if key in open_keys}
+        chosen = TABLE_FORMATS.create(**fields, **stand_ins)
+        try:
+            release = read_table(uri, chosen)
+            doubts += [
+                Doubt("where", change) for change in release.changes if change.startswith("folders")
+            ]
+        except ConfigError:
+            raise
+        except ClusterscaleError as error:
+            fault = str(error).removeprefix(f"{uri}: ")
+            if (key := _setting_in(fault, type(chosen))) and key not in given:
+                if key not in {doubt.key for doubt in doubts}:
+                    doubts.append(Doubt(key, fault))
+                    if key in _STAND_INS:
+                        continue
+                fault = ""
+        return Proposal(fields, tuple(doubts), None if stand_ins else release, fault)
 
 
 def _setting_in(fault: str, form: type[TableFormat]) -> str:
@@ -140,9 +150,20 @@ def _look(uri: str, given: Mapping[str, Any]) -> Proposal:
     if sum(are_times) >= max(1, len(are_times) - 1):
         total = {} if all(are_times) else {"total": header[1 + are_times.index(False)]}
         chosen, cells = {"name": "wide", **total}, [cell for row in rows for cell in row[1:]]
+        named = [row[0] for row in rows]
     else:
         chosen = {"name": "long", **_choose_columns(columns, given, doubts)}
         cells = list(columns.get(str(given.get("count", chosen.get("count"))), ()))
+        named = [
+            text
+            for purpose in ("place", "origin", "time")
+            for text in columns.get(str(given.get(purpose, chosen.get(purpose))), ())
+        ]
+    sums = sorted({text for text in named if _TOTAL.fullmatch(text)} - {chosen.get("total")})
+    if sums and "total" not in given:
+        chosen["total"] = sums[0]
+        question = f"is {sums[0]!r} a total, as it is read, or a place or time like others (none)?"
+        doubts.append(Doubt("total", question))
     return Proposal({**chosen, **layout, **_marks(cells, given, doubts)}, tuple(doubts))
 
 
@@ -273,7 +294,7 @@ def _rank(name: str, purpose: str) -> int | None:
 
 def _clocks(texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return in which ways texts may state times, as settings; none if they are no times."""
-    shown = {text for text in texts if text}
+    shown = {text for text in texts if text and not _TOTAL.fullmatch(text)}
     if shown and all(map(is_time, shown)):
         lengths = {text.partition("/P")[2] for text in shown} - {""}
         return [{"step": step_of(f"P{lengths.pop()}")} if len(lengths) == 1 else {}]

@@ -63,7 +63,9 @@ TABLES = {
         "t.csv", "sex,zone,time,count\n" + "".join(f"{sex},a,{hour},5\n" for sex in ("_T", "F")
                                                    for hour in HOURS), {}, ["where"],
     ),
-    "no time": ("t.csv", "from,to,trips\na,b,5\nb,a,6\n", {"origin": "from"}, ["at"]),
+    "no time": (
+        "t.csv", "from,to,trips\na,b,5\nb,a,6\n", {"origin": "from"}, ["at", "step", "timezone"],
+    ),
     "ministry": (
         "t.csv", "fecha|periodo|origen|destino|edad|viajes\n" + "".join(
             TRIPS.format(hour=hour, n=5) + "\n" for hour in (8, 9)),
@@ -73,6 +75,18 @@ TABLES = {
                 {"encoding": "cp1252"}, ["encoding"]),
     "rows that are absent": (
         "t.csv", LONG.replace(f"NA,{HOURS[1]},26\n", ""), {}, ["absent"],
+    ),
+    "several questions": (
+        "t.csv", LONG.replace(f"NA,{HOURS[1]},26\n", "").replace("Z,", ","), {},
+        ["timezone", "absent"],
+    ),
+    "totals": (
+        "t.csv", LONG + f"Total,{HOURS[0]},50\nTotal,{HOURS[1]},52\nNA,Total,51\n",
+        {"time": "time", "total": "Total"}, ["total"],
+    ),
+    "a row of totals": (
+        "t.csv", f"zone,{HOURS[0]},{HOURS[1]}\na,1,2\nAll zones (total),1,2\n",
+        {"name": "wide", "total": "All zones (total)"}, ["total"],
     ),
 }  # fmt: skip
 
@@ -89,7 +103,8 @@ def test_a_format_is_proposed_and_what_is_in_doubt_is_asked(name, tmp_path):
         "timezone": {"timezone": "Europe/Berlin"},
         "hidden": {"hidden": ["n.a."]},
         "where": {"where": {"sex": ["_T"]}},
-        "at": {"at": "2026-03-02", "step": "1d", "timezone": "UTC"},
+        "at": {"at": "2026-03-02"},
+        "step": {"step": "1d"},
         "absent": {"absent": "hidden"},
         "hours": {"hours": "hhmm" if "beside" in name else "1-24"},
     }
@@ -104,6 +119,7 @@ def test_a_format_is_proposed_and_what_is_in_doubt_is_asked(name, tmp_path):
     assert found.release is not None, found
     form = TABLE_FORMATS.create(**found.fields)
     assert read_table(str(path), form).digest == found.release.digest
+    assert (found.release.totals.epoch is not None) == ("total" in asked)
 
 
 def run(*words):
@@ -145,6 +161,25 @@ def test_nothing_is_written_that_reads_nothing(tmp_path):
     for wrong, message in (("zone", "is not KEY=VALUE"), ("timezome=UTC", "timezome")):
         done = run(tmp_path / "other.yaml", "--table", table, "--setting", wrong)
         assert message in str(done.exception)
+
+
+def test_a_table_that_is_read_without_a_format_leads_here(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(LONG)
+    hint = f"clusterscale init format.yaml --table {table}"
+    for form in ([], ["--format", "long"]):
+        done = CliRunner().invoke(app, ["check", str(table), "--method", "exact", *form])
+        assert "has no column place" in str(done.exception)
+        assert (hint in str(done.exception)) == (not form)
+
+
+def test_the_last_cell_is_shown(tmp_path):
+    table = tmp_path / "t.csv"
+    rows = "".join(f"z{i},{hour},{i}\n" for hour in HOURS for i in range(10, 40))
+    table.write_text(f"place,time,count\n{rows}")
+    done = run(tmp_path / "c.yaml", "--table", table)
+    found = [name in done.output for name in ("z10", "z18", "z19", "z38", "z39")]
+    assert found == [True, True, False, False, True]
 
 
 def test_what_is_not_covered_is_shown(tmp_path):
