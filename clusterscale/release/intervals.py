@@ -74,6 +74,34 @@ class Relations:
         sign = np.concatenate([np.ones(len(self.parts), np.int64), -np.ones(n, np.int64)])
         return relation, cell, sign
 
+    @cached_property
+    def by_cell(self) -> tuple[Ints, Ints]:
+        """Cell and relation of each place of a cell, by increasing cell."""
+        relation, cell, _ = self.incidences
+        order = np.argsort(cell, kind="stable")
+        return cell[order], relation[order]
+
+    def of_cells(self, cells: Ints) -> Ints:
+        """Return the relations of some cells, increasing."""
+        all_cells, relation = self.by_cell
+        first, last = (np.searchsorted(all_cells, cells, side) for side in ("left", "right"))
+        rows = np.unique(relation[_spans(first, last - first)])
+        return rows.astype(np.int64, copy=False)
+
+    def only(self, rows: Ints) -> tuple[Self, Ints]:
+        """Return some relations alone, and the cells that their numbers of cells stand for."""
+        sizes = np.diff(self.offsets)[rows]
+        parts = self.parts[_spans(self.offsets[rows], sizes)]
+        cells, number = np.unique(np.concatenate([self.whole[rows], parts]), return_inverse=True)
+        n, offsets = len(rows), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return type(self)(number[:n], number[n:], offsets, self.adds[rows]), cells
+
+
+def _spans(starts: Ints, sizes: Ints) -> Ints:
+    """Return the numbers from each start on, as many as its size."""
+    before = np.cumsum(sizes) - sizes
+    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - before, sizes))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
@@ -100,7 +128,14 @@ class Ranges:
     contradiction: int | None = None
 
 
-def bound_counts(low: Ints, high: Ints, relations: Relations, *, most: int = MOST_CELLS) -> Ranges:
+def bound_counts(
+    low: Ints,
+    high: Ints,
+    relations: Relations,
+    *,
+    most: int = MOST_CELLS,
+    wanted: Ints | None = None,
+) -> Ranges:
     """Return what relations say of counts with known bounds.
 
     Parameters
@@ -111,6 +146,9 @@ def bound_counts(low: Ints, high: Ints, relations: Relations, *, most: int = MOS
         Which counts are made of which others.
     most
         Counts of a component whose ranges are found by integer programs.
+    wanted
+        Cells whose ranges are found by integer programs; None: all. Without any, programs only
+        find contradictions.
 
     Returns
     -------
@@ -133,12 +171,12 @@ def bound_counts(low: Ints, high: Ints, relations: Relations, *, most: int = MOS
     settled = exact.copy()
     rest = (low < high) & ~exact
     if rest.any():
-        failed = _by_flows(low, high, relations, component, rest, settled)
+        failed = _by_flows(low, high, relations, component, rest, settled, ended)
         if failed is None:
             failed, again = _propagate_all(low, high, relations)
             ended &= again
         if failed is None:
-            failed = _by_programs(low, high, relations, rest, exact, settled, most)
+            failed = _by_programs(low, high, relations, rest, exact, settled, most, wanted)
         if failed is not None:
             return Ranges(low, high, nothing, nothing, failed)
     fixed = low == high
@@ -157,16 +195,15 @@ def _check(low: Ints, high: Ints, relations: Relations) -> None:
 
 def _propagate_all(low: Ints, high: Ints, relations: Relations) -> tuple[int | None, bool]:
     """Narrow bounds in place; return a relation that fails, and whether nothing more follows."""
-    relation, cell, _ = relations.incidences
-    order = np.argsort(cell, kind="stable")
-    offsets = np.searchsorted(cell[order], np.arange(len(low) + 1)).astype(np.int64)
+    cell, relation = relations.by_cell
+    offsets = np.searchsorted(cell, np.arange(len(low) + 1)).astype(np.int64)
     crossed = np.flatnonzero(low > high)
     if len(crossed):
-        touching = relation[np.isin(cell, crossed)]
+        touching = relations.of_cells(crossed)
         return (int(touching[0]) if len(touching) else -1), False
     failed = _propagate(
         low, high, relations.whole, relations.parts, relations.offsets.astype(np.int64),
-        relations.adds, relation[order], offsets, _ROUNDS * len(relations.whole),
+        relations.adds, relation, offsets, _ROUNDS * len(relations.whole),
     )  # fmt: skip
     return (None if failed < 0 else int(failed)), bool(failed != _UNFINISHED)
 
@@ -251,43 +288,66 @@ def _joined(ends: tuple[Ints, Ints], n: int) -> Ints:
 
 
 def _by_flows(
-    low: Ints, high: Ints, relations: Relations, component: Ints, rest: Flags, settled: Flags
+    low: Ints,
+    high: Ints,
+    relations: Relations,
+    component: Ints,
+    rest: Flags,
+    settled: Flags,
+    ended: bool,
 ) -> int | None:
     """Fix the counts that are determined in networks; return a relation if none can hold."""
     relation, cell, sign = relations.incidences
     here = rest[cell]
-    flips, balanced = _orient(relation[here], cell[here], sign[here], len(relations.whole))
-    n_times = np.bincount(cell[here], minlength=len(low))
+    if ended:  # what propagation has said of trees on the rim
+        here = _without_rim(relation, cell, here)
+    n, n_cells = len(relations.whole), len(low)
+    flips, balanced = _orient(relation[here], cell[here], sign[here], n)
+    n_times = np.bincount(cell[here], minlength=n_cells)
     wrong = np.zeros(component.max() + 1, np.bool_)
-    wrong[component[rest & (n_times > 2)]] = True
-    of_relation = np.zeros(len(relations.whole), np.int64)
-    of_relation[relation[here]] = component[cell[here]]
-    used = np.unique(relation[here])
-    wrong[of_relation[used[~balanced[used] | ~relations.adds[used]]]] = True
-    flows = np.flatnonzero(rest & ~wrong[component])
+    wrong[component[n_times > 2]] = True
+    unfit = here & ~(balanced & relations.adds)[relation]
+    wrong[component[cell[unfit]]] = True
+    flows = np.flatnonzero((n_times > 0) & ~wrong[component])
     if not len(flows):
         return None
-    coefficient = sign * flips[relation]
-    in_flow = np.isin(relation, used[~wrong[of_relation[used]]])
-    supply = np.zeros(FIRST + len(relations.whole), np.int64)
-    np.add.at(supply, FIRST + relation[in_flow], (coefficient * low[cell])[in_flow])
-    supply[HUB] = -supply[FIRST:].sum()
-    number = np.full(len(low), -1)
+    number = np.full(n_cells, -1)
     number[flows] = np.arange(len(flows))
+    coefficient = sign * flips[relation]
+    in_flow = np.zeros(n, np.bool_)
+    in_flow[relation[here & (number[cell] >= 0)]] = True
+    each = in_flow[relation]
+    supply = np.zeros(FIRST + n, np.int64)
+    np.add.at(supply, FIRST + relation[each], (coefficient * low[cell])[each])
+    supply[HUB] = -supply[FIRST:].sum()
     out, into = np.full(len(flows), HUB), np.full(len(flows), HUB)
-    each = number[cell] >= 0
+    each &= number[cell] >= 0
     node, edge, side = FIRST + relation[each], number[cell[each]], coefficient[each]
     into[edge[side > 0]] = node[side > 0]
     out[edge[side < 0]] = node[side < 0]
     network = Network(out, into, high[flows] - low[flows], len(supply))
-    flow = network.flow(supply)
+    flow, unmet = network.flow(supply)
     if flow is None:
-        return int(relation[each][0])
+        return unmet - FIRST
     fixed = ~network.on_cycles(flow)
     low[flows[fixed]] += flow[fixed]
     high[flows[fixed]] = low[flows[fixed]]
-    settled[flows] = True
+    settled[rest & ~wrong[component]] = True
     return None
+
+
+def _without_rim(relation: Ints, cell: Ints, kept: Flags) -> Flags:
+    """Return which places of cells are left without the trees on the rim of their components.
+
+    A relation, of whose cells at most one is in others, only bounds that one. If that count is not
+    determined, the relation's other counts are determined only where bounds are equal.
+    """
+    while True:
+        inner = kept & (np.bincount(cell[kept], minlength=cell.max() + 1) > 1)[cell]
+        rim = kept & (np.bincount(relation[inner], minlength=relation.max() + 1) <= 1)[relation]
+        if not rim.any():
+            return kept
+        kept = kept & ~rim
 
 
 def _orient(relation: Ints, cell: Ints, sign: Ints, n: int) -> tuple[Ints, Flags]:
@@ -317,13 +377,15 @@ def _by_programs(
     exact: Flags,
     settled: Flags,
     most: int,
+    wanted: Ints | None,
 ) -> int | None:
     """Find the ranges in small components; return a relation if one has no solution."""
     free = low < high
     component, _ = _components(free, relations)
     sizes = np.bincount(component[free], minlength=component.max(initial=0) + 1)
     chosen = free & (sizes[component] <= most)
-    chosen &= np.isin(component, component[rest & free])
+    asked = np.ones(len(low), np.bool_) if wanted is None else np.isin(np.arange(len(low)), wanted)
+    chosen &= np.isin(component, component[rest & free & (asked | ~asked.any())])
     relation, cell, _ = relations.incidences
     kept = chosen[cell]
     owner = component[cell[kept]]
@@ -331,7 +393,7 @@ def _by_programs(
     rows_of = _grouped(relation[kept], owner)
     for cells, several in zip(cells_of, rows_of, strict=True):
         rows = np.unique(several)
-        found = _Program.of(cells, rows, low, high, relations).ranges()
+        found = _Program.of(cells, rows, low, high, relations).ranges(asked[cells])
         if found is None:
             return int(rows[0])
         low[cells], high[cells], solved = found
@@ -386,12 +448,16 @@ class _Program:
         matrix = sparse.coo_array((at[:, 2], (at[:, 0], at[:, 1])), shape).tocsr()
         return cls(matrix, (np.array(least), np.array(largest)), low[cells], high[cells])
 
-    def ranges(self) -> tuple[Ints, Ints, Flags] | None:
-        """Return bounds of each count, and whether they are exact; None if no counts fit."""
+    def ranges(self, asked: Flags) -> tuple[Ints, Ints, Flags] | None:
+        """Return bounds of each count, and whether they are exact; None if no counts fit.
+
+        Bounds are narrowed of the first count, and of those that are asked for.
+        """
         n = len(self.low)
-        low, high, exact = self.low.copy(), self.high.copy(), np.ones(n, np.bool_)
+        asked = asked | (np.arange(n) == 0)
+        low, high, exact = self.low.copy(), self.high.copy(), asked.copy()
         seen = np.zeros((0, n), np.int64)
-        for i in range(n):
+        for i in np.flatnonzero(asked).tolist():
             for sign, ends in ((1, low), (-1, high)):
                 if len(seen) and (seen[:, i] == ends[i]).any():
                     continue

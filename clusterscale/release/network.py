@@ -36,15 +36,20 @@ class Network:
     room: Ints
     n_nodes: int
 
-    def flow(self, supply: Ints) -> Ints | None:
-        """Return a flow that meets the supply of each node, shape (edge,), None if impossible."""
+    def flow(self, supply: Ints) -> tuple[Ints | None, int]:
+        """Return a flow that meets the supply of each node, shape (edge,), and −1.
+
+        If it is impossible, return None and a node of a relation that is in the way.
+        """
         required = int(supply[supply > 0].sum())
         if required > _MOST:
             raise InputError(
                 f"totals require a flow of {required:,} visits, but the solver's limit is {_MOST:,}"
             )
-        if np.any(supply[~np.isin(np.arange(self.n_nodes), self._ends)]):
-            return None  # a total without an adjustable cell
+        nodes = np.arange(self.n_nodes)
+        alone = (supply != 0) & (nodes >= FIRST) & ~np.isin(nodes, self._ends)
+        if alone.any():
+            return None, int(alone.argmax())  # a total without an adjustable cell
         sources, sinks = np.flatnonzero(supply > 0), np.flatnonzero(supply < 0)
         out = np.concatenate([self.out, np.full(len(sources), _SOURCE), sinks])
         into = np.concatenate([self.into, sources, np.full(len(sinks), _SINK)])
@@ -54,8 +59,10 @@ class Network:
         graph.data = np.minimum(graph.data, _MOST)
         result = scipy.sparse.csgraph.maximum_flow(graph.astype(np.int32), _SOURCE, _SINK)
         if result.flow_value < required:
-            return None
-        return self._shared(result.flow.tocoo())
+            sent = result.flow[[_SOURCE]].toarray()[0]
+            received = result.flow[:, [_SINK]].toarray()[:, 0]
+            return None, int(np.flatnonzero(sent - received != supply).max())
+        return self._shared(result.flow.tocoo()), -1
 
     def _graph(self, data: NDArray[Any], out: Ints, into: Ints) -> sparse.csr_array:
         """Return edges as a sparse matrix with int32 nodes, as SciPy's graph algorithms expect."""

@@ -1,39 +1,11 @@
 """What relations say of hidden counts, against all counts that are possible."""
 
-from itertools import product
-
 import numpy as np
 import pytest
+from oracles.systems import possible, random_system
 
 from clusterscale.errors import InputError
 from clusterscale.release.intervals import Relations, bound_counts
-
-
-def holds(row, counts):
-    whole, parts, adds = row
-    each = [counts[i] for i in parts]
-    return sum(each) == counts[whole] if adds else max(each) <= counts[whole] <= sum(each)
-
-
-def possible(low, high, rows):
-    """Return all counts within bounds for which the rows hold, shape (case, cell)."""
-    cases = product(*(range(least, most + 1) for least, most in zip(low, high, strict=True)))
-    return np.array([each for each in cases if all(holds(row, each) for row in rows)])
-
-
-def random_system(rng):
-    """Return bounds and relations of few counts; nine in ten are met by some counts."""
-    n = int(rng.integers(3, 8))
-    rows = []
-    for _ in range(int(rng.integers(1, 5))):
-        cells = rng.choice(n, int(rng.integers(2, min(4, n - 1) + 1)) + 1, replace=False).tolist()
-        rows.append((cells[0], cells[1:], bool(rng.random() < 0.75)))
-    met = possible([0] * n, [4] * n, rows)
-    if not len(met) or rng.random() < 0.1:
-        low = rng.integers(0, 4, n)
-        return low, low + rng.integers(0, 4, n), rows
-    true = met[rng.integers(len(met))]
-    return np.maximum(0, true - rng.integers(0, 4, n)), true + rng.integers(0, 4, n), rows
 
 
 def compare(seed):
@@ -104,6 +76,38 @@ def test_margins_of_hidden_corners():
         determined = (found.low == found.high)[: true.size].reshape(true.shape)
         assert determined[hidden].all() == (n_hidden == 3)
         assert determined[hidden].any() == (n_hidden == 3)
+
+
+def test_counts_of_strata_in_crossing_trees():
+    """Strata of places and hours with totals: three relations a count, no programs."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        true = rng.integers(0, 4, (2, 3))
+        women = rng.binomial(true, 0.5)
+        cells = np.arange(6).reshape(2, 3)
+        counts = np.concatenate(
+            [each.ravel() for each in (true, women, true - women, true.sum(1), true.sum(0))]
+        )
+        rows = [(18 + i, line.tolist(), True) for i, line in enumerate([*cells, *cells.T])]
+        rows += [(cell, [6 + cell, 12 + cell], True) for cell in range(6)]
+        hidden = (rng.random(23) < 0.6) & (np.arange(23) < 18)
+        low, high = np.where(hidden, 0, counts), np.where(hidden, 3, counts)
+        relations = Relations.of(rows)
+        found, exact = (
+            bound_counts(low, high, relations, most=0),
+            bound_counts(low, high, relations),
+        )
+        assert found.settled.all()
+        assert exact.exact.all()
+        np.testing.assert_array_equal(found.low == found.high, exact.low == exact.high)
+
+
+def test_ranges_are_sought_where_they_are_wanted():
+    rows = [(0, [1, 2], True), (0, [1, 3], True), (0, [2, 3], True), (4, [5, 6, 7], False)]
+    low, high = np.zeros(8, int), np.array([9, 9, 9, 9, 9, 9, 9, 9])
+    found = bound_counts(low, high, Relations.of(rows), wanted=np.array([2]))
+    assert found.exact.tolist() == [True, False, True, False, True, True, True, True]
+    assert found.high[2] == 4
 
 
 def test_a_wrong_hierarchy_is_a_contradiction():
