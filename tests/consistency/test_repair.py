@@ -1,0 +1,148 @@
+"""Which further cells to hide, against all choices."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from clusterscale.errors import InputError
+from clusterscale.release.intervals import Relations, bound_counts
+from clusterscale.release.repair import RepairProblem, find_repair
+
+SIZE = 60  # people of the group
+
+
+def levels(rng):
+    """Return counts and relations of two levels and their total."""
+    leaf = rng.integers(0, 9, 7)
+    middle = np.array([leaf[:3].sum(), leaf[3:].sum()])
+    rows = [(7, [0, 1, 2], True), (8, [3, 4, 5, 6], True), (9, [7, 8], True)]
+    return np.concatenate([leaf, middle, [middle.sum()]]), rows
+
+
+def margins(rng):
+    """Return counts and relations of a table with totals of rows and columns, which are shown."""
+    leaf = rng.integers(0, 9, (3, 3))
+    cells = np.arange(9).reshape(3, 3)
+    rows = [(9 + i, line.tolist(), True) for i, line in enumerate([*cells, *cells.T])]
+    return np.concatenate([leaf.ravel(), leaf.sum(1), leaf.sum(0)]), rows
+
+
+def strata(rng):
+    """Return counts and relations of a level with two strata and their totals, and of persons."""
+    leaf = rng.integers(0, 6, (2, 3))
+    both, sums, union = leaf.sum(0), leaf.sum(1), leaf.sum(0).max() + 1
+    rows = [(6 + i, [i, 3 + i], True) for i in range(3)]
+    rows += [(9, [0, 1, 2], True), (10, [3, 4, 5], True), (11, [6, 7, 8], False)]
+    return np.concatenate([leaf.ravel(), both, sums, [union]]), rows
+
+
+def problem_of(seed, margin=0):
+    rng = np.random.default_rng(seed)
+    counts, rows = (levels, margins, strata)[seed % 3](rng)
+    hidden = (counts < 4) & (np.arange(len(counts)) < 9)
+    low, high = np.where(hidden, 0, counts), np.where(hidden, 3, counts)
+    n_may = len(counts) - 6 * (seed % 3 == 1)
+    return RepairProblem(
+        low=low,
+        high=high,
+        relations=Relations.of(rows),
+        protect=hidden,
+        hidden_low=np.zeros_like(low),
+        hidden_high=np.full_like(high, SIZE),
+        cost=np.ones(len(low)) if seed % 2 else 1.0 + counts,
+        may_hide=~hidden & (np.arange(len(low)) < n_may),
+        margin=margin,
+    )
+
+
+def known(problem, hide):
+    """Return the protected cells that are known if some are hidden."""
+    hidden = np.isin(np.arange(len(problem.low)), hide)
+    found = bound_counts(*problem.bounds(hidden), problem.relations)
+    assert found.exact.all()
+    return np.flatnonzero(problem.protect & (found.high - found.low <= 2 * problem.margin))
+
+
+def least_cost(problem, left, most):
+    """Return the least cost of hiding cells so that no others than those left are known."""
+    cells = np.flatnonzero(problem.may_hide)
+    costs = np.inf
+    for n in range(len(cells) + 1):
+        for hide in combinations(cells, n):
+            cost = problem.cost[list(hide)].sum()
+            if cost < min(costs, most) and np.isin(known(problem, hide), left).all():
+                costs = cost
+        if n * problem.cost[cells].min(initial=np.inf) >= min(costs, most):
+            break
+    return min(costs, most)
+
+
+def check(seed, margin=0):
+    """Check one repair; return its cost, and the least."""
+    problem = problem_of(seed, margin)
+    repair = find_repair(problem)
+    np.testing.assert_array_equal(known(problem, repair.hide), repair.left)
+    assert problem.may_hide[repair.hide].all()
+    np.testing.assert_array_equal(  # these are known whatever is hidden
+        repair.left, known(problem, np.flatnonzero(problem.may_hide))
+    )
+    for cell, protects in zip(repair.hide, repair.protects, strict=True):
+        assert protects in known(problem, np.setdiff1d(repair.hide, cell))
+    cost = problem.cost[repair.hide].sum()
+    return cost, least_cost(problem, repair.left, cost)
+
+
+def test_repair_protects_all_and_costs_least():
+    costs = np.array([check(seed) for seed in range(9)])
+    assert (costs[:, 0] > 0).sum() > 3
+    np.testing.assert_allclose(costs[:, 0], costs[:, 1])
+
+
+@pytest.mark.slow
+def test_cost_of_100_systems():
+    costs = np.array([check(seed) for seed in range(9, 109)])
+    assert (costs[:, 0] <= 1.15 * costs[:, 1]).all()
+
+
+def test_counts_are_not_known_within_a_margin():
+    for seed in range(6):
+        check(seed, margin=1)
+
+
+def test_chosen_cells_stay_hidden_after_many_rounds(monkeypatch):
+    monkeypatch.setattr("clusterscale.release.repair._FREE_ROUNDS", 0)
+    for seed in range(9):
+        cost, least = check(seed)
+        assert cost <= 2 * least
+
+
+def test_what_is_undecided_is_repaired_as_if_it_were_known():
+    """Persons in crossing sums without integer programs: cells are hidden, the rest is left."""
+    rows = [(0, [1, 2], False), (0, [1, 3], True), (0, [2, 4], True), (5, [1, 4, 6], True)]
+    counts = np.array([5, 3, 3, 2, 2, 12, 7])
+    hidden = np.arange(7) < 5
+    problem = RepairProblem(
+        low=np.where(hidden, 0, counts),
+        high=np.where(hidden, 5, counts),
+        relations=Relations.of(rows),
+        protect=hidden,
+        hidden_low=np.zeros(7, int),
+        hidden_high=np.full(7, SIZE),
+        cost=np.ones(7),
+        may_hide=~hidden,
+        most=0,
+    )
+    repair = find_repair(problem)
+    assert repair.hide.tolist() or repair.left.tolist()
+    assert len(find_repair(replace(problem, most=100)).left) == 0
+
+
+def test_relations_that_contradict_are_refused():
+    one = np.ones(3, int)
+    problem = RepairProblem(
+        one, one, Relations.of([(0, [1, 2], True)]), one > 0, 0 * one, 9 * one, one / 1, one > 0
+    )
+    with pytest.raises(InputError, match="relations contradict"):
+        find_repair(problem)
