@@ -124,11 +124,27 @@ class Logistic(LearnedAttack):
 
     def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
         """Train."""
-        return partial(_log_odds, *fit_logistic(inputs, labels, cost=self.cost))
+        return partial(_linear, *fit_logistic(inputs, labels, cost=self.cost))
 
 
-def _log_odds(weights: Floats, intercept: float, inputs: Floats) -> Scores:
+def _linear(weights: Floats, intercept: float, inputs: Floats) -> Scores:
     return np.asarray(inputs @ weights + intercept)
+
+
+class LeastSquares(LearnedAttack):
+    """Linear regression of membership on the statistics of every ROI, without a penalty.
+
+    NDSS18 §VI names it beside logistic regression. Scores are predicted labels. ``rng`` is not used.
+    """
+
+    name: Literal["least_squares"] = "least_squares"
+    seconds = AttackSeconds(0.0, 0.0, group=1e-5, statistics=True)
+
+    def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
+        """Train."""
+        centre = inputs.mean(axis=0)
+        weights = np.linalg.lstsq(inputs - centre, labels - labels.mean(), rcond=None)[0]
+        return partial(_linear, weights, float(labels.mean() - centre @ weights))
 
 
 class Nearest(LearnedAttack):

@@ -10,7 +10,7 @@ from oracles.plays import EXACT, crowd, deal
 from scipy.special import expit, logit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -25,7 +25,7 @@ from clusterscale.mechanisms.noise import LaplaceNoise
 # liblinear stops early; where, is a matter of rounding, as the order of its features shows.
 ROUNDING = 2e-3
 
-NAMES = ["logistic", "nearest", "forest", "perceptron"]
+NAMES = ["logistic", "least_squares", "nearest", "forest", "perceptron"]
 NOISES = [EXACT, LaplaceNoise(1.0)]
 
 
@@ -65,6 +65,14 @@ def test_logistic(play, cost):
     atol = ROUNDING * np.abs(expected).max()
     np.testing.assert_allclose(found.score(play.challenge), expected, rtol=0, atol=atol)
     assert found.threshold == 0.0
+
+
+def test_least_squares(play):
+    """Of as many features as releases, the fit of smallest weights is scikit-learn's."""
+    model, asked = pipeline(LinearRegression(), play)
+    found = fit("least_squares", play.knowledge)
+    np.testing.assert_allclose(found.score(play.challenge), model.predict(asked), atol=1e-6)
+    assert found.threshold == 0.5
 
 
 @pytest.mark.parametrize("neighbours", [5, 1, 100])
