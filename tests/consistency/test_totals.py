@@ -109,6 +109,16 @@ def test_totals_that_no_table_has(off, axis):
     assert wide.level == "inconsistent"  # rows and columns differ in sum, whatever the cells
 
 
+def test_larger_values_that_are_hidden_too_are_declared_exact():
+    counts = np.array([[2, 9, 20], [1, 8, 15]], dtype=np.int32)
+    values = np.where(counts < 10, np.nan, counts)  # 9 and 8 protect 2 and 1
+    given = {"roi_totals": counts.sum(axis=1)}
+    found = find("totals", table(bound("threshold", k=5, shown="hidden"), counts, values, **given))
+    assert found.level == "inconsistent"
+    assert "to protect others, declare exact" in found.text
+    assert find("totals", table(EXACT, counts, values, **given)).level == "consistent"
+
+
 @given(seed=st.integers(0, 2**32), hidden=st.floats(0, 0.6), secret=st.floats(0, 0.5))
 def test_what_is_said_to_follow_is_the_truth(seed, hidden, secret):
     rng = np.random.default_rng(seed)

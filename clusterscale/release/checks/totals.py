@@ -99,6 +99,8 @@ class Totals(Check):
         solution = solve(low, high, rois, epochs) if whole else None
         if solution is None:
             text = f"no counts that match {table.name} have the published totals"
+            if np.isnan(table.values).any() and suppressed_up_to(table.mechanism) is not None:
+                text += "; if larger values are hidden too, to protect others, declare exact"
             return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
         known = hidden & solution.determined & (fill_suppressed(table) != solution.counts)
         small, counts = smallest_shown(self.small, table), solution.counts[known]
