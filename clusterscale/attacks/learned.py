@@ -134,7 +134,7 @@ def _linear(weights: Floats, intercept: float, inputs: Floats) -> Scores:
 class LeastSquares(LearnedAttack):
     """Linear regression of membership on the statistics of every ROI, without a penalty.
 
-    NDSS18 §VI names it beside logistic regression. Scores are predicted labels. ``rng`` is not used.
+    NDSS18 §VI-A names it in one place. Scores are predicted labels. ``rng`` is not used.
     """
 
     name: Literal["least_squares"] = "least_squares"
