@@ -184,7 +184,8 @@ def check_tables(
     Parameters
     ----------
     uris
-        The tables to check.
+        The tables to check; or one YAML file that lists the tables of a publication and how they
+        are related, without any other argument than ``seed``.
     beside
         Tables that were published with or before them.
     mechanism
@@ -203,7 +204,8 @@ def check_tables(
     Returns
     -------
     list[TableFindings]
-        One for each of ``uris``, with a ``verdict`` and the results of all checks.
+        One for each of ``uris``, with a ``verdict`` and the results of all checks. For a
+        publication, one of what follows from all its tables, and then one for each.
 
     Raises
     ------
@@ -211,9 +213,24 @@ def check_tables(
         If a table cannot be read, how it was published is not known, or ``subset_of`` names a
         table that is not given.
     """
-    from clusterscale.release import read_table
-    from clusterscale.release.checks import check_together, create_checks
+    from clusterscale.release import choose_format, read_table
+    from clusterscale.release.checks import (
+        add_levels,
+        check_publication,
+        check_together,
+        create_checks,
+    )
 
+    if is_publication(uris):
+        from clusterscale.config import load_publication
+
+        if any(one is not None and len(one) for one in (beside, subset_of)) or any(
+            one is not None for one in (mechanism, group_size, form)
+        ):
+            raise InputError(f"{uris[0]}: a publication states all of its tables in the file")
+        return check_publication(
+            load_publication(uris[0]), _name_of(uris[0]), create_checks(), seed=seed
+        )
     read = [
         replace(read_table(uri, _format_of(form)), name=_name_of(uri)) for uri in (*uris, *beside)
     ]
@@ -222,11 +239,12 @@ def check_tables(
         one if names.count(one.name) == 1 else replace(one, name=uri)
         for one, uri in zip(read, (*uris, *beside), strict=True)
     ]
-    return check_together(
+    declared = None if mechanism is None else make_mechanism(mechanism)
+    findings = check_together(
         read[: len(uris)],
         read[len(uris) :],
         create_checks(),
-        mechanism=None if mechanism is None else make_mechanism(mechanism),
+        mechanism=declared,
         group_size=group_size,
         subset_of={
             part: (wholes,) if isinstance(wholes, str) else wholes
@@ -234,6 +252,16 @@ def check_tables(
         },
         seed=seed,
     )
+    forms = [_format_of(form) or choose_format(uri) for uri in uris]
+    return [
+        add_levels(found, uri, one, declared, group_size)
+        for found, uri, one in zip(findings, uris, forms, strict=True)
+    ]
+
+
+def is_publication(uris: Sequence[str]) -> bool:
+    """Return whether an address is that of a file with the tables of a publication."""
+    return len(uris) == 1 and uris[0].lower().endswith((".yaml", ".yml"))
 
 
 def _format_of(form: TableFormat | Mapping[str, Any] | str | None) -> TableFormat | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.padding import Padding
 
 from clusterscale.cli.console import out
 from clusterscale.cli.options import check_address, check_addresses
@@ -18,7 +19,7 @@ from clusterscale.phrases import CHECK_VERDICTS
 
 if TYPE_CHECKING:
     from clusterscale.release.checks import TableFindings
-
+_MOST_CELLS = 10  # that are shown in the terminal
 
 Beside = Annotated[
     list[str] | None,
@@ -59,7 +60,11 @@ Page = Annotated[
 
 def check(
     tables: Annotated[
-        list[str], typer.Argument(help="Tables: paths or URLs.", callback=check_addresses)
+        list[str],
+        typer.Argument(
+            help="Tables: paths or URLs; or a YAML file that lists those of a publication.",
+            callback=check_addresses,
+        ),
     ],
     beside: Beside = None,
     method: Method = None,
@@ -75,6 +80,9 @@ def check(
     to_page: Page = None,
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
+
+    A YAML file lists tables that are published together, and how they are related: then all that
+    follows from all of them is found.
 
     Exits with the worst verdict: 0 consistent, 3 inconclusive, 4 inconsistent.
 
@@ -137,6 +145,10 @@ def _show(table: TableFindings) -> None:
         _print(f"not decided: {table.omitted}")
     for text, names in open_checks.items():
         _print(f"not checked: {', '.join(names)}: {text}")
+    for cell in table.open_cells[:_MOST_CELLS]:
+        out.print(Padding(escape(f"{cell.table}: {cell.text}"), (0, 0, 0, 6)))
+    if (n_more := len(table.open_cells) - _MOST_CELLS) > 0:
+        _print(f"and {n_more:,} more, which --json and --page list")
 
 
 def _print(text: str) -> None:
@@ -154,6 +166,7 @@ def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:
             "omitted": table.omitted,
             "notes": table.notes,
             "checks": [json_safe(asdict(result)) for result in table.results],
+            **({"open": [asdict(cell) for cell in table.open_cells]} if table.open_cells else {}),
         }
         for table in findings
     ]

@@ -48,18 +48,21 @@ def _walk(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
 def describe_configs() -> str:
     """Return a page with every key of config files: its type, limits, default and meaning."""
     from clusterscale.config import Config, ReleasesConfig
+    from clusterscale.release.publication import Publication
 
     found: dict[str, Any] = {}
-    for model in (Config, ReleasesConfig):
+    models = (Config, ReleasesConfig, Publication)
+    for model in models:
         schema = model.model_json_schema()
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema
-    first = [Config.__name__, ReleasesConfig.__name__]
+    first = [model.__name__ for model in models]
     names = [*first, *sorted(found.keys() - set(first))]
     documented = {model.__name__: model for model in _subclasses(ConfigModel)}
     sections = [
         "# Config files",
-        "A config of a run is a `Config`, a catalogue of releases a `ReleasesConfig`. "
+        "A config of a run is a `Config`, a catalogue of releases a `ReleasesConfig`, and what "
+        "`check` reads of tables that are published together a `Publication`. "
         "Generated from the models that read them; `clusterscale config schema` prints them as "
         "JSON Schema, for editors.",
     ]

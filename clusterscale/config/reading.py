@@ -21,6 +21,7 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ConfigError
 from clusterscale.reauditing import Policy, ReauditPlan
 from clusterscale.registry import Registry
+from clusterscale.release.publication import Publication
 from clusterscale.validation_messages import explain, quote
 
 QUICKSTART = "quickstart.yaml"
@@ -143,6 +144,27 @@ def load_releases(path: str | Path) -> ReleasesConfig:
         As :func:`load`.
     """
     return validate(_read(path), ReleasesConfig, str(path))
+
+
+def load_publication(path: str | Path) -> Publication:
+    """Read which tables are published together.
+
+    Parameters
+    ----------
+    path
+        A local YAML file.
+
+    Returns
+    -------
+    Publication
+        With every default filled in.
+
+    Raises
+    ------
+    MissingError, ConfigError
+        As :func:`load`.
+    """
+    return validate(_read(path), Publication, str(path))
 
 
 def load_policy(path: str | Path) -> Policy:

@@ -58,6 +58,21 @@ def inspire_name(metres: int, north: int, east: int) -> str:
     return f"CRS3035RES{metres}mN{north}E{east}"
 
 
+def coarser_cells(code: str) -> list[str]:
+    """Return the long codes of the larger cells that contain an INSPIRE cell, smallest first.
+
+    Raises InputError if ``code`` is no such code.
+    """
+    found = _CODE.fullmatch(inspire_code(code))
+    assert found is not None
+    own, north, east = (int(found[part]) for part in ("metres", "north", "east"))
+    return [
+        inspire_name(metres, north - north % metres, east - east % metres)
+        for metres in INSPIRE_SIZES
+        if metres > own and metres % own == 0
+    ]
+
+
 _BASE32 = np.array(list("0123456789bcdefghjkmnpqrstuvwxyz"))
 _EUROPE = Box(24.6, -33.0, 84.73, 44.83)  # of the area of use of EPSG:3035, where E and N are > 0
 

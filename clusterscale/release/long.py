@@ -222,6 +222,35 @@ class LongTable(LineTable):
         others = {key: texts for key, texts in self.where.items() if key not in keys}
         return pieces, self.model_copy(update={"where": others})
 
+    def divides(self, uri: str, name: str) -> bool:
+        """Return whether a column or key of folders, which is not read, has several texts."""
+        pieces = files.pieces(uri, _PIECE)
+        if name in self.columns or not pieces:
+            return False
+        if not any(name in _folders(piece, uri) for piece in pieces):
+            first = next(iter(files.batches(pieces[0], (), self.layout)), None)
+            if first is None or name not in first.columns:
+                return False
+        return len(self.texts_of(uri, (name,))) > 1
+
+    def texts_of(self, uri: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        """Return the different texts that rows have in columns, or folders of these keys, sorted.
+
+        Raises what :meth:`read` raises.
+        """
+        (pieces, form), found = self._choose_files(uri), set[tuple[str, ...]]()
+        for piece in pieces:
+            folders = _folders(piece, uri)
+            others = [name for name in columns if name not in folders]
+            read = list(dict.fromkeys((*form.columns, *others)))
+            for batch in files.batches(piece, read, self.layout):
+                raw, _ = form._select(batch.columns, Spot(piece.file.name, 0, ""))
+                fixed = pa.repeat("", len(raw[self.count]))
+                texts = pa.table([fixed, *(text_of(raw[name]) for name in others)], ["", *others])
+                for row in texts.group_by(texts.column_names).aggregate([]).to_pylist():
+                    found.add(tuple(folders.get(name, row.get(name) or "") for name in columns))
+        return [dict(zip(columns, texts, strict=True)) for texts in sorted(found)]
+
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV or Parquet file; hidden values are empty, times in the zone of the release.
 

@@ -48,6 +48,7 @@ accepts coincidences with probability ``chance``. The other checks are exact.
 from clusterscale.registry import Registry
 from clusterscale.release.checks.complement import Complement
 from clusterscale.release.checks.differencing import Differencing
+from clusterscale.release.checks.disclosure import add_levels, check_publication
 from clusterscale.release.checks.noise_law import NoiseLaw
 from clusterscale.release.checks.possible_values import PossibleCounts, PossibleValues
 from clusterscale.release.checks.table import (
@@ -58,12 +59,12 @@ from clusterscale.release.checks.table import (
     open_comparison,
     worst_level,
 )
-from clusterscale.release.checks.together import TableFindings, check_together
+from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
 from clusterscale.release.checks.totals import Totals
 
-__all__ = ["CHECKS", "Check", "CheckResult", "PublishedTable", "TableFindings"]
-__all__ += ["check_table", "check_together", "create", "create_checks", "open_comparison"]
-__all__ += ["worst_level"]
+__all__ = ["CHECKS", "Check", "CheckResult", "OpenCell", "PublishedTable", "TableFindings"]
+__all__ += ["add_levels", "check_publication", "check_table", "check_together", "create"]
+__all__ += ["create_checks", "open_comparison", "worst_level"]
 
 CHECKS: Registry[Check] = Registry(
     "check",

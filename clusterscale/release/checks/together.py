@@ -31,11 +31,29 @@ _MOST = 1 << 20  # largest group that is assumed if its size is not stated
 
 
 @dataclass(frozen=True, slots=True)
+class OpenCell:
+    """A count that is not published, and that follows from what is.
+
+    ``low`` to ``high`` are all counts that are possible, in visits. ``text`` says so, and what it
+    follows from. ``rest`` are those of a cell who are not in a part of it.
+    """
+
+    table: str
+    place: str
+    time: str
+    low: int
+    high: int
+    rest: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableFindings:
     """Results of all checks of one table, in their order.
 
     ``mechanism`` is the label of the declared one. ``omitted`` says why some checks were not done
     or not decided that should have been; empty if all were. ``notes`` say how the table was read.
+    ``open_cells`` are counts that follow from several tables, the most disclosing first.
     """
 
     name: str
@@ -43,6 +61,7 @@ class TableFindings:
     results: tuple[CheckResult, ...]
     omitted: str = ""
     notes: tuple[str, ...] = ()
+    open_cells: tuple[OpenCell, ...] = ()
 
     @property
     def verdict(self) -> Level:
@@ -84,7 +103,7 @@ def check_together(
             renamed += [f"{item.name}: {note}"] if note else []
     wholes = _declared_wholes(everything, subset_of or {})
     alone = [
-        replace(_table(item, mechanism, group_size), subset_of=wholes[item.name])
+        replace(as_published(item, mechanism, group_size), subset_of=wholes[item.name])
         for item in everything
     ]
     why, shared = _align(everything, alone)
@@ -168,7 +187,10 @@ def _size(item: RawRelease, group_size: int | None) -> int | None:
     return item.metadata.group_size if group_size is None else group_size
 
 
-def _table(item: RawRelease, mechanism: Mechanism | None, group_size: int | None) -> PublishedTable:
+def as_published(
+    item: RawRelease, mechanism: Mechanism | None, group_size: int | None
+) -> PublishedTable:
+    """Return a table with its declared mechanism; raises ConfigError if none is known."""
     declared = item.metadata.mechanism if mechanism is None else mechanism
     if declared is None:
         raise ConfigError(

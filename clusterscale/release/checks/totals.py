@@ -29,7 +29,7 @@ from clusterscale.release.intervals import Relations, bound_counts
 from clusterscale.validation_messages import plural
 
 _ROUNDING = 1e-6  # of a visit: sums of floats
-_CHANGE_TOTALS = (RoundToBase, Expand, ShareOfTotal, TopCode, BottomCode)
+CHANGE_TOTALS = (RoundToBase, Expand, ShareOfTotal, TopCode, BottomCode)
 
 
 class Totals(Check):
@@ -67,7 +67,7 @@ class Totals(Check):
                 f"{plural(n_totals, 'total')}: only sums of published cells, which disclose nothing"
             )
             return CheckResult.of_faults(self.name, 0, table.values.size, text)
-        if any(isinstance(step, _CHANGE_TOTALS) for step in steps_of(table.mechanism)):
+        if any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism)):
             text = (
                 f"under {table.mechanism.label} totals may be changed as values are, so the check "
                 "cannot decide what they disclose"

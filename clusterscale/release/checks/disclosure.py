@@ -1,0 +1,382 @@
+"""What follows from all tables of a publication together: hidden counts, and few people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints, Mechanism, Values
+from clusterscale.cube.calendar import Step
+from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.mechanisms.chain import steps_of
+from clusterscale.release.cells import UNKNOWN, Cells, Stated, Sums, relate
+from clusterscale.release.checks.table import (
+    Check,
+    CheckResult,
+    PublishedTable,
+    agree,
+    count_intervals,
+    fill_suppressed,
+    smallest_shown,
+)
+from clusterscale.release.checks.together import (
+    OpenCell,
+    TableFindings,
+    as_published,
+    check_together,
+)
+from clusterscale.release.checks.totals import CHANGE_TOTALS
+from clusterscale.release.content import RawRelease, TableFormat
+from clusterscale.release.intervals import Ranges, Relations, bound_counts
+from clusterscale.release.long import LongTable
+from clusterscale.release.publication import (
+    CODES,
+    Publication,
+    PublicationTable,
+    Stratum,
+    read_hierarchies,
+    read_strata,
+)
+from clusterscale.release.reasons import chain, conflict
+from clusterscale.release.text import TOTAL
+from clusterscale.validation_messages import exact_number, plural
+
+LEVEL, TOGETHER = "level", "together"
+
+_MOST = 100  # cells that are listed with what they follow from
+_SHOWN = 6  # published values in a sentence
+
+_Flags = NDArray[np.bool_]
+
+
+def check_publication(
+    plan: Publication, name: str, checks: Sequence[Check], *, seed: int = 0
+) -> list[TableFindings]:
+    """Check the tables of a publication alone, and what follows from all of them together.
+
+    ``name`` is that of the publication in its findings, which are the first. Of ``checks``, those
+    of single tables are used, but for totals, whose part is what follows from all. Raises what
+    ``read_table`` raises, and ConfigError if the mechanism of a table is not known, or its times.
+    """
+    strata = list(read_strata(plan))
+    alone = [check for check in checks if not (check.compares or check.name == "totals")]
+    findings, tables, cells, noisy = list[TableFindings](), [], list[Cells](), list[str]()
+    lengths = [_epochs(one.release, one.form) for one in strata]
+    shortest = min(int((ends - starts).min()) for starts, ends in lengths)
+    for one, (starts, ends) in zip(strata, lengths, strict=True):
+        longest = int((ends - starts).max())
+        several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
+        size = None if one.group_size is None else one.group_size * several
+        table = as_published(one.release, one.mechanism, size)
+        tables.append(table)
+        findings += check_together(
+            [one.release], [], alone, mechanism=table.mechanism, group_size=size, seed=seed
+        )
+        bounds = _bounds(table, size)
+        if bounds is None:
+            noisy.append(table.name)
+        else:
+            cells += _cells_of(plan, one, table, (starts, ends), bounds)
+    small = smallest_shown(None, *tables)
+    together = _System.of(cells, _stated(plan), small).findings(plan, name)
+    if noisy:
+        why = f"values of {', '.join(noisy)} do not determine counts, and take no part"
+        together = replace(together, omitted="; ".join(filter(None, (why, together.omitted))))
+    return [together, *findings]
+
+
+def add_levels(
+    found: TableFindings,
+    uri: str,
+    form: TableFormat,
+    mechanism: Mechanism | None,
+    group_size: int | None,
+) -> TableFindings:
+    """Return findings with what follows from levels of places, if a table has some in one file.
+
+    These are in a column or in folders ``level``, and codes say what each place is a part of. That
+    levels do not fit each other is inconclusive, as nothing says that they should.
+    """
+    if not isinstance(form, LongTable) or not form.divides(uri, LEVEL):
+        return found
+    entry = PublicationTable(counts=uri, level=LEVEL, parents=(CODES,))
+    given = {"format": form, "mechanism": mechanism, "group_size": group_size}
+    plan = Publication(tables=(entry.model_copy(update=given),))
+    try:
+        levels = check_publication(plan, found.name, [])[0]
+    except ClusterscaleError as error:
+        return replace(found, omitted=found.omitted or f"its levels are not compared: {error}")
+    if (wrong := levels.results[0]).check == TOGETHER:
+        return replace(found, omitted=found.omitted or wrong.text)
+    more = tuple(result for result in levels.results if result.level == "inconsistent")
+    omitted = found.omitted or levels.omitted
+    return replace(
+        found, results=found.results + more, omitted=omitted, open_cells=levels.open_cells
+    )
+
+
+def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
+    """Return when epochs begin and end: UTC seconds, or numbers of epochs; int64, (epoch,)."""
+    if release.epochs is None or release.rois is None:
+        raise ConfigError(f"{release.name}: a publication needs the names of places and the times")
+    if release.epochs.dtype.kind != "M":
+        starts = release.epochs.astype(np.int64)
+        return starts, starts + 1
+    starts = release.epochs.astype("datetime64[s]").astype(np.int64)
+    stated = getattr(form, "step", None)
+    if len(starts) < 2 and stated is None:
+        raise ConfigError(f"{release.name}: the table has one time: set `step` in its format")
+    zone = release.timezone
+    step = Step.parse(stated) if stated is not None else Step.between(starts, zone)
+    return starts, np.append(starts[1:], step.begins(int(starts[-1]), 2, zone)[1:])
+
+
+def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints] | None:
+    """Return the smallest and the largest count of each cell; None with noise."""
+    intervals = count_intervals(table)
+    if intervals is None:
+        return None
+    low, high = intervals.bounds(table.values)
+    if size is None:
+        high[high == table.group_size] = UNKNOWN
+    if table.not_covered is not None:
+        low[table.not_covered], high[table.not_covered] = 0, UNKNOWN
+    return low, high
+
+
+def _cells_of(
+    plan: Publication,
+    one: Stratum,
+    table: PublishedTable,
+    epochs: tuple[Ints, Ints],
+    bounds: tuple[Ints, Ints],
+) -> list[Cells]:
+    """Return the cells of a table, and those of its totals."""
+    starts, ends = epochs
+    gaps = table.not_covered
+    cells = Cells(
+        name=table.name,
+        label=one.entry.label,
+        people=plan.people_of(one.entry.label),
+        measure=one.entry.measure,
+        categories=one.categories,
+        places=one.release.rois or (),
+        starts=starts,
+        ends=ends,
+        values=table.values,
+        filled=fill_suppressed(table),
+        low=bounds[0],
+        high=bounds[1],
+        covered=np.ones(table.values.shape, np.bool_) if gaps is None else ~gaps,
+        timezone=one.release.timezone if one.is_timed else "",
+        complete=one.complete,
+    )
+    changed = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
+    found = [cells]
+    if table.epoch_totals is not None:
+        total = getattr(one.form, "total", None) or TOTAL
+        summed = replace(cells, places=(total,), total_of=table.name)
+        found.append(_with_totals(summed, table.epoch_totals[None], changed=changed))
+    if table.roi_totals is not None and len(starts) > 1:
+        summed = replace(cells, starts=starts[:1], ends=ends[-1:])
+        found.append(_with_totals(summed, table.roi_totals[:, None], changed=changed))
+    return found
+
+
+def _with_totals(cells: Cells, totals: Values, *, changed: bool) -> Cells:
+    """Return the cells of totals, which are those of true counts where they are whole.
+
+    A total of 0 may be hidden as values are. None is hidden: it may be absent, or changed.
+    """
+    known = (totals > 0) & (totals == np.rint(totals)) & (not changed)
+    whole = np.where(known, totals, 0).astype(np.int64)
+    never = np.zeros(totals.shape, np.bool_)
+    high = np.where(known, whole, UNKNOWN)
+    return replace(cells, values=totals, filled=totals, low=whole, high=high, covered=never)
+
+
+def _stated(plan: Publication) -> Stated:
+    """Return what the publication states of relations, by what tables count."""
+    subsets, divisions = dict[str, list[str]](), dict[str, list[str]]()
+    for table in plan.tables:
+        people = plan.people_of(table.label)
+        subsets.setdefault(people, []).extend(map(plan.people_of, table.subset_of))
+        if table.parts_of is not None:
+            divisions.setdefault(plan.people_of(table.parts_of), []).append(people)
+    return Stated(
+        read_hierarchies(plan),
+        {part: tuple(dict.fromkeys(wholes)) for part, wholes in subsets.items()},
+        {whole: tuple(dict.fromkeys(parts)) for whole, parts in divisions.items()},
+        [(one.label, *pair) for one in plan.tables for pair in one.margins_of.items()],
+        [(one.label, one.unchanged_from) for one in plan.tables if one.unchanged_from],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _System:
+    """The cells of all tables, what is known of them, and what follows.
+
+    ``values``, ``filled``, ``low`` and ``high`` have shape (cell,), and rests come last. The
+    ``shortest`` epoch is that of which only the beginning is shown.
+    """
+
+    sums: Sums
+    relations: Relations
+    low: Ints
+    high: Ints
+    values: Values
+    filled: Values
+    hidden: _Flags
+    ranges: Ranges
+    small: int
+    n_computed: int
+    shortest: int
+
+    @classmethod
+    def of(cls, tables: Sequence[Cells], stated: Stated, small: int) -> _System:
+        """Relate the cells of tables, and bound their counts."""
+        sums = relate(tables, stated)
+        n_rests = sum(map(len, sums.rests))
+
+        def flat(name: str, rest: float) -> Values:
+            columns = [getattr(table, name).ravel() for table in sums.tables]
+            return np.concatenate([*columns, np.full(n_rests, rest)])
+
+        low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
+        relations, n_computed = sums.relations(low, high)
+        return cls(
+            sums=sums,
+            relations=relations,
+            low=low,
+            high=high,
+            values=flat("values", np.nan),
+            filled=flat("filled", np.nan),
+            hidden=(low < high) & flat("covered", 1).astype(np.bool_),
+            ranges=bound_counts(low, high, relations),
+            small=small,
+            n_computed=n_computed,
+            shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
+        )
+
+    def findings(self, plan: Publication, name: str) -> TableFindings:
+        """Return what follows, the most disclosing first."""
+        mechanism = f"{plural(len(self.sums.tables), 'table')} together"
+        notes: tuple[str, ...] = ()
+        if self.n_computed:
+            notes = (
+                f"{plural(self.n_computed, 'sum')} of shown cells only: they disclose nothing",
+            )
+        if self.ranges.contradiction is not None:
+            return TableFindings(name, mechanism, (self._contradiction(),), notes=notes)
+        kinds = self._open(plan)
+        ranked = [cell for few in (True, False) for cell in self._ranked(kinds, few=few)]
+        shown = {cell: self._open_cell(cell) for cell in ranked[:_MOST]}
+        results = tuple(self._result(kind, *kinds[kind], shown) for kind in kinds)
+        omitted = []
+        if kinds["narrowed"][0].any() and not plan.model_fields_set & {"within", "percent"}:
+            omitted.append(results[-1].text)
+            results = results[:-1]
+        if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.exact)):
+            omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
+        return TableFindings(
+            name, mechanism, results, "; ".join(omitted), notes, tuple(shown.values())
+        )
+
+    def _open(self, plan: Publication) -> dict[str, tuple[_Flags, str]]:
+        """Return which cells are determined, differences of few people, or known too well."""
+        low, high = self.ranges.low, self.ranges.high
+        is_rest = np.arange(len(low)) >= self.sums.n
+        width: Values = np.full(len(low), 2.0 * plan.within)
+        if plan.percent is not None:
+            width = np.maximum(width, plan.percent / 100 * (low + high))
+        follows = (low > self.low) | (high < self.high)
+        close = (low < high) & (high - low <= width) & (high >= 1)
+        return {
+            "determined": (self.hidden & ~is_rest & (low == high) & (self.filled != low), "follow"),
+            "differences": (is_rest & (low >= 1) & (high < self.small), "are of few people"),
+            "narrowed": (self.hidden & ~is_rest & follows & close, "are known too well"),
+        }
+
+    def _ranked(self, kinds: Mapping[str, tuple[_Flags, str]], *, few: bool) -> list[int]:
+        """Return cells that are known or known too well, those of the fewest people first."""
+        chosen = kinds["determined"][0] | kinds["differences"][0] if few else kinds["narrowed"][0]
+        found = np.flatnonzero(chosen)
+        high = self.ranges.high[found]
+        order = np.argsort(np.where(high == 0, UNKNOWN, high), kind="stable")
+        return [int(cell) for cell in found[order]]
+
+    def _result(
+        self, kind: str, cells: _Flags, are: str, shown: Mapping[int, OpenCell]
+    ) -> CheckResult:
+        low, high = self.ranges.low[cells], self.ranges.high[cells]
+        n, n_rests = len(low), len(self.low) - self.sums.n
+        every = n_rests if kind == "differences" else int(np.count_nonzero(self.hidden)) - n_rests
+        noun = "difference" if kind == "differences" else "hidden cell"
+        n_small = int(np.count_nonzero((low >= 1) & (high < self.small)))
+        n_single = int(np.count_nonzero((low == 1) & (high == 1)))
+        text = f"{n:,} of {plural(every, noun)} {are}"
+        if n:
+            text += f"; {n_small:,} {agree(n_small, 'count')} 1 to {self.small - 1} people"
+            text += f" ({n_single:,} a single person)" if n_single else ""
+        first = next((one.text for cell, one in shown.items() if cells[cell]), "")
+        return CheckResult.of_faults(kind, n, len(self.low), f"{text}: {first}" if first else text)
+
+    def _open_cell(self, cell: int) -> OpenCell:
+        low, high = int(self.ranges.low[cell]), int(self.ranges.high[cell])
+        reasons = chain(self.low, self.high, self.relations, cell, width=high - low)
+        table, place, time = self._find(cell)
+        who = ", ".join(f"{column} {text}" for column, text in sorted(table.categories))
+        text = f"{place} ({who}) at {time}" if who else f"{place} at {time}"
+        is_rest = cell >= self.sums.n
+        text = f"the difference of {text}" if is_rest else text
+        text += f" is {low:,}" if low == high else f" is {low:,} to {high:,}"
+        wholes = self.relations.whole[reasons.relations]
+        known = reasons.cells[(self.low > 0)[reasons.cells] | (self.high < UNKNOWN)[reasons.cells]]
+        others = sorted(known.tolist(), key=lambda one: one not in wholes)
+        why = [self._known(one, cell) for one in others if one != cell]
+        return OpenCell(
+            table.name, place, time, low, high, is_rest, f"{text}: {_listed(why)}" if why else text
+        )
+
+    def _contradiction(self) -> CheckResult:
+        found = conflict(self.low, self.high, self.relations)
+        assert found is not None
+        known = _listed([self._known(int(one)) for one in found.cells])
+        text = (
+            f"no counts fit what is published: {known}; if these do not "
+            "belong together, a parent, a total or a group is declared wrongly"
+        )
+        return CheckResult(TOGETHER, "inconsistent", 1.0, 0.0, len(self.low), text)
+
+    def _find(self, cell: int) -> tuple[Cells, str, str]:
+        """Return the table, the place and the time of a cell; for a rest, those of the whole."""
+        if cell >= self.sums.n:
+            cell = int(np.concatenate(self.sums.rests)[cell - self.sums.n])
+        i = int(np.searchsorted(self.sums.first, cell, side="right")) - 1
+        table = self.sums.tables[i]
+        row, column = divmod(cell - int(self.sums.first[i]), len(table.starts))
+        return table, table.places[row], table.time(column, self.shortest)
+
+    def _known(self, cell: int, beside: int | None = None) -> str:
+        """Return what a cell shows, named by what it does not share with another one."""
+        table, place, time = self._find(cell)
+        names = [place, f"at {time}", f"in {table.name}"]
+        if cell >= self.sums.n:
+            names[0] = f"the difference of {place}"
+        elif beside is not None:
+            other, its_place, its_time = self._find(beside)
+            differ = [place != its_place, time != its_time, table.counted != other.counted]
+            names = [name for name, one in zip(names, differ, strict=True) if one] or names[2:]
+        low, high = int(self.low[cell]), int(self.high[cell])
+        count = f"is {low:,} to {high:,}" if high < UNKNOWN else f"is {low:,} or more"
+        if cell < self.sums.n and not np.isnan(self.values[cell]):
+            count = f"shows {exact_number(float(self.values[cell]))}"
+        return f"{' '.join(names).removeprefix('in ')} {count}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more

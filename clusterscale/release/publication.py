@@ -1,0 +1,295 @@
+"""A publication: tables that were published for one population, and how they are related."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated, Any, Literal, Self
+
+import h3
+from pydantic import BeforeValidator, Field, Strict, model_validator
+
+from clusterscale.contracts import Address, ConfigModel, Mechanism, Positive
+from clusterscale.cube.coded_cells import coarser_cells
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.reading.places import ARROW
+from clusterscale.release.content import RawRelease, TableFormat
+from clusterscale.release.entry import Format, Name, choose_format, read_table
+from clusterscale.release.long import LongTable
+from clusterscale.release.metadata import DeclaredMechanism, Size
+
+CODES = "codes"
+"""Name of the hierarchy that codes of places have in themselves."""
+
+Measure = Literal["visits", "trips", "persons", "devices"]
+
+
+def _as_several(names: Any) -> Any:
+    return (names,) if isinstance(names, str) else names
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_several), Strict(False)]
+
+
+class PublicationTable(ConfigModel):
+    """One table of a publication.
+
+    Tables of the same ``people`` and ``measure`` are related by their places, times and strata: a
+    place is the sum of those of which it is the parent, a longer time of the shorter ones in it,
+    and a total of its categories. Persons are counted once in a place and time, so that their
+    number is from that of the largest part to the sum; devices add over places, and not over times.
+
+    Attributes
+    ----------
+    counts
+        File, folder or store with the table, e.g. ``districts.csv``.
+    name
+        Name in other tables and in findings, e.g. ``districts``; by default that of the file.
+    format
+        Format, if its name does not suggest it, e.g. ``{name: long, place: zone}``.
+    mechanism
+        How counts were published, e.g. ``{name: exact}``; by default what the table states.
+    group_size
+        Number of people counted, e.g. ``300``; by default what the table states.
+    factor
+        Number by which published values were multiplied at the end, in people per device, e.g.
+        ``5.13``.
+    measure
+        What is counted: ``visits``, ``trips``, ``persons`` or ``devices``.
+    people
+        Name of those whom it counts, e.g. ``residents``; tables without one count all.
+    level
+        Column, or folder as in ``level=2``, with levels of places, e.g. ``level``.
+    strata
+        Columns of categories, and the category that is the total in each, e.g. ``{sex: _T}``; null
+        if there is none.
+    parents
+        What places are parts of: ``codes``, whose longer ones are parts of shorter ones, as of
+        NUTS, geohashes, H3 and INSPIRE; or files with columns ``place`` and ``parent``, e.g.
+        ``[codes]``.
+    parent_columns
+        Columns of the table with the place of which each is a part, e.g. ``[region]``.
+    complete
+        Whether all parts of a place, and all categories, are listed, e.g. ``true``; by default if
+        absent rows do not hide anything.
+    subset_of
+        Tables, or people, who are more than those counted here, e.g. ``[all.csv]``.
+    parts_of
+        Table, or people, whose parts those counted here are; together, all such tables count them,
+        e.g. ``all.csv``.
+    margins_of
+        Tables of trips, and at which end each place counts them: ``origin`` or ``destination``,
+        e.g. ``{trips.csv: origin}``.
+    unchanged_from
+        Table of an earlier time with the same counts at each place, e.g. ``week-01.csv``.
+    """
+
+    counts: Address
+    name: Name | None = None
+    format: Format | None = None
+    mechanism: DeclaredMechanism | None = None
+    group_size: Size | None = None
+    factor: Positive | None = None
+    measure: Measure = "visits"
+    people: Name | None = None
+    level: Name | None = None
+    strata: Mapping[str, str | None] = {}
+    parents: Names = ()
+    parent_columns: Names = ()
+    complete: bool | None = None
+    subset_of: Names = ()
+    parts_of: Name | None = None
+    margins_of: Mapping[str, Literal["origin", "destination"]] = {}
+    unchanged_from: Name | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the table."""
+        return self.name or self.counts.rstrip("/").rpartition("/")[2]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that divide the table into tables with one row per place and time."""
+        return tuple(name for name in (self.level, *self.strata) if name is not None)
+
+
+class Publication(ConfigModel):
+    """Tables that are published together, or one after another, and are checked together.
+
+    Attributes
+    ----------
+    tables
+        The tables, e.g. ``[{counts: districts.csv, parents: [codes]}]``.
+    format
+        Format of tables that set none, e.g. ``{name: long, place: zone}``.
+    mechanism
+        How counts of tables were published that neither set nor state it, e.g. ``{name: exact}``.
+    group_size
+        Number of people counted in tables that neither set nor state it, e.g. ``300``.
+    within
+        Largest distance, in visits, at which a hidden count is known too well, e.g. ``1``; if it
+        is set here, such cells are inconsistent, and else inconclusive.
+    percent
+        The same as a share of the count in per cent, e.g. ``10``.
+    """
+
+    tables: Annotated[tuple[PublicationTable, ...], Field(min_length=1), Strict(False)]
+    format: Format | None = None
+    mechanism: DeclaredMechanism | None = None
+    group_size: Size | None = None
+    within: Annotated[int, Strict(), Field(ge=0)] = 1
+    percent: Positive | None = None
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        labels = [table.label for table in self.tables]
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            raise ValueError(f"tables: {', '.join(twice)} is listed twice; give names")
+        known = {*labels, *(table.people for table in self.tables)}
+        for table in self.tables:
+            stated = (*table.subset_of, table.parts_of, *table.margins_of, table.unchanged_from)
+            for name in stated:
+                if name is not None and name not in known:
+                    named = ", ".join(labels)
+                    raise ValueError(
+                        f"tables: {table.label} names {name}, which is none of {named}"
+                    )
+        return self
+
+    def people_of(self, name: str) -> str:
+        """Return the name of the people that a table counts, empty for all; or of people."""
+        for table in self.tables:
+            if table.label == name:
+                own = table.subset_of or table.parts_of or table.margins_of
+                return table.people or (name if own else "")
+        return name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stratum:
+    """A table with one row per place and time: a level, and a category of each column.
+
+    ``categories`` leave out totals. ``mechanism`` is None if neither the table nor the publication
+    states it.
+    """
+
+    entry: PublicationTable
+    form: TableFormat
+    release: RawRelease
+    categories: frozenset[tuple[str, str]]
+    mechanism: Mechanism | None
+    group_size: int | None
+    complete: bool
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether epochs have times, and not only numbers."""
+        return self.release.epochs is not None and self.release.epochs.dtype.kind == "M"
+
+
+def read_strata(plan: Publication) -> Iterator[Stratum]:
+    """Yield the levels and categories of each table, in the order of the publication.
+
+    Raises what ``read_table`` raises, and ConfigError if a format has no columns besides.
+    """
+    for entry in plan.tables:
+        form = entry.format or plan.format or choose_format(entry.counts)
+        for texts in _texts_of(form, entry):
+            where = {"where": {**getattr(form, "where", {}), **{k: (v,) for k, v in texts.items()}}}
+            release = read_table(entry.counts, form.model_copy(update=where) if texts else form)
+            stated, total = release.metadata, entry.strata
+            mechanism = entry.mechanism or stated.mechanism or plan.mechanism
+            if entry.factor is not None and mechanism is not None:
+                expand = MECHANISMS.create("expand", factor=entry.factor)
+                mechanism = MECHANISMS.create("chain", steps=[mechanism, expand])
+            told = ", ".join(f"{column} {text}" for column, text in texts.items())
+            yield Stratum(
+                entry,
+                form,
+                replace(release, name=f"{entry.label} ({told})" if told else entry.label),
+                frozenset((k, v) for k, v in texts.items() if k in total and v != total[k]),
+                mechanism,
+                entry.group_size or stated.group_size or plan.group_size,
+                getattr(form, "absent", None) != "hidden"
+                if entry.complete is None
+                else entry.complete,
+            )
+
+
+def _texts_of(form: TableFormat, entry: PublicationTable) -> list[dict[str, str]]:
+    if not entry.columns:
+        return [{}]
+    if not isinstance(form, LongTable):
+        raise ConfigError(
+            f"{entry.label}: level and strata are columns of tables with a row per place and time, "
+            f"which {form.name} is not"
+        )
+    found = form.texts_of(entry.counts, entry.columns)
+    for column, total in entry.strata.items():
+        if total is not None and all(texts[column] != total for texts in found):
+            raise InputError(f"{entry.counts}: no row has the total {total!r} in {column}")
+    return found
+
+
+class Hierarchy:
+    """What places are parts of, by their codes or by pairs of place and parent."""
+
+    def __init__(self, pairs: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        self._pairs = pairs
+
+    def above(self, place: str) -> Iterator[tuple[int, str]]:
+        """Yield the places of which one is a part, direct or not, and how many steps away."""
+        if ARROW in place:
+            one, two = ([(0, end), *self.above(end)] for end in place.split(ARROW, 1))
+            both = sorted((i + j, f"{a}{ARROW}{b}") for (i, a), (j, b) in product(one, two))
+            yield from both[1:]
+            return
+        if self._pairs is None:
+            yield from enumerate(_coarser(place), 1)
+            return
+        seen, nearest, steps = {place}, [place], 0
+        while nearest:
+            steps += 1
+            found = [up for one in nearest for up in self._pairs.get(one, ()) if up not in seen]
+            nearest = list(dict.fromkeys(found))
+            seen.update(nearest)
+            yield from ((steps, up) for up in nearest)
+
+
+def _coarser(code: str) -> Iterator[str]:
+    """Yield the codes of which one is a part, the longest first."""
+    if h3.is_valid_cell(code):
+        for resolution in range(h3.get_resolution(code) - 1, -1, -1):
+            yield h3.cell_to_parent(code, resolution)
+        return
+    try:
+        yield from coarser_cells(code)
+    except InputError:
+        yield from (code[:n] for n in range(len(code) - 1, 0, -1))
+
+
+def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]]:
+    """Return each hierarchy of places with the names of the tables that it is used in."""
+    labels = frozenset(table.label for table in plan.tables)
+    coded = {table.label for table in plan.tables if CODES in table.parents}
+    found = [(frozenset(coded), Hierarchy())] if coded else []
+    files = dict.fromkeys(uri for table in plan.tables for uri in table.parents if uri != CODES)
+    untimed = LongTable(count="parent", at="2000-01-01", step="1d")  # no column of times
+    sources = [(untimed, uri, ("place", "parent")) for uri in files]
+    for table in plan.tables:
+        form = table.format or plan.format or choose_format(table.counts)
+        if not isinstance(form, LongTable):
+            if table.parent_columns:
+                raise ConfigError(f"{table.label}: parent_columns need a row per place and time")
+            continue
+        sources += [(form, table.counts, (form.place, one)) for one in table.parent_columns]
+    for form, uri, columns in sources:
+        pairs: dict[str, tuple[str, ...]] = {}
+        for texts in form.texts_of(uri, columns):
+            place, parent = (texts[name] for name in columns)
+            if parent and parent != place:
+                pairs[place] = (*pairs.get(place, ()), parent)
+        found.append((labels, Hierarchy(pairs)))
+    return found

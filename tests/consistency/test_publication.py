@@ -1,0 +1,176 @@
+"""Tables that are published together: what follows from all of them, and from which values."""
+
+from clusterscale.api import check_tables
+
+HEAD = """
+format: {name: long, place: zone, count: people}
+mechanism: {name: threshold, k: 5, shown: hidden}
+group_size: 5000
+"""
+
+
+def publish(folder, tables, head=HEAD, **files):
+    """Write tables, each a text of lines ``zone hour value``, and a publication of them."""
+    for name, text in files.items():
+        rows = [line.split() for line in text.strip().splitlines()]
+        lines = [f"{zone},2026-03-02T{hour}:00Z,{','.join(rest)}" for zone, hour, *rest in rows]
+        head_line = "zone,time,people,sex" if len(rows[0]) == 4 else "zone,time,people"
+        (folder / f"{name}.csv").write_text("\n".join([head_line, *lines]) + "\n")
+    (folder / "p.yaml").write_text(f"{head}tables:\n{tables.replace('FOLDER', str(folder))}")
+    return check_tables([str(folder / "p.yaml")])
+
+
+def texts(findings):
+    return [cell.text for cell in findings[0].open_cells]
+
+
+def test_levels_of_codes_give_a_hidden_place_away(tmp_path):
+    found = publish(
+        tmp_path,
+        """
+  - {counts: FOLDER/two.csv}
+  - {counts: FOLDER/three.csv, parents: codes}
+""",
+        two="ES2 08 14\nES2 09 20\nES3 08 *\nES3 09 30",
+        three="ES21 08 11\nES22 08 *\nES21 09 12\nES22 09 8\n"
+        "ES31 08 *\nES31 09 30\nES32 08 *\nES32 09 *",
+    )
+    assert found[0].verdict == "fail"
+    assert texts(found) == [
+        "ES22 at 2026-03-02 08:00 is 3: ES2 shows 14, ES21 shows 11",
+    ]
+
+
+def test_the_difference_of_a_group_and_a_part_of_it_is_found(tmp_path):
+    found = publish(
+        tmp_path,
+        """
+  - {counts: FOLDER/all.csv}
+  - {counts: FOLDER/residents.csv, subset_of: all.csv}
+""",
+        head=HEAD.replace("k: 5", "k: 16"),
+        all="A 08 50\nA 09 61\nB 08 *\nB 09 40",
+        residents="A 08 45\nA 09 61\nB 08 *\nB 09 20",
+    )
+    assert found[0].verdict == "fail"
+    assert texts(found) == [
+        "the difference of A at 2026-03-02 08:00 is 5: all.csv shows 50, residents.csv shows 45"
+    ]
+
+
+def test_a_category_is_the_total_less_the_others(tmp_path):
+    found = publish(
+        tmp_path,
+        "\n  - {counts: FOLDER/t.csv, strata: {sex: _T}}",
+        t="A 08 20 _T\nA 08 17 M\nA 08 * F\nA 09 20 _T\nA 09 10 M\nA 09 10 F",
+    )
+    assert found[0].verdict == "fail"
+    assert texts(found) == [
+        "A (sex F) at 2026-03-02 08:00 is 3: t.csv (sex _T) shows 20, t.csv (sex M) shows 17"
+    ]
+
+
+def test_margins_of_trips_give_a_hidden_pair_away(tmp_path):
+    for name, end in (("out", "origin"), ("into", "destination")):
+        (tmp_path / f"{name}.csv").write_text(
+            "zone,time,people\n"
+            + "".join(
+                f"{zone},2026-03-02T0{hour}:00Z,{n}\n"
+                for hour in (8, 9)
+                for zone, n in (
+                    {"A": 12, "B": 31} if end == "origin" else {"A": 29, "B": 14}
+                ).items()
+            )
+        )
+    (tmp_path / "trips.csv").write_text(
+        "origin,destination,time,people\n"
+        + "".join(
+            f"{a},{b},2026-03-02T0{hour}:00Z,{n}\n"
+            for hour in (8, 9)
+            for a, b, n in (("A", "A", "*"), ("A", "B", 9), ("B", "A", 26), ("B", "B", 5))
+        )
+    )
+    found = publish(
+        tmp_path,
+        """
+  - counts: FOLDER/trips.csv
+    measure: trips
+    format: {name: long, origin: origin, destination: destination, count: people}
+  - {counts: FOLDER/out.csv, measure: trips, margins_of: {trips.csv: origin}}
+  - {counts: FOLDER/into.csv, measure: trips, margins_of: {trips.csv: destination}}
+""",
+    )
+    assert found[0].verdict == "fail"
+    assert texts(found)[0] == "A → A at 2026-03-02 08:00 is 3: A in out.csv shows 12, A → B shows 9"
+
+
+def test_two_overlapping_districts_give_a_zone_away(tmp_path):
+    (tmp_path / "schools.csv").write_text("place,parent\nz1,S\nz2,S\nz3,other\n")
+    (tmp_path / "posts.csv").write_text("place,parent\nz1,P\nz2,P\nz3,P\n")
+    zones = "z1 08 *\nz1 09 30\nz2 08 *\nz2 09 30\nz3 08 *\nz3 09 30"
+    found = publish(
+        tmp_path,
+        """
+  - {counts: FOLDER/districts.csv}
+  - {counts: FOLDER/zones.csv, parents: [FOLDER/schools.csv, FOLDER/posts.csv]}
+""",
+        districts="S 08 6\nS 09 60\nP 08 9\nP 09 90",
+        zones=zones,
+    )
+    assert found[0].verdict == "fail"
+    assert texts(found)[0] == "z3 at 2026-03-02 08:00 is 3: P shows 9, S shows 6"
+
+
+def test_a_total_in_the_column_of_zones_is_a_relation(tmp_path):
+    found = publish(
+        tmp_path,
+        "\n  - {counts: FOLDER/t.csv}",
+        head=HEAD.replace("count: people", "count: people, total: Total"),
+        t="A 08 *\nB 08 *\nC 08 30\nTotal 08 38\nA 09 12\nB 09 9\nC 09 31\nTotal 09 52",
+    )
+    assert found[0].verdict == "fail"
+    assert texts(found) == [
+        "A at 2026-03-02 08:00 is 4: Total shows 38, B is 0 to 4, C shows 30",
+        "B at 2026-03-02 08:00 is 4: Total shows 38, A is 0 to 4, C shows 30",
+    ]
+    shown = publish(
+        tmp_path,
+        "\n  - {counts: FOLDER/t.csv}",
+        head=HEAD.replace("count: people", "count: people, total: Total"),
+        t="A 08 *\nB 08 17\nC 08 30\nTotal 08 47\nA 09 12\nB 09 *\nC 09 31\nTotal 09 43",
+    )
+    assert [one.verdict for one in shown] == ["pass", "pass"]
+    assert "of shown cells only" in shown[0].notes[0]
+
+
+def test_days_are_sums_of_hours_where_visits_are_counted_and_not_persons(tmp_path):
+    hours = "".join(f"A {hour:02} {n}\n" for hour, n in enumerate([*[7] * 23, "*"]))
+    (tmp_path / "days.csv").write_text("zone,time,people\nA,2026-03-02,163\n")
+    tables = """
+  - {counts: FOLDER/hours.csv, measure: MEASURE}
+  - counts: FOLDER/days.csv
+    measure: MEASURE
+    format: {name: long, place: zone, count: people, timezone: UTC, step: 1d}
+"""
+    visits = publish(tmp_path, tables.replace("MEASURE", "visits"), hours=hours)
+    assert texts(visits)[0].startswith(
+        "A at 2026-03-02 23:00 is 2: at 2026-03-02 00:00 to 2026-03-03 00:00 shows 163, at 2026"
+    )
+    persons = publish(tmp_path, tables.replace("MEASURE", "persons"), hours=hours)
+    assert texts(persons)[0].startswith("A at 2026-03-02 23:00 is 2 to 4: at 2026-03-02 00:00 to ")
+    assert persons[0].verdict == "warn"
+
+
+def test_hours_of_districts_and_days_of_regions_are_related(tmp_path):
+    hours = "".join(f"ES2{i} {hour:02} {7}\n" for i in (1, 2) for hour in range(24))
+    (tmp_path / "days.csv").write_text("zone,time,people\nES2,2026-03-02,331\n")
+    found = publish(
+        tmp_path,
+        """
+  - {counts: FOLDER/hours.csv, parents: codes}
+  - counts: FOLDER/days.csv
+    format: {name: long, place: zone, count: people, timezone: UTC, step: 1d}
+""",
+        hours=hours.replace("ES22 23 7", "ES22 23 *"),
+    )
+    assert texts(found)[0].startswith("ES22 at 2026-03-02 23:00 is 2: ES2 at 2026-03-02 00:00 to ")
