@@ -146,7 +146,7 @@ def _show(table: TableFindings) -> None:
     for text, names in open_checks.items():
         _print(f"not checked: {', '.join(names)}: {text}")
     for cell in table.open_cells[:_MOST_CELLS]:
-        out.print(Padding(escape(f"{cell.table}: {cell.text}"), (0, 0, 0, 6)))
+        out.print(Padding(escape(f"{cell.table}: {cell.text}"), (0, 0, 0, 6), expand=False))
     if (n_more := len(table.open_cells) - _MOST_CELLS) > 0:
         _print(f"and {n_more:,} more, which --json and --page list")
 

@@ -82,6 +82,10 @@ def junit_of_tables(findings: Sequence[TableFindings]) -> str:
             {"check": result.check, "level": levels[result.level], "text": result.text}
             for result in table.results
         ]
+        cases += [
+            {"check": "open cell", "level": "fail", "text": f"{cell.table}: {cell.text}"}
+            for cell in table.open_cells
+        ]
         report.add_testsuite(_suite(table.name, "tables", cases))
     return str(report.tostring().decode())  # type: ignore[no-untyped-call]
 

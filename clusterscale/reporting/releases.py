@@ -16,7 +16,7 @@ from markupsafe import Markup
 from clusterscale.contracts import VERDICT_LEVELS, Reason
 from clusterscale.errors import FormatError
 from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
-from clusterscale.release.checks import TableFindings
+from clusterscale.release.checks import OpenCell, TableFindings
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
@@ -35,6 +35,8 @@ _COLUMNS = (
     Column("Measured"),
     Column("Expected"),
 )
+_OPEN = (Column("Table", number=False, header=True), Column("Follows", number=False, wide=True))
+_MOST_TIMES = 24  # columns of a matrix
 
 
 def render_checks(findings: Sequence[TableFindings]) -> str:
@@ -75,8 +77,30 @@ def _section(number: int, table: TableFindings) -> Section:
         for result in table.results
     ]
     body = Table(f"Checks of {table.name}", _COLUMNS, [("", rows)]).html
+    for name in dict.fromkeys(cell.table for cell in table.open_cells):
+        body += _matrix(name, [cell for cell in table.open_cells if cell.table == name])
+    if table.open_cells:
+        why: list[list[str | Markup]] = [[cell.table, cell.text] for cell in table.open_cells]
+        body += Table("What gives them away", _OPEN, [("", why)]).html
     intro = f"Declared method: {table.mechanism}."
     return Section(f"table-{number}", table.name, intro, body)
+
+
+def _matrix(name: str, cells: Sequence[OpenCell]) -> Markup:
+    """Return the counts of a table that follow, over places and times."""
+    times = sorted({cell.time for cell in cells})[:_MOST_TIMES]
+    shown = {
+        (cell.place, cell.time): f"{cell.low:,}"
+        if cell.low == cell.high
+        else f"{cell.low:,}–{cell.high:,}"
+        for cell in cells
+    }
+    rows: list[list[str | Markup]] = [
+        [place, *(shown.get((place, time), "") for time in times)]
+        for place in sorted({cell.place for cell in cells if cell.time in times})
+    ]
+    columns = [Column("Place", number=False, header=True), *map(Column, times)]
+    return Table(f"Counts of {name} that follow, by place and time", columns, [("", rows)]).html
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from clusterscale.config import Config, ReleasesConfig, schema
 from clusterscale.contracts import ConfigModel
+from clusterscale.release.publication import Publication
 
 FILES = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 UNITS = re.compile(
@@ -22,7 +23,7 @@ UNITS = re.compile(
 
 @pytest.fixture(scope="module")
 def schemas():
-    return {model: json.loads(schema(model)) for model in (Config, ReleasesConfig)}
+    return {model: json.loads(schema(model)) for model in (Config, ReleasesConfig, Publication)}
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,7 @@ def test_nothing_false_follows_from_honest_tables():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_nothing_false_follows_from_ten_thousand_honest_publications():
     rng = np.random.default_rng(6)
     assert sum(check(rng, most=0) for _ in range(10_000)) > 5000

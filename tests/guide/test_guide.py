@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from clusterscale.cli import app
 from clusterscale.cli.guide import PAGES, read_page, write_page, written
 from clusterscale.cli.reference import GENERATED
-from clusterscale.config import load_either, load_policy, parse_entry
+from clusterscale.config import load_either, load_policy, load_publication, parse_entry
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release import TABLE_FORMATS
 from clusterscale.schema import RESULTS
@@ -111,6 +111,8 @@ def test_configs_of_the_guide_are_valid(page, tmp_path):
             keys = yaml.safe_load(text).keys()
             if "name" in keys:
                 assert parse_entry(TABLE_FORMATS, str(path))
+            elif "tables" in keys:
+                assert load_publication(path)
             else:
                 is_policy = not {"cube", "releases"} & keys
                 assert load_policy(path) if is_policy else load_either(path)

@@ -50,6 +50,11 @@ _MOST = 100  # cells that are listed with what they follow from
 _SHOWN = 6  # published values in a sentence
 
 _Flags = NDArray[np.bool_]
+_WORDS = {
+    "determined": ("hidden cell", "follows", "follow"),
+    "differences": ("difference", "is of few people", "are of few people"),
+    "narrowed": ("hidden cell", "is known too well", "are known too well"),
+}
 
 
 def check_publication(
@@ -274,9 +279,9 @@ class _System:
         kinds = self._open(plan)
         ranked = [cell for few in (True, False) for cell in self._ranked(kinds, few=few)]
         shown = {cell: self._open_cell(cell) for cell in ranked[:_MOST]}
-        results = tuple(self._result(kind, *kinds[kind], shown) for kind in kinds)
+        results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
         omitted = []
-        if kinds["narrowed"][0].any() and not plan.model_fields_set & {"within", "percent"}:
+        if kinds["narrowed"].any() and not plan.model_fields_set & {"within", "percent"}:
             omitted.append(results[-1].text)
             results = results[:-1]
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.exact)):
@@ -285,7 +290,7 @@ class _System:
             name, mechanism, results, "; ".join(omitted), notes, tuple(shown.values())
         )
 
-    def _open(self, plan: Publication) -> dict[str, tuple[_Flags, str]]:
+    def _open(self, plan: Publication) -> dict[str, _Flags]:
         """Return which cells are determined, differences of few people, or known too well."""
         low, high = self.ranges.low, self.ranges.high
         is_rest = np.arange(len(low)) >= self.sums.n
@@ -294,35 +299,33 @@ class _System:
             width = np.maximum(width, plan.percent / 100 * (low + high))
         follows = (low > self.low) | (high < self.high)
         close = (low < high) & (high - low <= width) & (high >= 1)
+        hidden = self.hidden & ~is_rest
         return {
-            "determined": (self.hidden & ~is_rest & (low == high) & (self.filled != low), "follow"),
-            "differences": (is_rest & (low >= 1) & (high < self.small), "are of few people"),
-            "narrowed": (self.hidden & ~is_rest & follows & close, "are known too well"),
+            "determined": hidden & (low == high) & (self.filled != low),
+            "differences": is_rest & (low >= 1) & (high < self.small),
+            "narrowed": hidden & follows & close,
         }
 
-    def _ranked(self, kinds: Mapping[str, tuple[_Flags, str]], *, few: bool) -> list[int]:
+    def _ranked(self, kinds: Mapping[str, _Flags], *, few: bool) -> list[int]:
         """Return cells that are known or known too well, those of the fewest people first."""
-        chosen = kinds["determined"][0] | kinds["differences"][0] if few else kinds["narrowed"][0]
+        chosen = kinds["determined"] | kinds["differences"] if few else kinds["narrowed"]
         found = np.flatnonzero(chosen)
         high = self.ranges.high[found]
         order = np.argsort(np.where(high == 0, UNKNOWN, high), kind="stable")
         return [int(cell) for cell in found[order]]
 
-    def _result(
-        self, kind: str, cells: _Flags, are: str, shown: Mapping[int, OpenCell]
-    ) -> CheckResult:
+    def _result(self, kind: str, cells: _Flags) -> CheckResult:
         low, high = self.ranges.low[cells], self.ranges.high[cells]
         n, n_rests = len(low), len(self.low) - self.sums.n
-        every = n_rests if kind == "differences" else int(np.count_nonzero(self.hidden)) - n_rests
-        noun = "difference" if kind == "differences" else "hidden cell"
+        every = n_rests if kind == "differences" else int(self.hidden.sum()) - n_rests
+        noun, one, several = _WORDS[kind]
         n_small = int(np.count_nonzero((low >= 1) & (high < self.small)))
         n_single = int(np.count_nonzero((low == 1) & (high == 1)))
-        text = f"{n:,} of {plural(every, noun)} {are}"
+        text = f"{n:,} of {plural(every, noun)} {one if n == 1 else several}"
         if n:
             text += f"; {n_small:,} {agree(n_small, 'count')} 1 to {self.small - 1} people"
             text += f" ({n_single:,} a single person)" if n_single else ""
-        first = next((one.text for cell, one in shown.items() if cells[cell]), "")
-        return CheckResult.of_faults(kind, n, len(self.low), f"{text}: {first}" if first else text)
+        return CheckResult.of_faults(kind, n, len(self.low), text)
 
     def _open_cell(self, cell: int) -> OpenCell:
         low, high = int(self.ranges.low[cell]), int(self.ranges.high[cell])
