@@ -85,19 +85,19 @@ class Relations:
         """Return the relations of some cells, increasing."""
         all_cells, relation = self.by_cell
         first, last = (np.searchsorted(all_cells, cells, side) for side in ("left", "right"))
-        rows = np.unique(relation[_spans(first, last - first)])
+        rows = np.unique(relation[spans(first, last - first)])
         return rows.astype(np.int64, copy=False)
 
     def only(self, rows: Ints) -> tuple[Self, Ints]:
         """Return some relations alone, and the cells that their numbers of cells stand for."""
         sizes = np.diff(self.offsets)[rows]
-        parts = self.parts[_spans(self.offsets[rows], sizes)]
+        parts = self.parts[spans(self.offsets[rows], sizes)]
         cells, number = np.unique(np.concatenate([self.whole[rows], parts]), return_inverse=True)
         n, offsets = len(rows), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return type(self)(number[:n], number[n:], offsets, self.adds[rows]), cells
 
 
-def _spans(starts: Ints, sizes: Ints) -> Ints:
+def spans(starts: Ints, sizes: Ints) -> Ints:
     """Return the numbers from each start on, as many as its size."""
     before = np.cumsum(sizes) - sizes
     return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - before, sizes))
@@ -385,7 +385,7 @@ def _by_programs(
     sizes = np.bincount(component[free], minlength=component.max(initial=0) + 1)
     chosen = free & (sizes[component] <= most)
     asked = np.ones(len(low), np.bool_) if wanted is None else np.isin(np.arange(len(low)), wanted)
-    chosen &= np.isin(component, component[rest & free & (asked | ~asked.any())])
+    chosen &= np.isin(component, component[rest & free & (asked if asked.any() else ~settled)])
     relation, cell, _ = relations.incidences
     kept = chosen[cell]
     owner = component[cell[kept]]

@@ -14,7 +14,7 @@ import numpy as np
 
 from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import Ranges, Relations, bound_counts
+from clusterscale.release.intervals import MOST_CELLS, Ranges, Relations, bound_counts
 
 _MOST_CELLS = 500  # of relations whose cells are left out one by one
 
@@ -42,7 +42,9 @@ class _System:
     high: Ints
     relations: Relations
 
-    def bound(self, rows: Ints, known: Ints | None, wanted: Ints) -> tuple[Ranges, Ints]:
+    def bound(
+        self, rows: Ints, known: Ints | None, wanted: Ints, most: int = MOST_CELLS
+    ) -> tuple[Ranges, Ints]:
         """Return what relations alone say of their cells; cells that are not known are free."""
         part, cells = self.relations.only(np.sort(rows))
         low, high = self.low[cells], self.high[cells]
@@ -50,7 +52,8 @@ class _System:
             free = ~np.isin(cells, known)
             low = np.where(free, np.minimum(low, 0), low)
             high = np.where(free, 4 * (1 + np.abs(high).sum()), high)
-        return bound_counts(low, high, part, wanted=np.flatnonzero(np.isin(cells, wanted))), cells
+        numbers = np.flatnonzero(np.isin(cells, wanted))
+        return bound_counts(low, high, part, most=most, wanted=numbers), cells
 
     def grow(self, start: Ints) -> Iterator[Ints]:
         """Yield relations within 0, 1, 2 … steps of some, over cells with open counts."""
@@ -116,12 +119,27 @@ def chain(
     def suffices(rows: Ints, known: Ints | None) -> bool:
         if not len(rows):
             return False
-        ranges, cells = system.bound(rows, known, this)
-        at = np.searchsorted(cells, cell)
-        is_there = at < len(cells) and cells[at] == cell and ranges.contradiction is None
-        return bool(is_there and ranges.high[at] - ranges.low[at] <= width)
+        for most in (0, MOST_CELLS):  # programs only where they may say more
+            ranges, cells = system.bound(rows, known, this, most)
+            at = np.searchsorted(cells, cell)
+            if at == len(cells) or cells[at] != cell or ranges.contradiction is not None:
+                return False
+            if ranges.high[at] - ranges.low[at] <= width:
+                return True
+            if ranges.exact[at] or (ranges.settled[at] and width == 0):
+                return False
+        return False
 
     return system.find(relations.of_cells(this), suffices)
+
+
+def also_narrowed(
+    low: Ints, high: Ints, relations: Relations, reasons: Reasons, width: int
+) -> Ints:
+    """Return the cells whose bounds these reasons bring as close as ``width``, increasing."""
+    system, nothing = _System(low, high, relations), np.empty(0, np.int64)
+    ranges, cells = system.bound(reasons.relations, reasons.cells, nothing, 0)
+    return np.asarray(cells[ranges.high - ranges.low <= width])
 
 
 def conflict(low: Ints, high: Ints, relations: Relations) -> Reasons | None:

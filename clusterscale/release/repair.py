@@ -19,7 +19,7 @@ from clusterscale.contracts import Ints, Values
 from clusterscale.errors import InputError
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Relations, bound_counts
 from clusterscale.release.network import Flags
-from clusterscale.release.reasons import chain
+from clusterscale.release.reasons import also_narrowed, chain
 
 _FREE_ROUNDS = 40  # after which cells that were chosen stay hidden
 _NODES = 2_000  # of the search for the cheapest cells of one round
@@ -109,15 +109,26 @@ class RepairProblem:
         sure = found.exact if self.margin else found.settled
         return self.protect & ~sure & (found.high - found.low > 2 * self.margin)
 
-    def reason(self, cell: int, hidden: Flags, is_undecided: bool) -> Needed:
-        """Return published cells that a cell follows from, one of which must be hidden."""
+    def reasons(self, known: Flags, undecided: Flags, hidden: Flags) -> list[Needed]:
+        """Return published cells that known ones follow from, of each of which one must be hidden.
+
+        A cell without reasons of its own follows from those of another cell.
+        """
         low, high = self.bounds(hidden)
-        if is_undecided:  # as if it followed from each relation
-            cells = self.relations.only(self.relations.of_cells(np.array([cell])))[1]
-        else:
-            cells = chain(low, high, self.relations, cell, width=2 * self.margin).cells
         wider = (self.hidden_low < self.low) | (self.hidden_high > self.high)
-        return cell, cells[(self.may_hide & wider & ~hidden)[cells] & (cells != cell)]
+        may_help = self.may_hide & wider & ~hidden
+        waiting, needed = known.copy(), list[Needed]()
+        for cell in np.flatnonzero(known).tolist():
+            if not waiting[cell]:
+                continue
+            if undecided[cell]:  # as if it followed from each of its relations
+                cells = self.relations.only(self.relations.of_cells(np.array([cell])))[1]
+            else:
+                found = chain(low, high, self.relations, cell, width=2 * self.margin)
+                others = also_narrowed(low, high, self.relations, found, 2 * self.margin)
+                cells, waiting[others] = found.cells, False
+            needed.append((cell, cells[may_help[cells]]))
+        return needed
 
 
 def find_repair(problem: RepairProblem) -> Repair:
@@ -143,10 +154,10 @@ def find_repair(problem: RepairProblem) -> Repair:
     n_rounds = 0
     while True:
         known, undecided = problem.known(hidden)
-        cells = np.flatnonzero(known & ~left)
-        if not len(cells):
+        known &= ~left
+        if not known.any():
             break
-        new = [problem.reason(cell, hidden, bool(undecided[cell])) for cell in cells.tolist()]
+        new = problem.reasons(known, undecided, hidden)
         left[[cell for cell, some in new if not len(some)]] = True
         new = [one for one in new if len(one[1])]
         needed += new

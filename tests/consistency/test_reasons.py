@@ -60,7 +60,7 @@ def check(seed):
 
 
 def test_reasons_suffice_and_are_minimal():
-    assert sum(check(seed) for seed in range(21)).min() > 5
+    assert sum(check(seed) for seed in range(21)).min() > 2
 
 
 @pytest.mark.slow
