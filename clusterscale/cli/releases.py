@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.reports import gather
 from clusterscale.cli.running import report_status, running_cluster
-from clusterscale.cli.tables import Key, new_table
+from clusterscale.cli.tables import Key, new_table, show_pairs
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
 from clusterscale.redaction import clean
 
@@ -92,14 +92,11 @@ def _evaluate(
 
 def _say_refusals(audit: xr.Dataset, name: str) -> None:
     """Print why ``publish`` would refuse the named mechanism of an audit."""
-    from clusterscale.mechanisms import MECHANISMS
+    from clusterscale.reporting.audit.model import AuditReport
 
-    plan = json.loads(str(audit.attrs["plan"]))
-    for settings in plan["mechanisms"]:
-        with suppress(ClusterscaleError):  # one of a package that is not installed
-            made = MECHANISMS.create(**settings)
-            if name in (made.id, made.label, made.title):
-                say_refusal(made, null_roi=bool(plan.get("null_roi")))
+    for reason, names in AuditReport(audit).refused.items():
+        if name in names:
+            out.print(f"publish refuses it: {reason}", markup=False, soft_wrap=True)
 
 
 def say_refusal(mechanism: Mechanism, *, null_roi: bool) -> None:
@@ -125,6 +122,7 @@ def reaudit(
     only_list: Annotated[
         bool, typer.Option("--list", help="Only list the releases, and which are new.")
     ] = False,
+    explain: shared.Explain = False,
     to_json: Annotated[
         str | None, typer.Option("--json", help="File to write the verdicts to.")
     ] = None,
@@ -150,13 +148,17 @@ def reaudit(
     if chosen.webhook is not None:
         chosen.webhook.address()  # before the work
     # Returns only in the driver.
-    chosen_cluster = shared.pick_cluster(chosen.cluster, cluster, workers)
+    chosen_cluster = shared.pick_cluster(chosen.cluster, cluster, workers, serve=not explain)
+    usable = shared.parse_memory(memory, chosen_cluster)
+    if explain:
+        _explain(open_catalogue(chosen, folder), usable, chosen_cluster.n_workers)
+        return
     try:
         outcome = audit_new(
             partial(open_catalogue, chosen, folder),
             folder,
             partial(_open_executor, folder, chosen_cluster),
-            memory=shared.parse_memory(memory, chosen_cluster),
+            memory=usable,
             announcement=Announcement(to_json, to_junit, chosen.webhook),
             write_page=partial(write_page, open_run=gather),
             on_verdict=lambda name, row: show_reasons(name, row.verdict, row.why),
@@ -206,6 +208,22 @@ def _show_list(work: Reaudit) -> None:
     _show_problems(work.problems)
     if work.problems:
         raise typer.Exit(2)
+
+
+def _explain(work: Reaudit, memory: int, n_workers: int) -> None:
+    """Show what each new release would take."""
+    pending = work.pending()
+    out.print(f"{len(work.releases)} releases, {len(pending)} to be evaluated")
+    for item in pending:
+        rows = {"time": "audited already: only the verdict is new"}
+        if not work.is_audited(item):
+            rows = {
+                f"{kind}: {name}": about[name]
+                for kind, about in work.explain(item, memory, n_workers).items()
+                for name in ("used by each worker", "work", "time")
+            }
+        show_pairs(out, item.release.name, rows)
+    _show_problems(work.problems)
 
 
 @contextmanager

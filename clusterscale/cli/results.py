@@ -76,6 +76,17 @@ def name_float_noise(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     yield from warn_of_float_noise([*map(key.short, labels[:most]), *more])
 
 
+def name_refused(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
+    """Yield which mechanisms ``publish`` refuses, at most ``most`` by name for each reason."""
+    if audit.refused:
+        yield "[yellow]publish refuses[/] " + "; ".join(
+            ", ".join(map(key.short, names[:most]))
+            + ", …" * bool(names[most:])
+            + f" ({escape(reason)})"
+            for reason, names in audit.refused.items()
+        )
+
+
 def warn_of_float_noise(names: Iterable[str]) -> Iterator[str]:
     """Yield a warning about the named mechanisms, which publish unrounded noise."""
     from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
@@ -241,6 +252,7 @@ def _full(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     yield from map(escape, audit.absent)
     yield from guarantee_table(results, key)
     yield from name_float_noise(audit, key, n_mechanisms)
+    yield from name_refused(audit, key, n_mechanisms)
     yield from every_utility(results, key)
     yield NOT_TESTED
 
@@ -263,6 +275,7 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
         parts += map(escape, audit.absent)
         parts += count_guarantees(audit, key, n_mechanisms)
         parts += name_float_noise(audit, key, n_mechanisms)
+        parts += name_refused(audit, key, n_mechanisms)
         parts.append(NOT_TESTED)
         if with_utility:
             if n_all > n_mechanisms:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep, time
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Status
 
 
+_BETWEEN_LINES = 30.0  # seconds
 _INTERRUPTED = 130  # exit code of shells for a command ended by Ctrl-C
 
 
@@ -43,7 +43,7 @@ class Observer:
         clock: Callable[[], float] = monotonic,
         wall: Callable[[], float] = time,
     ) -> None:
-        self._read, self._clock = read, clock
+        self._read, self.clock = read, clock
         self.status, self.read_error = read(), ""
         self.driver_is_gone = False
         self._began = clock()
@@ -54,7 +54,7 @@ class Observer:
     @property
     def silence(self) -> float:
         """Seconds since the driver's last update."""
-        return self._clock() - self._heard
+        return self.clock() - self._heard
 
     @property
     def overdue(self) -> bool:
@@ -65,7 +65,7 @@ class Observer:
         """Return whether the driver is gone, or silent for ``patience`` and some beats here."""
         if self.driver_is_gone:
             return True
-        looked = self._clock() - self._began
+        looked = self.clock() - self._began
         return self.overdue and self.silence > patience and self.status.is_silent(looked)
 
     def update(self) -> None:
@@ -79,7 +79,7 @@ class Observer:
             return
         self.read_error = ""
         if (status.driver, status.began, status.number) != self._last:
-            self.status, self._heard = status, self._clock()
+            self.status, self._heard = status, self.clock()
         else:
             self.driver_is_gone = lost
 
@@ -142,9 +142,11 @@ def _draw(observer: Observer) -> RenderableType:
 def _follow(observer: Observer, every: float, patience: float) -> int:
     """Show the status until the run has ended, or has been silent for too long.
 
-    If the output is not a terminal, only the last status is shown.
+    If the output is not a terminal, a line is printed for each stage, and every half minute.
     """
     from rich.live import Live
+
+    from clusterscale.cli.status_view import in_a_line
 
     polls = _poll(observer, every, patience)
     if out.is_terminal:
@@ -152,7 +154,12 @@ def _follow(observer: Observer, every: float, patience: float) -> int:
             for _ in polls:
                 live.update(_draw(observer), refresh=True)
     else:
-        deque(polls, maxlen=0)
+        stage, after = "", 0.0
+        for _ in polls:
+            now, status = observer.clock(), observer.status
+            if status.exit_code is None and (status.stage != stage or now >= after):
+                out.print(in_a_line(status, observer.silence), markup=False, soft_wrap=True)
+                stage, after = status.stage, now + _BETWEEN_LINES
         out.print(_draw(observer))
     return TEMPORARY if observer.status.exit_code is None else observer.status.exit_code
 

@@ -98,6 +98,15 @@ class Reaudit:
         """Return whether the audit of a release has finished."""
         return self._store(pending.audit).record() is not None
 
+    def explain(self, pending: Pending, memory: int, n_workers: int) -> dict[str, dict[str, str]]:
+        """Return what each analysis that a release needs would do and take, by its kind."""
+        release, content = pending.release, self._catalogue.read(pending.release)
+        cube, plan = self._catalogue.cube_of(release), self._plan
+        everyone = complete_population("", release, content, cube, plan.audit)
+        needed = ReleaseAnalysis(release, content, NO_MEMBERS, cube, plan, everyone)
+        people = needed.people
+        return {one.kind: one.explain(people, memory, n_workers) for one in needed.requires()}
+
     def evaluate(
         self,
         pending: Pending,

@@ -24,6 +24,7 @@ from clusterscale.cube.blocks import Range, TraceSource, block_size, load_settin
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.regions import NULL_ROI, Regions
+from clusterscale.cube.sized import SizedCube
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ClusterscaleError, ConfigError, ExistsError
 from clusterscale.mechanisms import MECHANISMS
@@ -176,6 +177,7 @@ def complete_population(
 ) -> Population | None:
     """Write a cube of all people of a release, unless it is there, and fit the plan to it.
 
+    Without ``uri`` it has only sizes, to predict what an audit takes.
     None if ``cube`` has the traces of all: else its group is larger than the cube, or drawn from
     more people. Raises ConfigError or InputError if people cannot be simulated from such a release,
     or no audit remains.
@@ -197,9 +199,15 @@ def complete_population(
             f"{release.name}: a null ROI is published, and positions of ROIs are not known: give a "
             "cube that has them, if only with nobody in it"
         )
+    part = _describe(release, cube, n_people, left_out)
+    if not uri:
+        seen = cube.n_events or np.nansum(content.values), cube.n_users or release.group_size
+        sizes = {"users": n_people, "places": cube.n_rois, "epochs": cube.n_epochs}
+        events = max(1.0, float(seen[0] / seen[1]))
+        return Population(SizedCube(**sizes, events_per_user=events), plan, part)
     if not _is_written(uri, release, n_people):
         _write(uri, release, content, cube, n_people, template.seed)
-    return Population(TraceCube(uri), plan, _describe(release, cube, n_people, left_out))
+    return Population(TraceCube(uri), plan, part)
 
 
 def _describe(

@@ -148,7 +148,8 @@ def resolve_release(
             raise ConfigError(
                 f"{where}: {key} is missing; set it in the catalogue or as an attribute"
             )
-    for key in ("ledger", "rows", "guarantee", "accuracy"):  # for readers; they decide nothing here
+    # for readers; they decide nothing here
+    for key in ("ledger", "rows", "guarantee", "accuracy", "time_zone"):
         fields.pop(key, None)
     first, start = fields.pop("first", None), fields.pop("start", None)
     if first is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from clusterscale.errors import (
     StoreError,
 )
 from clusterscale.release.content import PublishedTotals, RawRelease, TableFormat
-from clusterscale.release.explanation import explain_columns, explain_release, uncertain
+from clusterscale.release.explanation import CENTRE, explain_columns, explain_release, list_centres
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _NETCDF = (".nc", ".nc4", ".netcdf")
 _DIMS = ("roi", "epoch")
 _SECONDS = "datetime64[s]"
+_FLAG, _TEXTS = "flag", ("comment", "long_name")
 _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
 
 
@@ -63,29 +65,46 @@ class ArrayStore(TableFormat):
                 totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
                 rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
                 metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
+                ours: Any = {} if metadata.ledger is None else dataset
+                flags: Any = ours[_FLAG].values if _FLAG in ours else None
+                centres = [ours[key].values for key in CENTRE if key in ours]
+                about = [dataset.attrs, *(each.attrs for each in dataset.variables.values())]
+                texts = [str(each[key]) for each in about for key in _TEXTS if key in each]
         except (MemoryError, FormatError, InputError, StoreError):
             raise
         except Exception as error:
             raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
-        return RawRelease(values, _names(rois), epochs, totals, metadata, uris)
+        release = RawRelease(values, _names(rois), epochs, totals, metadata, uris)
+        if len(centres) == len(CENTRE):
+            texts.append(list_centres(release.rois or (), *centres))
+        accuracy = None if metadata.ledger is None else metadata.accuracy
+        fit = accuracy is None or np.array_equal(flags, accuracy.is_uncertain(values))
+        zone = metadata.time_zone or "UTC"
+        return replace(release, texts=tuple(texts), flags_fit=fit, timezone=zone)
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a Zarr group, or a NetCDF file if the address ends like one."""
-        words, flags = explain_columns(release), uncertain(release)
+        words, accuracy = explain_columns(release), release.metadata.accuracy
         count = {"long_name": words["count"], "units": "1"}
         variables: dict[str, tuple[tuple[str, ...], Any, dict[str, Any]]] = {
             self.variable or "counts": (_DIMS, release.values, count)
         }
-        if flags is not None:
-            count["ancillary_variables"] = "flag"
+        if accuracy is not None:
+            flags = accuracy.is_uncertain(release.values)
+            count["ancillary_variables"] = _FLAG
             meanings = {"flag_values": [0, 1], "flag_meanings": "sure uncertain"}
             about = {"long_name": words["flag"], **meanings}
-            variables["flag"] = (_DIMS, flags.astype(np.int8), about)
+            variables[_FLAG] = (_DIMS, flags.astype(np.int8), about)
         if release.rois is not None:
             names = np.array(release.rois, object)
             variables["roi"] = (("roi",), names, {"long_name": words["place"]})
         if release.epochs is not None:
             variables["epoch"] = (("epoch",), release.epochs, {"long_name": words["time"]})
+        if release.centres is not None:
+            count["coordinates"] = " ".join(CENTRE)
+            for name, unit, at in zip(CENTRE, ("north", "east"), release.centres.T, strict=True):
+                about = {"long_name": words[name], "units": f"degrees_{unit}"}
+                variables[name] = (("roi",), at, about)
         for name, total in zip(_TOTALS, (release.totals.roi, release.totals.epoch), strict=True):
             if total is not None:
                 variables[name] = (_TOTALS[name], total, {})

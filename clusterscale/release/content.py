@@ -64,6 +64,13 @@ class RawRelease:
         Counts below which hidden ones are stated to be, as 5 where the table shows "<5".
     timezone
         Zone of the days and months that its epochs are, if they are.
+    texts
+        Texts of the file that explain it.
+    centres
+        Latitude and longitude of the centres of places in degrees (WGS 84), float64, shape (roi,
+        2), of a release that is written; else None.
+    flags_fit
+        Whether flags of uncertain values in the file are those that follow from its margin.
     name
         Name in results of checks.
     """
@@ -80,6 +87,9 @@ class RawRelease:
     notes: tuple[str, ...] = ()
     bands: tuple[int, ...] = ()
     timezone: str = "UTC"
+    texts: tuple[str, ...] = ()
+    centres: Values | None = None
+    flags_fit: bool = True
     name: str = ""
 
     @property

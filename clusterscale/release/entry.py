@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from clusterscale import storage
-from clusterscale.contracts import Address
+from clusterscale.contracts import Address, hash_of
 from clusterscale.errors import DamagedError, FormatError, SourceError
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.metadata import (
@@ -19,6 +19,7 @@ from clusterscale.release.metadata import (
     LedgerEntry,
     ReleaseMetadata,
     entry_address,
+    page_of,
 )
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
@@ -77,14 +78,19 @@ def _check_published(uri: str, release: RawRelease) -> None:
             f"{uri}: its metadata with its ledger entry are missing: put them back, as they were "
             "published, or take the table out of the folder of the series"
         )
-    changed = not release.is_as_published
+    changed = not release.is_as_published or not release.flags_fit
+    if entry.explained:
+        page = page_of(uri)
+        texts = [storage.read(page).decode(errors="replace")] if storage.exists(page) else []
+        changed |= not {*map(hash_of, [*texts, *release.texts])} <= {*entry.explained}
     if found is not None and in_series:
         kept = _kept_entry(entry_address(folder or ".", int(found["number"])))
         changed |= kept is not None and kept != entry
     if changed:
         raise DamagedError(
-            f"{uri} is not what was published: its values or metadata were changed, or it is read "
-            "with other settings of its format; restore the published file"
+            f"{uri} is not what was published: its values or metadata were changed, or flags or "
+            "texts that explain them, in it or beside it; or it is read with other settings of its "
+            "format: restore what was published"
         )
 
 

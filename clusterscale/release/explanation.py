@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import floor
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clusterscale.contracts import hash_of
 from clusterscale.cube.calendar import Step
 from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.release.content import RawRelease
@@ -16,15 +17,10 @@ from clusterscale.validation_messages import exact_number, exact_percent, plural
 UNCERTAIN = "u"
 """Flag of values that are not above their margin."""
 
+CENTRE = ("lat", "lon")
+"""Columns or variables with the centres of places."""
+
 _COUNTED = "people who were there, each once in an epoch"  # of what clusterscale has published
-
-
-def uncertain(release: RawRelease) -> NDArray[np.bool_] | None:
-    """Return which values are not above their margin, (roi, epoch); None if not known."""
-    accuracy = release.metadata.accuracy
-    if accuracy is None:
-        return None
-    return np.asarray((accuracy.margin > 0) & (np.abs(release.values) <= accuracy.margin))
 
 
 def explain_columns(release: RawRelease) -> dict[str, str]:
@@ -33,10 +29,13 @@ def explain_columns(release: RawRelease) -> dict[str, str]:
     counted = "published value" if stated is None else _COUNTED
     words = {
         "place": "name of the place",
-        "time": f"beginning of the epoch{_length(release)}; in the zone {release.timezone}, with "
-        "the difference from UTC",
+        "time": f"beginning of the epoch{_length(release)}, in UTC unless a difference from it is "
+        f"stated; the zone of the places is {release.timezone}",
         "count": "; ".join([counted, *explain_values(release)]),
     }
+    if release.centres is not None:
+        for name, word in zip(CENTRE, ("latitude", "longitude"), strict=True):
+            words[name] = f"{word} of the centre of the place in degrees, WGS 84"
     if accuracy is not None:
         words["flag"] = (
             f"{UNCERTAIN}: the value is not above its margin of {exact_number(accuracy.margin)}, "
@@ -138,3 +137,17 @@ def explain_release(name: str, release: RawRelease) -> str:
     if about.ledger is not None:
         lines += [f"It is release {about.ledger.number:,} of the series {about.series}.", ""]
     return "\n".join(lines)
+
+
+def digest_texts(name: str, release: RawRelease) -> tuple[str, ...]:
+    """Return the digests of all texts that explain the release in a file."""
+    texts = [explain_release(name, release), *explain_columns(release).values()]
+    if release.centres is not None:
+        texts.append(list_centres(release.rois or (), *release.centres.T))
+    return tuple(map(hash_of, texts))
+
+
+def list_centres(names: Iterable[str], lat: Iterable[Any], lon: Iterable[Any]) -> str:
+    """Return the names of places and their centres, as one text."""
+    rows = zip(names, lat, lon, strict=False)  # others than were written in a damaged file
+    return "\n".join(f"{name} {float(y)} {float(x)}" for name, y, x in rows)

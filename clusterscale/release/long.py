@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import AfterValidator, model_validator
 
+from clusterscale import storage
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
@@ -35,8 +36,8 @@ from clusterscale.reading.values import (
     text_of,
 )
 from clusterscale.release.content import RawRelease
-from clusterscale.release.explanation import UNCERTAIN, explain_columns, uncertain
-from clusterscale.release.metadata import is_whole, read_beside, write_beside
+from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns, list_centres
+from clusterscale.release.metadata import ReleaseMetadata, is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Absent, Codes, LineTable
 from clusterscale.validation_messages import plural, quote
@@ -182,10 +183,12 @@ class LongTable(LineTable):
     def read(self, uri: str) -> RawRelease:
         """Return the table of a file or folder; its metadata are those described beside it."""
         pieces, form = self._choose_files(uri)
-        rows = form._collect(uri, pieces)
-        table = self.lay_out(rows, absent=self.absent)
-        metadata, uris = read_beside(uri)
-        release = replace(table, metadata=metadata, uris=uris)
+        metadata, uris, texts = read_beside(uri)
+        rows = form._collect(uri, pieces, metadata)
+        table = self.lay_out(rows, absent=self.absent, about=metadata)
+        if metadata.ledger is not None:
+            texts += tuple(self._centres(uri))
+        release = replace(table, metadata=metadata, uris=uris, texts=texts)
         changes = list(self._merged_folders(uri, pieces))
         if rows.n_added:
             were = "row was" if rows.n_added == 1 else "rows were"
@@ -197,6 +200,14 @@ class LongTable(LineTable):
             changes.append(f"{skipped} {were} left out")
         changes += [f"no row has {quote(text)} in {name}" for name, text in sorted(rows.unmatched)]
         return replace(release, changes=tuple(changes))
+
+    def _centres(self, uri: str) -> Iterator[str]:
+        """Yield the list of places with their centres, if the file has them."""
+        frame = files.read_frame(storage.read_file(uri), uri)
+        if {*CENTRE} <= {*frame}:
+            places = frame[[self.place, *CENTRE]].drop_duplicates().sort_values(self.place)
+            names, *at = (places[name] for name in places)
+            yield list_centres(names, *(pd.to_numeric(numbers) for numbers in at))
 
     def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
         """Yield which folders of different levels or strata were read as one table."""
@@ -262,6 +273,7 @@ class LongTable(LineTable):
         marks: dict[str, Any] = {"delimiter": self.delimiter, "decimal": self.marks.decimal}
         table, words = self.to_frame(release), explain_columns(release)
         names = {self.place: "place", self.time: "time", self.count: "count", _FLAG: "flag"}
+        names |= {name: name for name in CENTRE}
         columns: dict[str, dict[str, Any]] = {
             name: {"dc:description": words[key]} for name, key in names.items() if key in words
         }
@@ -296,13 +308,19 @@ class LongTable(LineTable):
         if self.status is not None:
             hidden = next(iter(self.hidden_status), "")
             table[self.status] = np.where(np.isnan(table[self.count]), hidden, "A")
-        if (flags := uncertain(release)) is not None:
-            marked = np.where(flags.ravel(), UNCERTAIN, "")
+        if (accuracy := release.metadata.accuracy) is not None:
+            marked = np.where(accuracy.is_uncertain(release.values).ravel(), UNCERTAIN, "")
             table[_FLAG] = np.append(marked, np.full(len(names) - len(marked), ""))
+        if release.centres is not None:
+            per_row = np.full((len(names), 2), np.nan)
+            per_row[: release.values.size] = np.repeat(release.centres, len(times), axis=0)
+            table |= dict(zip(CENTRE, per_row.T, strict=True))
         return pd.DataFrame(table)
 
-    def _collect(self, uri: str, pieces: Sequence[Piece]) -> Rows:
+    def _collect(self, uri: str, pieces: Sequence[Piece], about: ReleaseMetadata) -> Rows:
         """Put the rows of a file or folder into their cells, one batch after another."""
+        accuracy = None if about.ledger is None else about.accuracy  # then there are flags
+        columns = [*self.columns, *([] if accuracy is None else [_FLAG])]
         places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
         rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
         rows.describe_parts = partial(self._describe_parts, pieces)
@@ -313,7 +331,7 @@ class LongTable(LineTable):
                 file, line = piece.file.name, 0
             names = not self.header  # above the rows
             unit, above = ("row", 1) if files.is_parquet(file) else ("line", 1 + names + self.skip)
-            for batch in files.batches(piece, self.columns, self.layout):
+            for batch in files.batches(piece, columns, self.layout):
                 if batch.malformed.count:
                     raise SourceError(
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
@@ -326,6 +344,9 @@ class LongTable(LineTable):
                 line += batch.n_lines
                 if len(raw[self.count]):
                     decoded = self._decode(raw, places, spot)
+                    if accuracy is not None:
+                        flags = among(text_of(raw[_FLAG]), (UNCERTAIN,))
+                        rows.flags_fit &= bool((flags == accuracy.is_uncertain(decoded[3])).all())
                     rows.bands |= bands_in(raw[self.count], decoded[3])
                     rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                     rows.add(*decoded)

@@ -11,12 +11,22 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict, ValidationError, model_validator
 
 from clusterscale import storage
-from clusterscale.contracts import ConfigModel, Count, Mechanism, OptionalUnique, Positive, hash_of
+from clusterscale.contracts import (
+    ConfigModel,
+    Count,
+    Mechanism,
+    OptionalUnique,
+    Positive,
+    Values,
+    hash_of,
+)
 from clusterscale.errors import ConfigError, FormatError, InputError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.reading.decode import Zone
 from clusterscale.reading.sources import File
 from clusterscale.reading.tables import is_parquet, open_parquet
 from clusterscale.validation_messages import explain, quote
@@ -68,6 +78,9 @@ class LedgerEntry(ConfigModel):
         above 0, e.g. ``zero``.
     content
         Digest of the values and the other metadata, e.g. ``4c00f8dff67ceeefbc354164ac7d2aff``.
+    explained
+        Digests of the texts that explain the release, none in releases of earlier versions, e.g.
+        ``['4c00f8dff67ceeefbc354164ac7d2aff']``.
     run
         Random name of the run that published it, e.g. ``c1b83434ed16f91dce97926a1251aad5``.
     rules
@@ -91,6 +104,7 @@ class LedgerEntry(ConfigModel):
     hidden_below: Count | None = None
     hidden_as: Literal["zero", "hidden", "label"] | None = None
     content: str
+    explained: Annotated[tuple[str, ...], Strict(False)] = ()
     run: str
     rules: str
     previous: str = ""
@@ -98,7 +112,8 @@ class LedgerEntry(ConfigModel):
 
     def sealed(self) -> Self:
         """Return the entry with the digest of all other fields."""
-        fields = self.model_dump(mode="json", exclude={"seal"})
+        absent = {"seal"} if self.explained else {"seal", "explained"}
+        fields = self.model_dump(mode="json", exclude=absent)
         return self.model_copy(update={"seal": hash_of(fields)})
 
     @property
@@ -123,6 +138,10 @@ class Accuracy(ConfigModel):
     noise: Annotated[float, Strict(), Field(ge=0)]
     margin: Annotated[float, Strict(), Field(ge=0)]
     share: Annotated[float, Strict(), Field(gt=0, le=1)]
+
+    def is_uncertain(self, values: Values) -> NDArray[np.bool_]:
+        """Return which values are not above the margin."""
+        return np.asarray((self.margin > 0) & (np.abs(values) <= self.margin))
 
 
 URI_FIELDS = ("cube", "members")
@@ -155,6 +174,7 @@ class ReleaseMetadata(ConfigModel):
     first epochs of past windows that adversaries have seen. ``null_roi``: whether users without an
     event are counted in a last ROI. ``series``: consecutive releases of one series are compared.
     ``accuracy``: how far values are from counts, before small ones are hidden.
+    ``time_zone``: the zone of which its times are local ones.
     ``rows``: whether places and epochs are public, or those of the records, so that a single visit
     may add one. ``subset_of``: tables that count everyone whom this one counts, and others.
     ``ledger``: what ``clusterscale publish`` has entered in the budget ledger.
@@ -185,6 +205,8 @@ class ReleaseMetadata(ConfigModel):
     accuracy
         How far values are from what was counted, as ``clusterscale publish`` writes it, e.g.
         ``{noise: 1.96, margin: 5.0, share: 0.957}``.
+    time_zone
+        Zone of local times, days and months, e.g. ``Europe/London``.
     rows
         What places and epochs follow from: ``public`` lists, or ``records``, e.g. ``public``.
     subset_of
@@ -206,6 +228,7 @@ class ReleaseMetadata(ConfigModel):
     series: str = ""
     guarantee: str = ""
     accuracy: Accuracy | None = None
+    time_zone: Zone | None = None
     rows: Literal["public", "records"] | None = None
     subset_of: Annotated[tuple[str, ...], BeforeValidator(_as_several), *OptionalUnique] = ()
     ledger: LedgerEntry | None = None
@@ -274,8 +297,15 @@ def beside(uri: str) -> str:
     return f"{uri.rstrip('/')}-metadata.json"
 
 
-def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
-    """Return the metadata of a file, and the URIs that these name; both empty if there are none.
+def page_of(uri: str) -> str:
+    """Return the address of the page that explains a file."""
+    return f"{uri.rstrip('/')}-README.md"
+
+
+def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str], tuple[str, ...]]:
+    """Return the metadata of a file, the URIs that these name, and descriptions of columns.
+
+    All are empty if there are none.
 
     Raises FormatError if the description is not JSON, and ConfigError if a field is invalid.
     """
@@ -287,12 +317,16 @@ def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str]]:
         if storage.exists(where):
             attributes = _parse(storage.read(where), where)
     if attributes is None:
-        return ReleaseMetadata(), {}
+        return ReleaseMetadata(), {}, ()
     notes = attributes.get("notes", attributes) if isinstance(attributes, dict) else None
     notes = notes.get(_NOTES, {}) if isinstance(notes, dict) else None
     if not isinstance(notes, dict):
         raise FormatError(f"{where}: `notes` should be a mapping with {_NOTES!r}")
-    return read_metadata(notes, where)
+    schema = attributes.get("tableSchema")
+    columns = schema.get("columns") if isinstance(schema, dict) else None
+    described = [each for each in columns if isinstance(each, dict)] if columns else []
+    texts = tuple(str(each["dc:description"]) for each in described if "dc:description" in each)
+    return *read_metadata(notes, where), texts
 
 
 def _in_parquet(uri: str) -> Any:

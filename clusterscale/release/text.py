@@ -26,6 +26,7 @@ from clusterscale.reading.values import (
     without_flags,
 )
 from clusterscale.release.content import RawRelease, TableFormat
+from clusterscale.release.metadata import ReleaseMetadata
 from clusterscale.release.rows import Rows
 
 TOTAL = "Total"
@@ -151,10 +152,16 @@ class TextTable(TableFormat):
         """How times are stated."""
         return Clock(self.timezone, self.time_format, self.slots, step=self.step)
 
-    def lay_out(self, rows: Rows, *, absent: str | None = None) -> RawRelease:
-        """Return rows over places and epochs of the length that is set."""
+    def lay_out(
+        self, rows: Rows, *, absent: str | None = None, about: ReleaseMetadata | None = None
+    ) -> RawRelease:
+        """Return rows over places and epochs of the length that is set, or stated in metadata."""
+        about = about or ReleaseMetadata()
         step = None if self.step is None else Step.parse(self.step)
-        return rows.lay_out(step=step, absent=absent, timezone=self.timezone or "UTC")
+        if step is None and about.ledger is not None and rows.n_times == 1:
+            step = Step(about.ledger.stop - about.ledger.start)
+        zone = self.timezone or about.time_zone or "UTC"
+        return rows.lay_out(step=step, absent=absent, timezone=zone)
 
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as local ISO text or as numbers of epochs.

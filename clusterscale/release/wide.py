@@ -62,8 +62,8 @@ class WideTable(LineTable):
         rows = self._rows(names, seconds, all_times, values, uri)
         rows.bands |= bands_in(hidden, values)
         table = self.lay_out(rows)
-        metadata, uris = read_beside(uri)
-        return replace(table, metadata=metadata, uris=uris)
+        metadata, uris, texts = read_beside(uri)
+        return replace(table, metadata=metadata, uris=uris, texts=texts)
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV file; hidden values are empty, times in UTC.

@@ -64,6 +64,20 @@ def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     assert len(verdicts(tmp_path)) == 2
 
 
+def test_what_new_releases_take_is_told_without_any_work(catalogue, cube, tmp_path):
+    fields = {"group_size": 200, "mechanism": json.dumps({"name": "threshold", "k": 3})}
+    write_release(cube, tmp_path / "releases" / "more-people.nc", first=0, **fields)
+    result = call("reaudit", catalogue, "--explain")
+    assert result.exit_code == 0, result.output
+    assert "3 releases, 3 to be evaluated" in result.output
+    for name in ("day-0", "day-1", "more-people"):
+        told = result.output.partition(f"{name}\n")[2].splitlines()[:9]
+        for kind in ("certificates", "audit"):
+            assert any(f"{kind}: time" in line for line in told), result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert not (tmp_path / "ledger" / "runs").exists()
+
+
 @pytest.mark.slow
 def test_what_is_wrong_ends_in_4_and_what_is_told_in_3(catalogue, cube, tmp_path):
     write_release(cube, tmp_path / "releases" / "day-2.nc", first=0, fault=0.5)

@@ -1,14 +1,19 @@
 """The tables of an audit on a terminal."""
 
+import json
 import re
 
 import numpy as np
 import pytest
 import xarray as xr
 from loops import mostly_slow
+from report.page import Page
 from rich.console import Console
 
 from clusterscale.cli import results as module
+from clusterscale.mechanisms import create
+from clusterscale.reporting.audit import findings
+from clusterscale.reporting.audit.model import AuditReport
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -251,3 +256,19 @@ def test_without_controls_none_are_called_sound(shown):
     text = shown(dataset)
     assert "chance" not in text
     assert "adding up" not in text
+
+
+def test_what_publish_refuses_is_one_line_on_screen_and_page(shown):
+    labels = ["exact", "one", "two", "three"]
+    noise = {"name": "laplace", "epsilon": 1.0, "unit": "event"}
+    made = [{"name": "exact"}, noise, noise | {"integers": "round"}, noise | {"discrete": True}]
+    ids = [create(**settings).id for settings in made]
+    dataset = results(labels).assign_coords(mechanism_id=("mechanism", ids))
+    dataset.attrs["plan"] = json.dumps({"mechanisms": [*made, {"name": "of another package"}]})
+    said = "refuses one, two (its noise is continuous: set discrete: true)"
+    for full in (True, False):
+        assert " ".join(shown(dataset, full=full).split()).count(said) == 1
+    page = Page(str(findings(AuditReport.of(dataset))))
+    assert said.replace("one, two", "one and two") in " ".join(page.text.split())
+    dataset.attrs["plan"] = json.dumps({"mechanisms": made[:1] + made[3:]})
+    assert "refuses" not in shown(dataset)

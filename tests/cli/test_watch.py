@@ -319,6 +319,23 @@ def test_a_terminal_shows_every_look_until_the_run_has_ended(monkeypatch):
     assert "finished" in shown.file.getvalue()
 
 
+def test_without_a_terminal_lines_are_printed(monkeypatch):
+    shown = Console(file=io.StringIO(), width=80)
+    monkeypatch.setattr(watch, "out", shown)
+    told = [say(n, stages=(Stage(name="audit", n_total=90, n_done=n),)) for n in range(40)]
+    told += [say(50, stage="report"), say(60, state="finished")]
+    observer, clock = observe(told)
+    monkeypatch.setattr(watch._poll, "__defaults__", (clock.sleep,))
+    assert watch._follow(observer, 2.0, 600.0) == 1
+    lines = shown.file.getvalue().splitlines()
+    assert [line.partition(";")[0] for line in lines[:4]] == [
+        *(f"audit running: audit {n} of 90" for n in (0, 15, 30)),
+        "audit running: report",
+    ]
+    assert "left: about" in lines[0]
+    assert lines[4].startswith("audit  finished")
+
+
 def test_where_nothing_runs(tmp_path):
     result = CliRunner().invoke(app, ["watch", str(tmp_path / "nowhere")])
     assert isinstance(result.exception, MissingError)

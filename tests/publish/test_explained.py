@@ -39,14 +39,14 @@ def test_a_csv_file_is_described_by_column(published):
     notes = json.loads(Path(f"{uri}-metadata.json").read_text())
     columns = {column["name"]: column for column in notes["tableSchema"]["columns"]}
     header, *rows = (line.split(",") for line in Path(uri).read_text().splitlines())
-    assert header == list(columns) == ["place", "time", "count", "flag"]
+    assert header == list(columns) == ["place", "time", "count", "flag", "lat", "lon"]
     assert columns["time"]["datatype"] == "dateTimeStamp"
     assert (columns["count"]["datatype"], columns["count"]["null"]) == ("integer", "")
     about = columns["count"]["dc:description"]
     assert "empty: hidden, because the value is below 5, or 0" in about
     accuracy = notes["notes"]["clusterscale"]["accuracy"]
     assert f"is within {accuracy['margin']:g} of the number that was counted" in about
-    shown = [(int(value), flag) for _, _, value, flag in rows if value]
+    shown = [(int(value), flag) for _, _, value, flag, *_ in rows if value]
     assert all((flag == "u") == (value <= accuracy["margin"]) for value, flag in shown)
     assert {flag for _, flag in shown} == {"", "u"}
     page = Path(f"{uri}-README.md").read_text()

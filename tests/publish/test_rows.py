@@ -189,7 +189,7 @@ def release_without_noise(made, cube):
     n_cells = cube.n_rois, 24
     counts, _ = arrange(made, cube, Counted(np.zeros(n_cells, np.int32), None, None, cube.n_users))
     entry = describe_entry(made, cube, Series(made, "UTC"), run="run")
-    release = make_release(made, cube, counts, counts.counts.astype(float), entry)
+    release = make_release(made, cube, counts, counts.counts.astype(float), entry, "a.zarr")
     return release.rois, release.epochs.tolist(), release.values.shape, release.metadata
 
 

@@ -190,7 +190,8 @@ class Publication:
             series.check(entry)
             storage.remove(f"{job.uri}/{_GATE}")  # audit of noise that was not published
             counted, n_elsewhere = arrange(plan, cube, self._counted())
-            release = make_release(plan, cube, counted, draw(plan, cube, counted), entry)
+            values, at = draw(plan, cube, counted), series.address(entry.number)
+            release = make_release(plan, cube, counted, values, entry, at)
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -45,10 +45,20 @@ def find_faults(mechanism: Mechanism, *, null_roi: bool) -> Iterator[str]:
         yield "null_roi: users who lose their last event would be counted nowhere: set it to false"
     if not refused and bind_without_data(mechanism, null_roi=null_roi) is None:
         yield (
-            f"mechanism: the sensitivity of {mechanism.label} would be the largest contribution of "
-            "any user, which is private: state it, put cap_contributions before it and set unit: "
-            "user_day, or set unit: event"
+            "mechanism: its sensitivity would be the largest contribution of any user, which is "
+            "private: state it, put cap_contributions before it and set unit: user_day, or set "
+            "unit: event"
         )
+
+
+def group_refused(mechanisms: Iterable[Mechanism], *, null_roi: bool) -> dict[str, list[str]]:
+    """Return the ids of the mechanisms that cannot publish real counts, by reason."""
+    refused = dict[str, list[str]]()
+    for mechanism in mechanisms:
+        for fault in find_faults(mechanism, null_roi=null_roi):
+            reason = fault.partition(": ")[2].rpartition(" is not published: ")[2]
+            refused.setdefault(reason, []).append(mechanism.id)
+    return refused
 
 
 def _refusal(step: Mechanism) -> str:

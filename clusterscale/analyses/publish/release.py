@@ -38,11 +38,11 @@ from clusterscale.mechanisms.base import BaseMechanism, Margin
 from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
 from clusterscale.mechanisms.suppression import Suppression
-from clusterscale.reading.tables import read_column
+from clusterscale.reading.tables import read_column, read_frame
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 from clusterscale.release.entry import ReleaseEntry
-from clusterscale.release.explanation import explain_release
-from clusterscale.release.metadata import Accuracy
+from clusterscale.release.explanation import CENTRE, digest_texts, explain_release
+from clusterscale.release.metadata import Accuracy, page_of
 from clusterscale.storage.result_table import consolidate
 
 _OTHER = "other places"
@@ -244,9 +244,14 @@ def state_guarantee(plan: PublishPlan, entry: LedgerEntry) -> str:
 
 
 def make_release(
-    plan: PublishPlan, cube: TraceCube, counted: Counted, values: Values, entry: LedgerEntry
+    plan: PublishPlan,
+    cube: TraceCube,
+    counted: Counted,
+    values: Values,
+    entry: LedgerEntry,
+    uri: str,
 ) -> RawRelease:
-    """Return the table of a release with all its metadata, and its entry, sealed."""
+    """Return the table of the release to be at ``uri``, with its metadata and its sealed entry."""
     mechanism = _bind(plan, cube)
     rois, epochs = _cells(plan, cube, len(values))
     zone = ZoneInfo(cube.calendar.timezone)
@@ -269,13 +274,39 @@ def make_release(
         epochs=plan.period.epochs,
         null_roi=plan.null_roi,
         series=plan.series,
+        time_zone=cube.calendar.timezone,
         **fields,
     )
-    release = RawRelease(values, rois, epochs, metadata=metadata, timezone=cube.calendar.timezone)
-    entry = entry.model_copy(update={"content": release.digest}).sealed()
+    local, at = cube.calendar.timezone, _centres(plan, cube, rois)
+    release = RawRelease(values, rois, epochs, metadata=metadata, timezone=local, centres=at)
+    entry = entry.model_copy(update={"content": release.digest})
     # Built anew, so that the entry is among the fields that are set, and written.
     about = {name: getattr(metadata, name) for name in metadata.model_fields_set}
+    release = replace(release, metadata=ReleaseMetadata(**about, ledger=entry))
+    texts = digest_texts(uri.rpartition("/")[2], release)
+    entry = entry.model_copy(update={"explained": texts}).sealed()
     return replace(release, metadata=ReleaseMetadata(**about, ledger=entry))
+
+
+def _centres(plan: PublishPlan, cube: TraceCube, rois: tuple[str, ...]) -> Values | None:
+    """Return the centres of places, if they are public and known, shape (roi, 2); NaN of others.
+
+    They are those of the list of places, never those of the cube on it, which may tell who came.
+    """
+    import pandas as pd
+
+    if plan.places is not None:
+        listed = read_frame(storage.read_file(plan.places), plan.places)
+        if not {"name", *CENTRE} <= {*listed}:
+            return None
+        names = listed["name"].astype(str).str.strip()
+        lat, lon = (pd.to_numeric(listed[key], errors="coerce") for key in CENTRE)
+    else:
+        names, lat, lon = cube.regions.names, cube.regions.lat, cube.regions.lon
+    at = dict(zip(names, zip(lat, lon, strict=True), strict=True))
+    centres = np.array([at.get(name, (np.nan, np.nan)) for name in rois])
+    is_public = plan.places is not None or "places" in cube.public
+    return centres if is_public and np.isfinite(centres).any() else None
 
 
 def gate_entry(plan: PublishPlan, cube: TraceCube, counted: Counted, uri: str) -> ReleaseEntry:
@@ -319,7 +350,7 @@ def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
         choose_format(uri).write(uri, release)
         if form != "zarr":  # a Zarr group is a folder of arrays only, and has it as an attribute
             page = explain_release(uri.rpartition("/")[2], release)
-            storage.put(f"{uri}-README.md", page.encode())
+            storage.put(page_of(uri), page.encode())
         kept = choose_format(uri).read(uri)
         if not kept.is_as_published or kept.metadata.ledger != release.metadata.ledger:
             raise InputError(

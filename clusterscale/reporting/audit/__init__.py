@@ -87,6 +87,7 @@ def findings(audit: AuditReport) -> Markup:
         n_done=int(np.isfinite(table.auc).sum()),
         n_unplanned=int((table.status == "missing").sum()),
         absent=audit.absent,
+        refused=audit.refused,
         not_tested=NOT_TESTED,
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, Literal, Self
 
@@ -11,6 +12,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from clusterscale.errors import ClusterscaleError
+from clusterscale.mechanisms import MECHANISMS
 from clusterscale.metrics import is_testable, off_cells, weak_cells
 from clusterscale.phrases import BROKEN, is_tested, worst_guarantee
 from clusterscale.reporting.audit.cases import (
@@ -24,7 +27,8 @@ from clusterscale.reporting.audit.cases import (
     row,
 )
 from clusterscale.reporting.findings import Finding, find_exposures, worst_findings
-from clusterscale.reporting.section import absent_users
+from clusterscale.reporting.section import absent_users, json_attribute
+from clusterscale.schema import find_mechanism
 
 Verdict = Literal["chance", "off", "unknown"]
 
@@ -170,6 +174,20 @@ class AuditReport:
     def float_noise(self) -> list[str]:
         """Mechanisms that publish unrounded noise."""
         return list_float_noise(self.results)
+
+    @cached_property
+    def refused(self) -> dict[str, list[str]]:
+        """Mechanisms that ``publish`` refuses, by the reason."""
+        from clusterscale.analyses.publish.publishable import group_refused
+
+        plan: Any = json_attribute(self.results, "plan")
+        made = []
+        for settings in plan.get("mechanisms", ()):
+            with suppress(ClusterscaleError, TypeError):  # one of a package that is not installed
+                made.append(MECHANISMS.create(**settings))
+        refused = group_refused(made, null_roi=bool(plan.get("null_roi")))
+        names = partial(find_mechanism, self.results)
+        return {reason: [names(key) or key for key in keys] for reason, keys in refused.items()}
 
     @cached_property
     def defences(self) -> Defences:
