@@ -212,17 +212,12 @@ def _show_list(work: Reaudit) -> None:
 
 def _explain(work: Reaudit, memory: int, n_workers: int) -> None:
     """Show what each new release would take."""
-    pending = work.pending()
-    out.print(f"{len(work.releases)} releases, {len(pending)} to be evaluated")
-    for item in pending:
-        rows = {"time": "audited already: only the verdict is new"}
-        if not work.is_audited(item):
-            rows = {
-                f"{kind}: {name}": about[name]
-                for kind, about in work.explain(item, memory, n_workers).items()
-                for name in ("used by each worker", "work", "time")
-            }
-        show_pairs(out, item.release.name, rows)
+    for item in work.pending():
+        found = {} if work.is_audited(item) else work.explain(item, memory, n_workers)
+        rows = {f"{kind}: {row}": found[kind][row] for kind in found for row in ("work", "time")}
+        show_pairs(
+            out, item.release.name, rows or {"time": "only that of a verdict: it is audited"}
+        )
     _show_problems(work.problems)
 
 

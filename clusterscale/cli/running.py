@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _SIZES = ("--users", "--places", "--epochs", "--events-per-user")
+_HERE = ("serial", "local")  # clusters of this machine
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 
@@ -151,6 +152,7 @@ def run_verb(
         The results, None if nothing was run.
     """
     from clusterscale.api.execution import run_analysis
+    from clusterscale.study.resources import describe_waiting
 
     cluster = shared.pick_cluster(
         options.loaded.cluster, options.cluster, options.workers, serve=not options.explain
@@ -162,6 +164,7 @@ def run_verb(
         for first in analysis.before:
             show_pairs(out, f"first: {first.kind}", first.explain(cube, memory, cluster.n_workers))
         rows = analysis.explain(cube, memory, cluster.n_workers)
+        rows |= describe_waiting(cluster.n_workers) if cluster.name in _HERE else {}
         about = {"memory": shared.describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None

@@ -54,12 +54,11 @@ def draw(
 def in_a_line(status: Status, silence: float) -> str:
     """Return how far a run is, for a log."""
     present = next((stage for stage in status.stages if stage.name == status.stage), None)
-    done = failed = ""
+    done = ""
     if present is not None and present.n_total:
-        done = f" {present.n_done:,} of {present.n_total:,}"
-        failed = f", {present.n_failed:,} failed" if present.n_failed else ""
-    state, left = _state(status, silence, gone=False).plain, _left(status, silence)
-    return f"{status.work} {state}: {status.stage}{done}{failed}; left: {left}"
+        done = f" {present.n_done:,} of {present.n_total:,}, {present.n_failed:,} failed"
+    state, left = _state(status, silence, gone=False), _left(status, silence)
+    return f"{status.work} {state}: {status.stage}{done}; left: {left}"
 
 
 def duration(seconds: float) -> str:

@@ -201,9 +201,8 @@ def complete_population(
         )
     part = _describe(release, cube, n_people, left_out)
     if not uri:
-        seen = cube.n_events or np.nansum(content.values), cube.n_users or release.group_size
         sizes = {"users": n_people, "places": cube.n_rois, "epochs": cube.n_epochs}
-        events = max(1.0, float(seen[0] / seen[1]))
+        events = max(1.0, float(np.nansum(content.values)) / release.group_size)
         return Population(SizedCube(**sizes, events_per_user=events), plan, part)
     if not _is_written(uri, release, n_people):
         _write(uri, release, content, cube, n_people, template.seed)

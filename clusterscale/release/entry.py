@@ -14,12 +14,12 @@ from clusterscale.contracts import Address, hash_of
 from clusterscale.errors import DamagedError, FormatError, SourceError
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.metadata import (
+    README,
     RULES,
     URI_FIELDS,
     LedgerEntry,
     ReleaseMetadata,
     entry_address,
-    page_of,
 )
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
@@ -80,7 +80,7 @@ def _check_published(uri: str, release: RawRelease) -> None:
         )
     changed = not release.is_as_published or not release.flags_fit
     if entry.explained:
-        page = page_of(uri)
+        page = f"{uri.rstrip('/')}{README}"
         texts = [storage.read(page).decode(errors="replace")] if storage.exists(page) else []
         changed |= not {*map(hash_of, [*texts, *release.texts])} <= {*entry.explained}
     if found is not None and in_series:

@@ -148,6 +148,6 @@ def digest_texts(name: str, release: RawRelease) -> tuple[str, ...]:
 
 
 def list_centres(names: Iterable[str], lat: Iterable[Any], lon: Iterable[Any]) -> str:
-    """Return the names of places and their centres, as one text."""
+    """Return the names of places, sorted, and their centres, as one text."""
     rows = zip(names, lat, lon, strict=False)  # others than were written in a damaged file
-    return "\n".join(f"{name} {float(y)} {float(x)}" for name, y, x in rows)
+    return "\n".join(sorted(f"{name} {float(y)} {float(x)}" for name, y, x in rows))

@@ -37,7 +37,7 @@ from clusterscale.reading.values import (
 )
 from clusterscale.release.content import RawRelease
 from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns, list_centres
-from clusterscale.release.metadata import ReleaseMetadata, is_whole, read_beside, write_beside
+from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Absent, Codes, LineTable
 from clusterscale.validation_messages import plural, quote
@@ -184,11 +184,11 @@ class LongTable(LineTable):
         """Return the table of a file or folder; its metadata are those described beside it."""
         pieces, form = self._choose_files(uri)
         metadata, uris, texts = read_beside(uri)
-        rows = form._collect(uri, pieces, metadata)
+        rows = form._collect(uri, pieces)
         table = self.lay_out(rows, absent=self.absent, about=metadata)
-        if metadata.ledger is not None:
-            texts += tuple(self._centres(uri))
         release = replace(table, metadata=metadata, uris=uris, texts=texts)
+        if metadata.ledger is not None:
+            release = self._compare(uri, release)
         changes = list(self._merged_folders(uri, pieces))
         if rows.n_added:
             were = "row was" if rows.n_added == 1 else "rows were"
@@ -201,13 +201,19 @@ class LongTable(LineTable):
         changes += [f"no row has {quote(text)} in {name}" for name, text in sorted(rows.unmatched)]
         return replace(release, changes=tuple(changes))
 
-    def _centres(self, uri: str) -> Iterator[str]:
-        """Yield the list of places with their centres, if the file has them."""
-        frame = files.read_frame(storage.read_file(uri), uri)
+    def _compare(self, uri: str, release: RawRelease) -> RawRelease:
+        """Return a release of a series with the list of centres in its file, and compare flags."""
+        frame, accuracy = files.read_frame(storage.read_file(uri), uri), release.metadata.accuracy
         if {*CENTRE} <= {*frame}:
-            places = frame[[self.place, *CENTRE]].drop_duplicates().sort_values(self.place)
+            places = frame[[self.place, *CENTRE]].drop_duplicates()
             names, *at = (places[name] for name in places)
-            yield list_centres(names, *(pd.to_numeric(numbers) for numbers in at))
+            texts = list_centres(names, *(pd.to_numeric(numbers) for numbers in at))
+            release = replace(release, texts=(*release.texts, texts))
+        if accuracy is None:
+            return release
+        values = pd.to_numeric(frame[self.count], errors="coerce").astype(float)
+        flags = frame.get(_FLAG, "") == UNCERTAIN
+        return replace(release, flags_fit=np.array_equal(flags, accuracy.is_uncertain(values)))
 
     def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
         """Yield which folders of different levels or strata were read as one table."""
@@ -317,10 +323,8 @@ class LongTable(LineTable):
             table |= dict(zip(CENTRE, per_row.T, strict=True))
         return pd.DataFrame(table)
 
-    def _collect(self, uri: str, pieces: Sequence[Piece], about: ReleaseMetadata) -> Rows:
+    def _collect(self, uri: str, pieces: Sequence[Piece]) -> Rows:
         """Put the rows of a file or folder into their cells, one batch after another."""
-        accuracy = None if about.ledger is None else about.accuracy  # then there are flags
-        columns = [*self.columns, *([] if accuracy is None else [_FLAG])]
         places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
         rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
         rows.describe_parts = partial(self._describe_parts, pieces)
@@ -331,7 +335,7 @@ class LongTable(LineTable):
                 file, line = piece.file.name, 0
             names = not self.header  # above the rows
             unit, above = ("row", 1) if files.is_parquet(file) else ("line", 1 + names + self.skip)
-            for batch in files.batches(piece, columns, self.layout):
+            for batch in files.batches(piece, self.columns, self.layout):
                 if batch.malformed.count:
                     raise SourceError(
                         f"{file}: {batch.malformed.count:,} lines are not rows; the first "
@@ -344,9 +348,6 @@ class LongTable(LineTable):
                 line += batch.n_lines
                 if len(raw[self.count]):
                     decoded = self._decode(raw, places, spot)
-                    if accuracy is not None:
-                        flags = among(text_of(raw[_FLAG]), (UNCERTAIN,))
-                        rows.flags_fit &= bool((flags == accuracy.is_uncertain(decoded[3])).all())
                     rows.bands |= bands_in(raw[self.count], decoded[3])
                     rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                     rows.add(*decoded)

@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict, ValidationError, model_validator
 
 from clusterscale import storage
-from clusterscale.contracts import (
-    ConfigModel,
-    Count,
-    Mechanism,
-    OptionalUnique,
-    Positive,
-    Values,
-    hash_of,
-)
+from clusterscale.contracts import ConfigModel, Count, OptionalUnique, Positive, Values, hash_of
 from clusterscale.errors import ConfigError, FormatError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reading.decode import Zone
@@ -34,6 +26,11 @@ from clusterscale.validation_messages import explain, quote
 if TYPE_CHECKING:
     import pandas as pd
 
+    from clusterscale.contracts import Mechanism
+
+
+README = "-README.md"
+"""What follows the address of a file in that of the page that explains it."""
 
 RULES = "series.json"
 """Name of the file with the rules of a series, in its folder."""
@@ -295,11 +292,6 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def beside(uri: str) -> str:
     """Return the address of the description of a file (W3C, CSV on the Web, §5.3)."""
     return f"{uri.rstrip('/')}-metadata.json"
-
-
-def page_of(uri: str) -> str:
-    """Return the address of the page that explains a file."""
-    return f"{uri.rstrip('/')}-README.md"
 
 
 def read_beside(uri: str) -> tuple[ReleaseMetadata, Mapping[str, str], tuple[str, ...]]:

@@ -171,7 +171,6 @@ class Rows:
     ``row_values`` are the smallest distinct values of rows, ascending, at most 65,536. With
     ``in_order``, a second row in an hour that clocks repeat is that of the second hour.
     ``unmatched`` are columns and texts in them that were looked for and are in no row.
-    ``flags_fit`` says whether flags of values are those that they should have.
     ``describe_parts`` returns by which columns the rows of a place and time differ, and a remedy.
     """
 
@@ -184,7 +183,6 @@ class Rows:
     timezone: str = field(default="UTC", init=False)
     n_added: int = field(default=0, init=False)
     n_skipped: int = field(default=0, init=False)
-    flags_fit: bool = field(default=True, init=False)
     bands: set[int] = field(default_factory=set, init=False)
     unmatched: set[tuple[str, str]] = field(default_factory=set, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
@@ -267,9 +265,7 @@ class Rows:
         names = tuple([self.places[i] for i in order.tolist()])
         times = epochs if self.slots else epochs.astype(_UTC)
         bands = tuple(sorted(self.bands))
-        table = RawRelease(
-            cells, names, times, totals, timezone=timezone, bands=bands, flags_fit=self.flags_fit
-        )
+        table = RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
         if not gaps.any():
             return table
         note = f"{int(gaps.sum()):,} of {gaps.size:,} values are not covered: neither 0 nor hidden"

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from time import process_time
+from functools import cache
+from hashlib import blake2b
+from statistics import median
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -22,9 +26,11 @@ START_SECONDS = 3.0
 """Seconds to start a process, import libraries and load compiled loops."""
 
 _REFERENCE = 0.017  # seconds of _exercise on the machine on which rates were measured
+_WAIT_SECONDS = 0.5
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
+@cache
 def measure_slowness(clock: Callable[[], float] = process_time) -> float:
     """Return the processor time of this machine relative to that on which rates were measured.
 
@@ -33,12 +39,26 @@ def measure_slowness(clock: Callable[[], float] = process_time) -> float:
     clock
         Returns processor seconds of this process.
     """
-    seconds = []
-    for _ in range(15):
+    seconds, until = list[float](), perf_counter() + 2 * _WAIT_SECONDS
+    while not seconds or (len(seconds) < 30 and perf_counter() < until):
         began = clock()
         _exercise()
         seconds.append(clock() - began)
-    return min(seconds) / _REFERENCE
+    return median(seconds) / _REFERENCE  # not the least: others may share caches
+
+
+def describe_waiting(n_workers: int) -> dict[str, str]:
+    """Return a row on how much longer workers on this machine take beside what else it does."""
+    block, began, used = bytes(1 << 20), perf_counter(), process_time()
+
+    def work(until: float) -> None:
+        while perf_counter() < until:
+            blake2b(block)  # releases the lock of the interpreter
+
+    with ThreadPoolExecutor(n_workers) as pool:
+        list(pool.map(work, [began + _WAIT_SECONDS] * n_workers))
+    waiting = n_workers * (perf_counter() - began) / (process_time() - used)
+    return {"now": f"about {waiting:.1f} times that time, beside what else this machine does"}
 
 
 def _exercise() -> None:

@@ -329,7 +329,7 @@ def test_without_a_terminal_lines_are_printed(monkeypatch):
     assert watch._follow(observer, 2.0, 600.0) == 1
     lines = shown.file.getvalue().splitlines()
     assert [line.partition(";")[0] for line in lines[:4]] == [
-        *(f"audit running: audit {n} of 90" for n in (0, 15, 30)),
+        *(f"audit running: audit {n} of 90, 0 failed" for n in (0, 15, 30)),
         "audit running: report",
     ]
     assert "left: about" in lines[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -49,16 +49,6 @@ def find_faults(mechanism: Mechanism, *, null_roi: bool) -> Iterator[str]:
             "private: state it, put cap_contributions before it and set unit: user_day, or set "
             "unit: event"
         )
-
-
-def group_refused(mechanisms: Iterable[Mechanism], *, null_roi: bool) -> dict[str, list[str]]:
-    """Return the ids of the mechanisms that cannot publish real counts, by reason."""
-    refused = dict[str, list[str]]()
-    for mechanism in mechanisms:
-        for fault in find_faults(mechanism, null_roi=null_roi):
-            reason = fault.partition(": ")[2].rpartition(" is not published: ")[2]
-            refused.setdefault(reason, []).append(mechanism.id)
-    return refused
 
 
 def _refusal(step: Mechanism) -> str:

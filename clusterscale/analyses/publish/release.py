@@ -42,7 +42,7 @@ from clusterscale.reading.tables import read_column, read_frame
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.explanation import CENTRE, digest_texts, explain_release
-from clusterscale.release.metadata import Accuracy, page_of
+from clusterscale.release.metadata import README, Accuracy
 from clusterscale.storage.result_table import consolidate
 
 _OTHER = "other places"
@@ -350,7 +350,7 @@ def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
         choose_format(uri).write(uri, release)
         if form != "zarr":  # a Zarr group is a folder of arrays only, and has it as an attribute
             page = explain_release(uri.rpartition("/")[2], release)
-            storage.put(page_of(uri), page.encode())
+            storage.put(f"{uri}{README}", page.encode())
         kept = choose_format(uri).read(uri)
         if not kept.is_as_published or kept.metadata.ledger != release.metadata.ledger:
             raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import Any, Literal, Self
 
@@ -178,16 +178,18 @@ class AuditReport:
     @cached_property
     def refused(self) -> dict[str, list[str]]:
         """Mechanisms that ``publish`` refuses, by the reason."""
-        from clusterscale.analyses.publish.publishable import group_refused
+        from clusterscale.analyses.publish.publishable import find_faults
 
         plan: Any = json_attribute(self.results, "plan")
-        made = []
+        refused = dict[str, list[str]]()
         for settings in plan.get("mechanisms", ()):
             with suppress(ClusterscaleError, TypeError):  # one of a package that is not installed
-                made.append(MECHANISMS.create(**settings))
-        refused = group_refused(made, null_roi=bool(plan.get("null_roi")))
-        names = partial(find_mechanism, self.results)
-        return {reason: [names(key) or key for key in keys] for reason, keys in refused.items()}
+                made = MECHANISMS.create(**settings)
+                name = find_mechanism(self.results, made.id) or made.label
+                for fault in find_faults(made, null_roi=bool(plan.get("null_roi"))):
+                    reason = fault.partition(": ")[2].rpartition(" is not published: ")[2]
+                    refused.setdefault(reason, []).append(name)
+        return refused
 
     @cached_property
     def defences(self) -> Defences:
