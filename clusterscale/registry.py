@@ -207,11 +207,9 @@ class _Entry:
         names = [
             _name_of(cls) for cls in classes if not any(map(required, cls.model_fields.values()))
         ]
-        if not names:
-            return found
         if "oneOf" in found:
             return {**found, "oneOf": [*found["oneOf"], {"enum": names}]}
-        return {"anyOf": [found, {"enum": names}]}
+        return {"anyOf": [found, {"enum": names}]} if names else found
 
     def _classes(self) -> tuple[type[Any], ...]:
         return tuple(

@@ -1,110 +1,79 @@
-"""The ``init`` command: write a commented config from a few answers."""
+"""The ``init`` command: write commented configs from a few answers."""
 
 from __future__ import annotations
 
-import json
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache, partial
+from math import floor
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
 from clusterscale.cli.options import Force, option, say_command
+from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ConfigError, ExistsError, InputError
+from clusterscale.cube.calendar import Step
+from clusterscale.errors import ClusterscaleError, ConfigError, ExistsError, InputError
 from clusterscale.validation_messages import choices
 
+T = TypeVar("T")
+Settings = dict[str, Any]
+
+_TEMPLATES = Path(__file__).parent / "templates"
 _WEEK = 7 * 24 * 3600  # seconds
 _SIZES = (20, 100, 300, 1000)
-_EVERYONE = "everyone"
-
-_KNOWS = {  # name: meaning, prior, its settings
-    "users": (
-        "the traces of half of the users, and of the target",
-        "known_subset",
-        "alpha: 0.5, training: 200, challenges: 100",
-    ),
-    "past": (
-        "who was in past releases of the same group, and the target's past",
-        "same_groups",
-        "beta: 150",
-    ),
-    "release": (
-        "only the release and the target's own trace",
-        "zero_knowledge",
-        "reference: 2500, refit: shared",
-    ),
-}
-_PUBLISHES = {
-    "counts": ("counts as they are", "{name: exact}"),
-    "hidden": ("counts below 10 are published as 0", "{name: suppress_small, below: 10}"),
-    "noise": (
-        "whole-number Laplace noise that protects one event",
-        "{name: laplace, epsilon: 1.0, unit: event, discrete: true}",
-    ),
-    "capped": (
-        "noise that protects a day of one user, of which ten events count",
-        "{name: chain, steps: [{name: cap_contributions, per_day: 10}, "
-        "{name: laplace, epsilon: 1.0, unit: user_day, discrete: true}]}",
-    ),
-}
-_TEMPLATE = """\
-# yaml-language-server: $schema={schema}
-# Who can be recognised in published counts of this cube? Run it with
-#   clusterscale audit {path}
-# `clusterscale config show {path}` prints every setting that is left at its default.
-
-cube:{cube}{others}
-
-output: {output}
-
-audit:
-  seed: 1
-  null_roi: false        # true counts "nowhere" as a place, as two of the papers do
-  periods:               # the released epochs
-    - {period}
-  targets:
-    tertiles: 3          # three of the most, the middle and the least mobile third each
-  priors:                # what the adversary knows: {knows}
-    - {prior}
-  group_sizes: {sizes}{about_size}
-  mechanisms:            # what is published; each is attacked, and raw counts for comparison
-{mechanisms}
-  attacks:
-{attacks}
-  control: true          # shuffled labels too: these attacks must fail
-
-cluster:
-  name: local            # worker processes on this machine; slurm, kubernetes, … elsewhere
-"""
 
 
-_OTHERS = """
-  path: {path}
-  known: {known}
-  users: {n_people}       # groups need others than the {n_known:,} known ones: simulated"""
+@cache
+def _known() -> Mapping[str, Any]:
+    """Return the questions, and what is known of the answers that have a name."""
+    import yaml
+
+    known: Mapping[str, Any] = yaml.safe_load((_TEMPLATES / "answers.yaml").read_text("utf-8"))
+    return known
 
 
 @dataclass(frozen=True)
 class _Answers:
-    cube: str
+    cube: TraceCube
     knows: str
-    publishes: tuple[str, ...]
-    size: str
+    n_counted: int | None
+    population: str
+    now: Sequence[tuple[str, Settings]]
+    limits: Mapping[str, float | None]
+    often: str
+    epochs: int
+    factor: int
 
-    def group_size(self, cube: TraceCube) -> int | None:
-        """Return how many people are counted; None if that is not said."""
-        if self.size == _EVERYONE:
-            return cube.n_users
-        if self.size and not (self.size.isdecimal() and int(self.size) >= 2):
-            raise InputError(
-                f"--size {self.size!r}: give a number of people, 2 or more, or {_EVERYONE}"
-            )
-        return int(self.size) if self.size else None
+    @property
+    def guarantee(self) -> tuple[str, float, float] | None:
+        """The unit, its ε in one release and in all that it can be in; None without a limit."""
+        for name, total in self.limits.items():
+            if total and (unit := _known()["limit"][name].get("unit")):
+                n_releases = _known()["often"][self.often]["releases"] if unit == "user" else 1
+                return unit, floor(total / n_releases * 1e6) / 1e6, total
+        return None
+
+    @property
+    def n_people(self) -> int:
+        """Of how many people groups are drawn: each pool has twice as many as are counted."""
+        return (4 if self.knows == "users" else 2) * (self.n_counted or 0)
+
+    def coarsen(self, settings: Settings) -> Settings:
+        """Return the settings of a mechanism for counts of several epochs."""
+        if self.factor == 1:
+            return settings
+        steps = settings["steps"] if settings["name"] == "chain" else [settings]
+        kept = [step for step in steps if step["name"] != "exact"]
+        merged = {"name": "coarsen_time", "factor": self.factor}
+        return {"name": "chain", "steps": [merged, *kept]} if kept else merged
 
 
 def init(
@@ -120,23 +89,28 @@ def init(
         typer.Option(help="A setting of the format, e.g. timezone=Europe/London; repeatable."),
     ] = None,
     cube: Annotated[str | None, option("The cube to audit: path or URL.")] = None,
-    knows: Annotated[
-        str | None, typer.Option(help="What the adversary knows: users, past or release.")
+    who: Annotated[
+        str | None,
+        typer.Option("--who", "--size", help="Who is counted: everyone, a number, or a list."),
     ] = None,
+    often: Annotated[str | None, option("once, daily, weekly or monthly.")] = None,
+    length: Annotated[str | None, option("Length of a release, e.g. 7d.")] = None,
+    cell: Annotated[str | None, option("Length of one count, e.g. 6h.")] = None,
     publishes: Annotated[
-        str | None,
-        typer.Option(help="What is published: counts, hidden, noise, capped; separated by commas."),
+        str | None, option("Published now: nothing, counts, hidden, noise, capped; a mechanism.")
     ] = None,
-    size: Annotated[
+    limit: Annotated[
         str | None,
-        typer.Option(help="How many people are counted, or `everyone`; by default several sizes."),
+        option("Not to be exceeded: exposed, average, worst, few, anyone, event, day, person."),
     ] = None,
+    knows: Annotated[str, option("What the adversary knows: users, past, release.")] = "users",
     force: Force = False,
 ) -> None:
-    """Write a commented config for your cube from a few answers, and check that it fits.
+    """Write commented configs for your cube from a few answers, and check that they fit.
 
-    With --table, write the format of a published table, and show ten cells as they are read. Asks
-    for what the options do not say, if the terminal can answer.
+    They are of the audit and advice, of the policy, and of the release. With --table, write the
+    format of a published table, and show ten cells as they are read. Asks for what the options do
+    not say, if the terminal can answer.
     """
     if table is not None:
         write_format(config or Path("columns.yaml"), table, setting or [], force=force)
@@ -144,110 +118,256 @@ def init(
     if setting:
         raise InputError("`--setting` needs `--table`: it is of the format of a table")
     config = config or Path("audit.yaml")
-    from clusterscale.config import Config, parse, schema
-
-    schema_file = config.with_suffix(".schema.json")
-    for file in (config, schema_file):
+    ends = {"policy": ".policy.yaml", "release": ".release.yaml", "schema": ".schema.json"}
+    files = {"config": config, **{name: config.with_suffix(end) for name, end in ends.items()}}
+    for file in files.values():
         if file.exists() and not force:
             raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
-    answers = _ask(cube, knows, publishes, size)
-    opened = TraceCube(answers.cube)
-    n_counted = answers.group_size(opened)
-    text = _fill(answers, opened, config, n_counted)
-    try:
-        plan = parse(text, where=str(config)).the_audit()
-        if n_counted and _n_people(answers, n_counted) > opened.n_users:  # others are simulated
-            plan = plan.model_copy(update={"priors": ()})
-        plan.check(opened)
-    except ConfigError as error:
-        raise InputError(
-            f"no config was written, since it would not fit the cube: {error}"
-        ) from None
+    given = {"who": who, "often": often, "length": length, "cell": cell}
+    answers = _ask(cube, knows, {**given, "publishes": publishes, "limit": limit})
+    texts = _fill(answers, files)
     config.parent.mkdir(parents=True, exist_ok=True)
-    schema_file.write_text(schema(Config), encoding="utf-8")
-    config.write_text(text, encoding="utf-8")
-    out.print(f"wrote {config}, and {schema_file.name} for editors", markup=False)
-    say_command("time and memory", "audit", str(config), "--explain")
-    say_command("run", "audit", str(config))
-    if n_counted:
-        run = str(_folder(config))
-        say_command("verdict", "gate", run, "--group-size", str(n_counted))
-
-
-def _ask(cube: str | None, knows: str | None, publishes: str | None, size: str | None) -> _Answers:
-    """Return the answers that options give; ask for others in a terminal."""
-    asked = sys.stdin.isatty()
-    if cube is None and asked:
-        cube = typer.prompt("Cube to audit (path or URL)")
-    if cube is None:
-        raise InputError("name the cube to audit: `--cube CUBE`")
-    if knows is None:
-        knows = _choose("What does the adversary know?", _KNOWS, "users")
-    if publishes is None:
-        question = "What is published? (several, separated by commas)"
-        publishes = _choose(question, _PUBLISHES, "counts,hidden,noise")
-    if size is None:
-        question = f"How many people are counted? (a number, or {_EVERYONE} in the cube)"
-        size = str(typer.prompt(question, default=_EVERYONE)) if asked else ""
-    names = tuple(dict.fromkeys(["counts", *(name.strip() for name in publishes.split(","))]))
-    for option_name, known, given in (
-        ("--knows", _KNOWS, [knows]),
-        ("--publishes", _PUBLISHES, names),
-    ):
-        for name in given:
-            if name not in known:
-                raise InputError(
-                    f"{option_name} {name!r} is not known: {choices(name, list(known))}"
-                )
-    return _Answers(cube, knows, names, size)
-
-
-def _choose(question: str, known: Mapping[str, tuple[str, ...]], default: str) -> str:
-    """Return the answer to a question, the default if no terminal can answer."""
-    if not sys.stdin.isatty():
-        return default
-    for name, (meaning, *_) in known.items():
-        typer.echo(f"  {name:9} {meaning}")
-    return str(typer.prompt(question, default=default))
+    for name, text in texts.items():
+        files[name].write_text(text, encoding="utf-8")
+    out.print(f"wrote {', '.join(map(str, files.values()))}", markup=False, soft_wrap=True)
+    policy, advice = str(files["policy"]), f"{_folder(config)}-advice"
+    say_command("who is exposed", "audit", str(config))
+    say_command("what to publish", "advise", str(config), "--policy", policy, "--output", advice)
+    release = str(files["release"])
+    say_command("the release", "publish", release, "--from", advice, "--gate", policy)
+    if answers.often != "once":
+        say_command("each new release", "reaudit", policy)
 
 
 def _folder(config: Path) -> Path:
     return config.with_suffix("").parent / "runs" / config.stem
 
 
-def _n_people(answers: _Answers, n_counted: int) -> int:
-    """Return of how many people groups are drawn: each pool has twice as many as are counted."""
-    return (4 if answers.knows == "users" else 2) * n_counted
+def _ask(cube: str | None, knows: str, given: Mapping[str, str | None]) -> _Answers:
+    """Return the answers that options give; ask for others in a terminal."""
 
+    def answer(name: str, parse: Callable[[str], T], usual: str = "") -> T:
+        """Return what an option says, else the terminal, else what is usual."""
+        option_text = given.get(name)
+        if option_text is not None or not sys.stdin.isatty():
+            return parse(usual if option_text is None else option_text)
+        for each, about in _known().get(name, {}).items():
+            typer.echo(f"  {each:9} {about['meaning']}")
+        question = _known()["questions"][name]
+        while True:
+            try:
+                return parse(str(typer.prompt(question, default=usual or None)).strip())
+            except ClusterscaleError as error:
+                typer.echo(f"{error}: answer again")
 
-def _fill(answers: _Answers, cube: TraceCube, config: Path, n_counted: int | None) -> str:
-    """Return the text of the config."""
-    known, others, about_size = json.dumps(answers.cube), "", ""
-    source = f" {known}"
-    if n_counted is not None:
-        about_size = "   # how many people the release counts: a verdict is about this size alone"
-        n_people = _n_people(answers, n_counted)
-        if n_people > cube.n_users:
-            path = json.dumps(f"{_folder(config)}/people.zarr")
-            others = _OTHERS.format(path=path, known=known, n_people=n_people, n_known=cube.n_users)
-            source = ""
-    knows, prior, settings = _KNOWS[answers.knows]
-    published = [_PUBLISHES[name] for name in answers.publishes]
-    mechanisms = [f"    # {meaning}\n    - {yaml}" for meaning, yaml in published]
-    return _TEMPLATE.format(
-        schema=config.with_suffix(".schema.json").name,
-        path=config,
-        cube=source,
-        others=others,
-        output=json.dumps(str(_folder(config))),
-        period=_period(cube, observed=answers.knows == "past"),
-        knows=knows,
-        prior=f"{{name: {prior}, {settings}}}",
-        sizes=[n_counted] if n_counted else _sizes(cube, answers.knows),
-        about_size=about_size,
-        mechanisms="\n".join(mechanisms),
-        attacks="\n".join(f"    - {{name: {name}}}" for name in _attacks(prior)),
+    if cube is None and not sys.stdin.isatty():
+        raise InputError("name the cube to audit: `--cube CUBE`")
+    opened = answer("cube", TraceCube) if cube is None else TraceCube(cube)
+    n_counted, population = answer("who", partial(_parse_who, opened))
+    rate = answer("often", partial(_one_of, "often"), "once")
+    length, step = _known()["often"][rate]["length"], f"{opened.calendar.step}s"
+    return _Answers(
+        cube=opened,
+        knows=_one_of("knows", knows),
+        n_counted=n_counted,
+        population=population,
+        often=rate,
+        epochs=answer("length", partial(_count_epochs, opened, "length", length), length),
+        factor=answer("cell", partial(_count_epochs, opened, "cell", step), step),
+        now=answer("publishes", _parse_published),
+        limits=answer("limit", _parse_limits),
     )
+
+
+def _one_of(option_name: str, text: str) -> str:
+    """Return an answer that has a name."""
+    if text not in (known := _known()[option_name]):
+        raise InputError(f"--{option_name} {text!r} is not known: {choices(text, known)}")
+    return text
+
+
+def _parse_who(cube: TraceCube, text: str) -> tuple[int | None, str]:
+    """Return how many people are counted, None if that is not said, and the list of them."""
+    from clusterscale.analyses.publish.analysis import read_population
+    from clusterscale.storage import exists
+
+    if text in ("", "everyone"):
+        return cube.n_users if text else None, "everyone"
+    if text.isdecimal() and int(text) >= 2:
+        return int(text), "people.csv"
+    if text.isdecimal() or not exists(text):
+        raise InputError(f"--who {text!r}: give everyone, a number of 2 or more, or a file")
+    return len(read_population(text, cube)), text
+
+
+def _count_epochs(cube: TraceCube, option_name: str, usual: str, text: str) -> int:
+    """Return of how many epochs a length is; what is usual is fitted to the cube."""
+    try:
+        n, rest = divmod(Step.parse(text).seconds, cube.calendar.step)
+    except InputError as error:
+        raise InputError(f"--{option_name}: {error}") from None
+    if text == usual:
+        return min(cube.n_epochs, max(1, n))
+    if rest or not 1 <= n <= cube.n_epochs:
+        raise InputError(
+            f"--{option_name} {text}: give a multiple of an epoch, {cube.calendar.length}, and at "
+            f"most the {cube.n_epochs:,} of the cube"
+        )
+    return n
+
+
+def _parse_published(text: str) -> list[tuple[str, Settings]]:
+    """Return meanings and settings of what is published now."""
+    import yaml
+
+    from clusterscale.analyses.advise.results import to_yaml
+    from clusterscale.config import parse_entry
+    from clusterscale.mechanisms import MECHANISMS
+
+    known = _known()["publishes"]
+    names = [name.strip() for name in (text or "nothing").split(",")]
+    if known.keys() >= set(names):
+        given = [known[name] for name in names if "mechanism" in known[name]]
+        return [(one["meaning"], one["mechanism"]) for one in given]
+    try:
+        entry = parse_entry(MECHANISMS, text)
+    except ClusterscaleError as error:
+        raise InputError(
+            f"--publishes {text!r} is not known: {choices(text, known)}; or a mechanism: {error}"
+        ) from None
+    return [(entry.heading, yaml.safe_load(to_yaml(entry)))]
+
+
+def _parse_limits(text: str) -> dict[str, float | None]:
+    """Return the number of each limit, None for one that has none."""
+    limits: dict[str, float | None] = {}
+    for part in text.split(",") if text else ["exposed"]:
+        name, equals, number = (word.strip() for word in part.partition("="))
+        about = _known()["limit"][_one_of("limit", name)]
+        least, usual, most = about.get("number", (0, None, 0))
+        try:
+            limits[name] = value = float(number) if equals else usual
+        except ValueError:
+            value = 0.0
+        if value is not None and not least < value < most:
+            takes = f"a number above {least} and below {most}" if most else "no number"
+            raise InputError(f"--limit {part.strip()!r}: {name} takes {takes}")
+    if len([name for name in limits if "unit" in _known()["limit"][name]]) > 1:
+        raise InputError(f"--limit {text!r}: give one of event, day, person")
+    return limits
+
+
+def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
+    """Return the texts of the files; print why a proposed mechanism could not be published.
+
+    Raises InputError if the audit would not fit the cube.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from clusterscale.analyses.advise.results import to_yaml
+    from clusterscale.config import Config, parse, schema
+    from clusterscale.config.reading import parse_releases
+
+    cube, proposed = answers.cube, _propose(answers)
+    words = {
+        "about": _known(),
+        "answers": answers,
+        "attacks": _attacks(_known()["knows"][answers.knows]["prior"]["name"]),
+        "families": _families(answers),
+        "files": files,
+        "folder": str(_folder(files["config"])),
+        "mechanisms": _list_mechanisms(answers, proposed),
+        "period": _period(cube, answers.epochs, observed=answers.knows == "past"),
+        "sizes": [answers.n_counted] if answers.n_counted else _sizes(cube, answers.knows),
+    }
+    templates = Environment(
+        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True
+    )
+    templates.filters["yaml"] = to_yaml
+    texts = {
+        name: templates.get_template(f"{name}.yaml.j2").render(words) + "\n"
+        for name in ("config", "policy", "release")
+    }
+    try:
+        plan = parse(texts["config"], where=str(files["config"])).the_audit()
+        parse_releases(texts["policy"], where=str(files["policy"]))
+        if answers.n_people > cube.n_users:  # others are simulated
+            plan = plan.model_copy(update={"priors": ()})
+        plan.check(cube)
+    except ConfigError as error:
+        raise InputError(f"no config was written, as it would not fit: {error}") from None
+    texts["schema"] = schema(Config)
+    release = f"{texts['release']}  mechanism: {to_yaml(proposed[0][1])}\n"
+    try:
+        parse(release, where=str(files["release"])).check(cube)
+    except ClusterscaleError as error:
+        out.print(f"before you publish: {error}", markup=False, soft_wrap=True)
+    return texts
+
+
+def _propose(answers: _Answers) -> list[tuple[str, Mechanism]]:
+    """Return meanings and mechanisms that can be published and have the guarantee, if one is."""
+    from clusterscale.mechanisms import MECHANISMS
+
+    known, names = deepcopy(_known()["publishes"]), ["hidden", "noise", "capped"]
+    if answers.guarantee is not None:
+        unit, epsilon, _ = answers.guarantee
+        names = ["noise" if unit == "event" else "capped"]
+        chosen = known[names[0]]["mechanism"]
+        noise = chosen.get("steps", [chosen])[-1]
+        noise |= {"unit": unit, "epsilon": epsilon}
+        if unit == "user":
+            n_days = len(set(answers.cube.calendar.days()[: answers.epochs].tolist()))
+            noise["sensitivity"] = float(n_days * chosen["steps"][0]["per_day"])
+        known[names[0]]["meaning"] = "noise that has the guarantee"
+    return [
+        (known[name]["meaning"], MECHANISMS.create(**answers.coarsen(known[name]["mechanism"])))
+        for name in names
+    ]
+
+
+def _list_mechanisms(
+    answers: _Answers, proposed: Sequence[tuple[str, Mechanism]]
+) -> list[tuple[str, str]]:
+    """Return meanings and YAML of what is published now, raw counts and proposals, each once."""
+    from clusterscale.analyses.advise.results import to_yaml
+    from clusterscale.mechanisms import MECHANISMS
+
+    title = {"title": "as now"} if len(answers.now) == 1 else {}
+    every = [
+        (f"now: {text}", MECHANISMS.create(**{**answers.coarsen(settings), **title}))
+        for text, settings in answers.now
+    ]
+    exact = MECHANISMS.create(**answers.coarsen({"name": "exact"}))
+    found: dict[str, tuple[str, str]] = {}
+    for text, mechanism in (*every, ("counts as they are, for comparison", exact), *proposed):
+        found.setdefault(mechanism.id, (text, to_yaml(mechanism)))
+    return list(found.values())
+
+
+def _families(answers: _Answers) -> list[Settings]:
+    """Return the usual mechanisms that can be published, with the values that are tried."""
+    from clusterscale.analyses.advise.families import Family, usual_families
+    from clusterscale.analyses.publish.publishable import find_faults
+
+    families, wanted = [], answers.guarantee and answers.guarantee[0]
+    for family in usual_families():
+        plain = family.model_dump(mode="json")
+        over = plain["over"] or {}
+        if answers.factor > 1:  # merging is the first step
+            over = {_shift(path): values for path, values in over.items()}
+        fields = {"mechanism": answers.coarsen(plain["mechanism"]), "over": over}
+        members = Family(**fields).members()
+        faults = (fault for one in members for fault in find_faults(one, null_roi=False))
+        if not any(faults) and wanted in (None, members[0].guarantee.unit):
+            families.append(fields)
+    return families
+
+
+def _shift(path: str) -> str:
+    """Return the path of a setting of a mechanism that has another step before it."""
+    found = re.fullmatch(r"steps\.(\d+)\.(.+)", path)
+    return f"steps.{int(found[1]) + 1}.{found[2]}" if found else f"steps.1.{path}"
 
 
 def _attacks(prior: str) -> list[str]:
@@ -259,19 +379,19 @@ def _attacks(prior: str) -> list[str]:
     return [str(attack.model_fields["name"].default) for attack in usual]
 
 
-def _period(cube: TraceCube, *, observed: bool) -> str:
-    """Return the first week of a cube, or its last with the weeks before, as YAML."""
-    week = min(cube.n_epochs, max(1, _WEEK // cube.calendar.step))
+def _period(cube: TraceCube, epochs: int, *, observed: bool) -> Settings:
+    """Return the first release of a cube, or its last with those before."""
+    name = "week" if epochs * cube.calendar.step == _WEEK else f"{epochs:,} epochs"
     if not observed:
-        return f"{{name: first week, first: 0, epochs: {week}}}"
-    first = (cube.n_epochs // week - 1) * week
+        return {"name": f"first {name}", "first": 0, "epochs": epochs}
+    first = (cube.n_epochs // epochs - 1) * epochs
     if first <= 0:
         raise InputError(
-            f"an adversary who knows the past needs at least two weeks; {cube.uri} has "
-            f"{cube.n_epochs:,} epochs of {cube.calendar.step:,} s"
+            f"an adversary who knows the past needs at least two releases of {epochs:,} epochs; "
+            f"{cube.uri} has {cube.n_epochs:,} of {cube.calendar.length}"
         )
-    past = list(range(0, first, week))
-    return f"{{name: last week, first: {first}, epochs: {week}, observed: {past}}}"
+    past = list(range(0, first, epochs))
+    return {"name": f"last {name}", "first": first, "epochs": epochs, "observed": past}
 
 
 def _sizes(cube: TraceCube, knows: str) -> list[int]:

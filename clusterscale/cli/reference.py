@@ -56,21 +56,36 @@ def describe_configs() -> str:
         schema = model.model_json_schema()
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema
-    first = [model.__name__ for model in models]
-    names = [*first, *sorted(found.keys() - set(first))]
     documented = {model.__name__: model for model in _subclasses(ConfigModel)}
+    first = {model.__name__: "" for model in models}
+    titles: dict[str, list[str]] = {}
+    for name in sorted(found, key=lambda one: (first.get(one, _part_of(documented[one])), one)):
+        if "enum" not in found[name]:
+            titles.setdefault(f"Settings of {_part_of(documented[name])}", []).append(name)
     sections = [
         "# Config files",
         "A config of a run is a `Config`, a catalogue of releases a `ReleasesConfig`, and what "
         "`check` reads of tables that are published together a `Publication`. "
         "Generated from the models that read them; `clusterscale config schema` prints them as "
-        "JSON Schema, for editors.",
+        "JSON Schema, for editors. `clusterscale guide config#laplace` shows one section alone.",
+        "\n".join(
+            f"- [{title}](#{title.lower().replace(' ', '-')}): "
+            + ", ".join(f"[{name}](#{name.lower()})" for name in names)
+            for title, names in titles.items()
+        ),
     ]
-    for name in names:
-        if "enum" in found[name]:
-            continue
-        sections += [f"## {name}", _documentation(found[name], documented), _fields(found[name])]
+    for title, names in titles.items():
+        sections.append(f"## {title}")
+        for name in names:
+            about = _documentation(found[name], documented)
+            sections += [f"### {name}", about, _fields(found[name])]
     return _page(sections)
+
+
+def _part_of(model: type[Any]) -> str:
+    """Return the part of the package, or the other package, that defines a model."""
+    package, *inner = model.__module__.split(".")
+    return (inner[inner[:1] == ["analyses"] :] or [package])[0].replace("_", " ")
 
 
 def _subclasses(model: type[Any]) -> Iterator[type[Any]]:

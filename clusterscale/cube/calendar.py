@@ -277,15 +277,12 @@ class Calendar:
 def _as_iso(text: str) -> list[str]:
     """Return the dates that a text of day, month and year may mean, as ISO texts."""
     found = re.match(r"\s*(\d{1,2})[./ -](\d{1,2})[./ -](\d{4})(?!\d)", text)
-    ways: dict[str, None] = {}
-    if found is None:
-        return []
-    for day, month in ((1, 2), (2, 1)):
+    one, two, year = map(int, found.groups()) if found else (0, 0, 0)
+    ways = set()
+    for day, month in ((one, two), (two, one)):
         with suppress(ValueError):
-            moment = date(int(found[3]), int(found[month]), int(found[day]))
-            rest = text[found.end() :].strip()
-            ways[f"{moment}T{rest}" if rest else f"{moment}"] = None
-    return list(ways)
+            ways.add(f"{date(year, month, day)}")
+    return sorted(ways)
 
 
 def _zone(timezone: str) -> ZoneInfo:

@@ -2,15 +2,20 @@
 
 import json
 import re
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from loops import mostly_slow
 from typer.testing import CliRunner
 
+from clusterscale.analyses.advise.results import to_yaml
+from clusterscale.analyses.publish.publishable import find_faults
 from clusterscale.cli import app
-from clusterscale.config import load
+from clusterscale.config import load, load_gate, load_policy
+from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ExistsError, InputError
 
@@ -57,8 +62,15 @@ def test_what_is_there_is_kept(weeks, tmp_path):
     [
         ((), "name the cube to audit"),
         (("--knows", "user"), "--knows 'user' is not known: choose from"),
-        (("--publishes", "counts,nothing"), "--publishes 'nothing' is not known"),
-        (("--size", "all"), "--size .all.: give a number of people, 2 or more, or everyone"),
+        (("--publishes", "counts,none"), "--publishes 'counts,none' is not known: .*; or a mech"),
+        (("--size", "all"), "--who 'all': give everyone, a number of 2 or more, or a file"),
+        (("--often", "yearly"), "--often 'yearly' is not known: choose from once, daily"),
+        (("--length", "90min"), "--length 90min: give a multiple of an epoch, 3600 s, and at most"),
+        (("--length", "5w"), "at most the 672 of the cube"),
+        (("--cell", "hour"), "--cell: epoch 'hour' is not a step such as"),
+        (("--limit", "worst=1"), "--limit 'worst=1': worst takes a number above 0 and below 1"),
+        (("--limit", "exposed=0.5"), "exposed takes no number"),
+        (("--limit", "day=1,person=2"), "give one of event, day, person"),
     ],
 )
 def test_what_cannot_be_written_is_refused(weeks, tmp_path, words, says):
@@ -76,10 +88,11 @@ def test_an_audit_is_made_at_the_size_of_the_release(weeks, tmp_path, knows, siz
     """Where the users are too few for groups of that size, others are simulated."""
     file = tmp_path / "audit.yaml"
     done = init(file, "--cube", weeks.uri, "--knows", knows, "--size", size)
+    assert done.exit_code == 0, done.output
     n_counted = 200 if size == "everyone" else size
-    assert f"--group-size {n_counted}" in " ".join(done.output.split())
     config = load(file)
     assert config.audit.group_sizes == (n_counted,)
+    assert load_policy(file.with_suffix(".policy.yaml")).group_size == n_counted
     cube = config.cube.open()
     assert cube.n_users == n_people
     config.check(cube)
@@ -91,3 +104,72 @@ def test_an_audit_is_made_at_the_size_of_the_release(weeks, tmp_path, knows, siz
     users = config.audit.choose(cube).users
     assert users.max() < 200, "targets are known people"
     assert load(file).cube.open().fingerprint == cube.fingerprint
+
+
+@mostly_slow(
+    ("limit", "cell", "unit", "epsilon"),
+    [
+        ("person=1,worst=0.6", "1h", "user", 0.01923),
+        ("few,anyone=0.9", "6h", "none", None),
+        ("event", "1h", "event", 1.0),
+        ("day=2", "1d", "user_day", 2.0),
+    ],
+)
+def test_what_is_proposed_can_be_published(weeks, tmp_path, limit, cell, unit, epsilon):
+    """All but what is published now; the policy and the release have the limit as well."""
+    file = tmp_path / "audit.yaml"
+    words = ("--publishes", "threshold(k=5)", "--limit", limit, "--cell", cell, "--often", "weekly")
+    done = init(file, "--cube", weeks.uri, *words)
+    assert done.exit_code == 0, done.output
+    assert "before you publish" not in done.output
+    assert f"reaudit {file.with_suffix('.policy.yaml')}" in " ".join(done.output.split())
+    config, rules = load(file), load_policy(file.with_suffix(".policy.yaml"))
+    now, exact, *proposed = config.audit.mechanisms
+    assert now.title == "as now"
+    assert "threshold" in to_yaml(now)
+    assert {one.guarantee.unit for one in proposed} >= {unit}
+    for one in (exact, *proposed, *(each for f in config.advise.families for each in f.members())):
+        assert not list(find_faults(one, null_roi=False)), one
+        if cell != "1h":
+            assert "coarsen_time" in to_yaml(one)
+    text = file.with_suffix(".release.yaml").read_text()
+    for one in proposed:
+        if one.guarantee.unit != "none":
+            text = text.replace("# budget: {unit: event", f"budget: {{unit: {one.guarantee.unit}")
+        (tmp_path / "release.yaml").write_text(text)
+        settings = yaml.safe_load(to_yaml(one))
+        load(tmp_path / "release.yaml", mechanism=settings).check(weeks)
+        text = file.with_suffix(".release.yaml").read_text()
+    limits = limit_by_policy(config.advise, rules).limits
+    assert (limits.guarantee and limits.guarantee.epsilon) == epsilon
+    gate = load_gate(file.with_suffix(".policy.yaml"), None)
+    assert gate.audit.priors == config.audit.priors
+
+
+def test_a_terminal_is_asked_for_what_is_not_said(weeks, tmp_path, monkeypatch):
+    """Only what is usual has a default; an answer that is not understood is asked for again."""
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("clusterscale.cli.init.sys", terminal)
+    file = tmp_path / "audit.yaml"
+    answers = "\nthirty\n30\n\n1d\n\n\ncounts\nworst=2\nworst\n"
+    words = ["init", str(file), "--cube", weeks.uri]
+    done = CliRunner().invoke(app, words, input=answers, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert done.output.count("answer again") == 2
+    config = load(file)
+    assert config.audit.group_sizes == (30,)
+    assert config.audit.periods[0].epochs == 24
+    assert config.audit.mechanisms[0].title == "as now"
+    assert load_policy(file.with_suffix(".policy.yaml")).worst_privacy_loss.fail == 0.5
+    assert "reaudit" not in done.output
+
+
+def test_it_says_why_a_release_would_be_refused(weeks, tmp_path):
+    """Here nobody lists the thirty people who are counted."""
+    done = init(tmp_path / "audit.yaml", "--cube", weeks.uri, "--size", 30)
+    assert "before you publish: people.csv" in done.output
+    people = tmp_path / "people.csv"
+    pd.DataFrame({"user": weeks.user_ids(0, 30)}).to_csv(people, index=False)
+    done = init(tmp_path / "b.yaml", "--cube", weeks.uri, "--who", people)
+    assert "before you publish" not in done.output
+    assert load(tmp_path / "b.yaml").audit.group_sizes == (30,)

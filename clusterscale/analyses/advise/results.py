@@ -67,13 +67,13 @@ ADVICE: Mapping[str, Variable] = {
 """Variables and coordinates of the dataset of advice."""
 
 
-def to_yaml(mechanism: Mechanism) -> str:
+def to_yaml(mechanism: Mechanism | Mapping[str, Any]) -> str:
     """Return the settings of a mechanism that differ from their defaults, as one line of YAML.
 
     Parameters
     ----------
     mechanism
-        The mechanism.
+        The mechanism; or plain values, all of which are shown.
 
     Returns
     -------
