@@ -1,7 +1,5 @@
 """Calls of code of other packages: it cannot write to its arguments, and its values are checked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy

@@ -1,7 +1,5 @@
 """Small HTML tables for notebooks, without colours so that they suit light and dark themes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """Words for values of results: the same in the terminal, on pages, in notebooks and at the gate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 

@@ -4,8 +4,6 @@ Credentials come from the environment or from the file system's own sources (a p
 mounted secret). They are never part of a config, a command or a task.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from urllib.parse import parse_qsl, urlsplit

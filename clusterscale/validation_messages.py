@@ -1,7 +1,5 @@
 """Messages about invalid values, and text for numbers, counts and ties."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal

@@ -7,8 +7,6 @@ share of visits that an estimate puts elsewhere, and for the visits per user by 
 distance, the largest difference of two cumulative distributions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Tuning of attacks by cross-validation on the adversary's own groups, never on challenges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Analyses of a cube, each as a function that runs or resumes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from clusterscale.analyses.advise import Advice, AdvicePlan, AdviseAnalysis

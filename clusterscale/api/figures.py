@@ -7,8 +7,6 @@ installed: ``pip install 'clusterscale[figures]'``. To draw fewer, select: for e
 ``cs.figures.auc(results.sel(mechanism=["exact"]))``; select with lists, which keep the dimensions.
 """
 
-from __future__ import annotations
-
 import xarray as xr
 
 from clusterscale.reporting.audit import draw_auc, draw_loss, draw_tradeoff

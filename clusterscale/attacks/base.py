@@ -1,7 +1,5 @@
 """Base class of attacks, which checks inputs before training and scoring."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
@@ -34,7 +32,7 @@ _CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by 
 class BaseAttack(Attack):
     """An attack that checks its inputs; a subclass defines ``_fit``."""
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "CheckedDistinguisher":
         """Train on ``knowledge``.
 
         Raises InputError if the parts of ``knowledge`` do not fit each other, a value is

@@ -1,7 +1,5 @@
 """Linear algebra on the cells of many releases, in blocks of columns, without a wide copy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

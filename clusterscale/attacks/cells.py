@@ -1,7 +1,5 @@
 """Sparse logistic regression on every cell of a release (POPETS24 §5.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -42,7 +40,7 @@ class Cells(BaseAttack):
 
     validates: ClassVar[bool] = True
 
-    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _FewCells:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "_FewCells":
         training = knowledge.training
         flat: Any = np.ascontiguousarray(training.release.flat)
         if self.standardize:
@@ -53,7 +51,7 @@ class Cells(BaseAttack):
         return replace(model, threshold=youden(check.labels, model.score(check.release)))
 
 
-def _fit_standardized(flat: Any, labels: Labels, cost: float) -> _FewCells:
+def _fit_standardized(flat: Any, labels: Labels, cost: float) -> "_FewCells":
     """Train on standardised cells, and convert weights and intercept to unscaled cells.
 
     Constant cells keep their scale.

@@ -4,8 +4,6 @@ All use the same model: members are independent, each in a cell with the probabi
 adversary's reference, and the target adds its own trace.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -205,7 +203,7 @@ class Contradiction(BaseAttack):
 
     needs_whereabouts: ClassVar[bool] = True
 
-    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _ContradictionRule:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "_ContradictionRule":
         target = require_target_knowledge(knowledge)
         return _ContradictionRule(target.trace, target.complete)
 

@@ -9,8 +9,6 @@ On 400 rows of 20,000 counts, skglm 0.5 takes 2 to 96 times as long (``ProxNewto
 times (``AndersonCD``), and an AUC on pairs with shared noise differs by .003.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ scikit-learn is imported only for training: its import takes longer than many at
 process that reads a plan imports this module.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

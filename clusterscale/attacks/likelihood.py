@@ -1,7 +1,5 @@
 """Per-cell likelihood ratio under the mechanism's noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import lgamma
@@ -272,7 +270,7 @@ class Likelihood(BaseAttack):
             return LaplaceCounts(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
         return Normal(chance, reference.group_size, 0.0 if noise is None else noise.variance)
 
-    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "_Ratio":
         # moments are needed only if the output distribution is not known
         moments = knowledge.training.release.law is None
         target = require_target_knowledge(knowledge)

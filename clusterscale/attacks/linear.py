@@ -10,8 +10,6 @@ the same as scikit-learn's up to rounding. liblinear itself, on a Cholesky facto
 10 times as long for 400 rows, most of it in its loops over sparse rows.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Principal components of whole releases, then logistic regression (POMACS20 §3.1)."""
 
-from __future__ import annotations
-
 from typing import Literal, Self
 from weakref import WeakKeyDictionary
 

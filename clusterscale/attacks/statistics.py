@@ -1,7 +1,5 @@
 """Seven statistics of every ROI's series: the features of NDSS18 §V-B."""
 
-from __future__ import annotations
-
 from typing import Any
 from weakref import WeakKeyDictionary
 

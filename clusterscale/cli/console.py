@@ -1,7 +1,5 @@
 """Output of the command line: consoles, progress bar and summary of a cube."""
 
-from __future__ import annotations
-
 from clusterscale.api.execution import PlainConsole
 from clusterscale.cli.tables import show_pairs
 from clusterscale.cube import TraceCube

@@ -1,7 +1,5 @@
 """The message and the exit code of an error that ends a command."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

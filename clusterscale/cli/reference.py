@@ -1,7 +1,5 @@
 """Pages of the guide that are generated from the code: commands, config files, datasets."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Render the status of a run for a terminal; texts of the status are never markup."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType

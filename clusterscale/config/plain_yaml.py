@@ -1,7 +1,5 @@
 """Read YAML text as plain values, within bounds of size, depth, aliases and digits."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Hashable

@@ -1,7 +1,5 @@
 """The limits of a policy as limits and bounds of advice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from clusterscale.analyses.advise import AdvicePlan

@@ -1,7 +1,5 @@
 """Read YAML configs with strict checks of keys and types, and precise error messages."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Config of a catalogue: its releases, their audit, the policy, and a webhook for verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Self
 

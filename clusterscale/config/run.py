@@ -1,7 +1,5 @@
 """Config of a run: cube, analyses, cluster and output."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Strict, model_validator

@@ -1,7 +1,5 @@
 """Find and read the built-in studies of papers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Adversaries: what they know, the game they play, and what a prior and an attack must have."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,11 +46,11 @@ class Examples:
     labels: Labels
     blocks: NDArray[np.int64]
 
-    def take(self, rows: Ints) -> Examples:
+    def take(self, rows: Ints) -> "Examples":
         """Return some of the groups."""
         return Examples(self.release.take(rows), self.labels[rows], self.blocks[rows])
 
-    def shuffled(self, rng: np.random.Generator) -> Examples:
+    def shuffled(self, rng: np.random.Generator) -> "Examples":
         """Return the same release with labels that are independent of the target.
 
         Half of each class is labelled inside, at random: a plain permutation can by chance
@@ -96,7 +94,7 @@ class TargetKnowledge:
         """How often a user of the reference is in a cell, between 0 and 1, shape (roi, epoch)."""
         return self.occupancy / self.n_users
 
-    def plus(self, other: TargetKnowledge) -> TargetKnowledge:
+    def plus(self, other: "TargetKnowledge") -> "TargetKnowledge":
         """Add the counts of the users that follow these."""
         trace = np.concatenate([self.trace, other.trace])
         weights = self.weights
@@ -124,7 +122,7 @@ class Knowledge:
     whereabouts: TargetKnowledge | None = None
     validation: Examples | None = None
 
-    def shuffled(self, rng: np.random.Generator) -> Knowledge:
+    def shuffled(self, rng: np.random.Generator) -> "Knowledge":
         """Return the same knowledge with shuffled labels; see :meth:`Examples.shuffled`."""
         validation = self.validation and self.validation.shuffled(rng)
         return replace(self, training=self.training.shuffled(rng), validation=validation)
@@ -153,12 +151,12 @@ class GroupSample:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: Ints) -> GroupSample:
+    def take(self, rows: Ints) -> "GroupSample":
         """Return some of the groups; their counts are copied."""
         sums = None if self.sums is None else self.sums[rows]
         return GroupSample(self.counts[rows], self.labels[rows], self.blocks[rows], sums)
 
-    def plus(self, other: GroupSample) -> GroupSample:
+    def plus(self, other: "GroupSample") -> "GroupSample":
         """Add the counts of other users in the same groups."""
         sums = None if self.sums is None or other.sums is None else self.sums + other.sums
         return replace(self, counts=self.counts + other.counts, sums=sums)
@@ -213,7 +211,7 @@ class Game:
     absent: GroupSample | None = None
     more: Callable[[int], GroupSample] | None = None
 
-    def plus(self, other: Game) -> Game:
+    def plus(self, other: "Game") -> "Game":
         """Add the counts of the users that follow these, in the same groups.
 
         Neither game draws ``more``: all challenges are counted beforehand.

@@ -1,7 +1,5 @@
 """Events, counts and published values in memory, with what describes them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -418,7 +416,7 @@ class Release:
         """``values`` as shape (group, roi * epoch), without a copy."""
         return self.values.reshape(len(self.values), -1)
 
-    def take(self, rows: Ints) -> Release:
+    def take(self, rows: Ints) -> "Release":
         """Return the release of some of the groups; their values are copied."""
         return replace(self, values=self.values[rows])
 

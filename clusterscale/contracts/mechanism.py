@@ -1,7 +1,5 @@
 """Mechanisms and trace steps: required and optional members, sensitivity, and guarantees."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -207,7 +205,7 @@ class PrivacyLoss(Protocol):
         """The smallest δ at which all parts together have a finite ε; 0 if any will do."""
 
 
-def _guarantee_fault(returned: Any, mechanism: Mechanism) -> str:
+def _guarantee_fault(returned: Any, mechanism: "Mechanism") -> str:
     """Return what is wrong with the guarantee and the noise scope of a mechanism."""
     if wrong := returns(Guarantee)(returned):
         return wrong
@@ -233,7 +231,9 @@ def _guarantee_fault(returned: Any, mechanism: Mechanism) -> str:
     return "" if clause else f"has reason {returned.reason!r}: it must be a clause"
 
 
-def _values_fault(returned: Any, mechanism: Mechanism, counts: Any, *_: Any, **options: Any) -> str:
+def _values_fault(
+    returned: Any, mechanism: "Mechanism", counts: Any, *_: Any, **options: Any
+) -> str:
     return array_fault(returned, np.float64, np.shape(counts), finite=True)
 
 
@@ -360,7 +360,7 @@ class Mechanism(NamedModel):
         """
         return values
 
-    def at_weight(self, weight: float) -> Mechanism:
+    def at_weight(self, weight: float) -> "Mechanism":
         """Return the mechanism that publishes the same if every user has this weight.
 
         Raises

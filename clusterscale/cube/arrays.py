@@ -1,7 +1,5 @@
 """Zarr arrays with checked chunks: errors name the missing or damaged chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

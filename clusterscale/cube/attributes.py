@@ -1,7 +1,5 @@
 """Attributes of a cube: what they are called, their types and their seal."""
 
-from __future__ import annotations
-
 import json
 import re
 from hashlib import blake2b

@@ -10,8 +10,6 @@
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar

@@ -5,8 +5,6 @@ once. Users are always read, and steps applied, in the same blocks, which depend
 to process more users at once, blocks are joined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Measure how much one event, one day or one user can change the counts of a period."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Epochs of a cube: steps of elapsed time, or of the calendar, from a start in a time zone."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -45,7 +43,7 @@ class Step:
     unit: Unit = "second"
 
     @classmethod
-    def parse(cls, text: str) -> Step:
+    def parse(cls, text: str) -> "Step":
         """Return the step of a text such as ``90s``, ``15min``, ``1h``, ``1d``, ``1w`` or ``1mo``.
 
         Days, weeks and months are those of the calendar; 24h is elapsed time. Raises InputError if
@@ -60,7 +58,7 @@ class Step:
         return cls(int(match[1]) * seconds, unit)
 
     @classmethod
-    def between(cls, times: NDArray[Any], timezone: str) -> Step:
+    def between(cls, times: NDArray[Any], timezone: str) -> "Step":
         """Return the shortest step between times, UTC seconds, ascending, shape (≥ 2,).
 
         It is one of the calendar where times are local midnights and differ by no multiple of it.
@@ -158,7 +156,7 @@ class Calendar:
         return datetime.fromtimestamp(self.start, _zone(self.timezone))
 
     @classmethod
-    def parse(cls, start: str, step: str, n_epochs: int, timezone: str) -> Calendar:
+    def parse(cls, start: str, step: str, n_epochs: int, timezone: str) -> "Calendar":
         """Build a calendar from text, e.g. ``("2008-05-19T00:00", "1h", 504, "Europe/Paris")``.
 
         A start that occurs twice, when summer time ends, is the first of the two; an
@@ -191,7 +189,7 @@ class Calendar:
         return cls(int(local.timestamp()), length.seconds, n_epochs, timezone, unit)
 
     @classmethod
-    def from_attributes(cls, attributes: dict[str, Any]) -> Calendar:
+    def from_attributes(cls, attributes: dict[str, Any]) -> "Calendar":
         """Build the calendar from the result of :meth:`attributes`."""
         keys = ("start", "step", "n_epochs", "timezone")
         return cls(**{key: attributes[key] for key in keys}, unit=attributes.get("unit", "second"))

@@ -1,7 +1,5 @@
 """Regions that are cells of a public grid, named by their code: geohash, or that of INSPIRE."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import astuple, dataclass, field
 from functools import lru_cache
@@ -94,7 +92,7 @@ class _Cells:
     @classmethod
     def cover(
         cls, rectangle: tuple[float, float, float, float], height: float, width: float, what: str
-    ) -> _Cells:
+    ) -> "_Cells":
         """Return the cells that cover ``(south, west, north, east)``; ``what`` is for errors."""
         south, west, north, east = (np.array([bound]) for bound in rectangle)
         row, column = int(_floor(south, height)[0]), int(_floor(west, width)[0])
@@ -152,7 +150,7 @@ class Geohash:
         object.__setattr__(self, "_cells", cells)
 
     @classmethod
-    def parse(cls, text: str) -> Geohash:
+    def parse(cls, text: str) -> "Geohash":
         """Read ``south,west,north,east/PRECISION``, e.g. ``48.81,2.22,48.91,2.42/6``.
 
         Raises InputError if the text has another format.
@@ -234,7 +232,7 @@ class InspireGrid:
         object.__setattr__(self, "_cells", cells)
 
     @classmethod
-    def parse(cls, text: str) -> InspireGrid:
+    def parse(cls, text: str) -> "InspireGrid":
         """Read ``south,west,north,east/METRES``, e.g. ``48.81,2.22,48.91,2.42/1000``.
 
         Raises InputError if the text has another format.

@@ -17,8 +17,6 @@ epoch           datetime64 in UTC, evenly spaced        hours from 1970-01-01T00
 =============== ======================================= ========================================
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Collection, Iterator
 from math import prod

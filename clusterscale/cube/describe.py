@@ -1,7 +1,5 @@
 """Describe a cube: its origin, its places, and the statistics that papers report."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import lru_cache

@@ -7,8 +7,6 @@ process reads for itself. A process also reads for itself where the folder canno
 little space, which is logged.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import logging

@@ -5,8 +5,6 @@ A cube stores :class:`Regions`. The ways to create them (:class:`Grid`, :class:`
 also return the region of a position.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field
@@ -64,7 +62,7 @@ class Regions:
     def __len__(self) -> int:
         return len(self.names)
 
-    def with_null(self) -> Regions:
+    def with_null(self) -> "Regions":
         """Return the regions with the null ROI as the last one; its position is NaN."""
         return Regions(
             (*self.names, NULL_ROI), np.append(self.lat, np.nan), np.append(self.lon, np.nan)
@@ -113,7 +111,7 @@ class Box:
             )
 
     @classmethod
-    def parse(cls, text: str) -> Box:
+    def parse(cls, text: str) -> "Box":
         """Read ``south,west,north,east``.
 
         Raises InputError if these are not four numbers, or the box is empty.
@@ -159,7 +157,7 @@ class Grid:
         check_number(self.n_lat * self.n_lon, "this grid")
 
     @classmethod
-    def parse(cls, text: str) -> Grid:
+    def parse(cls, text: str) -> "Grid":
         """Read ``south,west,north,east/ROWSxCOLUMNS``, e.g. ``37.7,-122.5,37.8,-122.3/10x10``.
 
         Raises InputError if the text has another format.
@@ -306,7 +304,7 @@ class Hexagons:
         object.__setattr__(self, "_index", {cell: i for i, cell in enumerate(cells)})
 
     @classmethod
-    def parse(cls, text: str) -> Hexagons:
+    def parse(cls, text: str) -> "Hexagons":
         """Read ``south,west,north,east/RESOLUTION``, e.g. ``37.7,-122.5,37.8,-122.3/8``.
 
         Raises InputError if the text has another format.

@@ -1,7 +1,5 @@
 """Cubes of which only the sizes are known: what an analysis takes is predicted without traces."""
 
-from __future__ import annotations
-
 from uuid import uuid4
 
 import numpy as np
@@ -56,7 +54,7 @@ class SizedCube(TraceCube):
         self.attributes = {**self.attributes, "n_users": users, "n_events": n_events}
 
     @classmethod
-    def of_preset(cls, name: str, users: int | None = None) -> SizedCube:
+    def of_preset(cls, name: str, users: int | None = None) -> "SizedCube":
         """Return the sizes of a preset, with its own number of users by default."""
         from clusterscale.cube.synthetic import PRESETS  # here, because workers do not need them
 

@@ -13,8 +13,6 @@ Everything else (calendar, sizes, whether ids are pseudonyms, origin of the regi
 fingerprint of the content) is in the group's attributes, sealed by a digest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -83,7 +81,7 @@ class TraceCube:
             array = self._arrays[name] = arrays.open_array(group, name, where=self.uri)
             arrays.check_array(array, kinds, size, store.expected, where=self.uri)
 
-    def __reduce__(self) -> tuple[type[TraceCube], tuple[str]]:
+    def __reduce__(self) -> tuple[type["TraceCube"], tuple[str]]:
         return type(self), (self.uri,)
 
     def __repr__(self) -> str:

@@ -1,7 +1,5 @@
 """Transform traces: cut to a period, select users, add the null ROI."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Write a cube: users block by block, in whole chunks, attributes last."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b

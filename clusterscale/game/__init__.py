@@ -1,7 +1,5 @@
 """One play of the distinguishability game (NDSS18 §III, Fig. 1), for one target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from clusterscale.contracts import Attack, Bounds, Game, Mechanism

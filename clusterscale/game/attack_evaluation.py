@@ -1,7 +1,5 @@
 """Evaluation of attacks on the releases of one mechanism."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

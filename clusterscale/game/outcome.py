@@ -1,7 +1,5 @@
 """Results of attacks: metrics over challenges, scores of a published release, and controls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

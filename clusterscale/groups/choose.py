@@ -8,8 +8,6 @@ generator per segment. The distribution is that of a direct choice, and a proces
 the traces of some segments need not draw the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -51,7 +49,7 @@ class ChosenUsers:
     key: bytes
     list_index: int = 0
 
-    def without(self, index: int) -> ChosenUsers:
+    def without(self, index: int) -> "ChosenUsers":
         """Return the choice without the user at index ``index``."""
         sizes = self.sizes.copy()
         sizes[np.searchsorted(np.cumsum(sizes), index, side="right")] -= 1

@@ -1,7 +1,5 @@
 """Count the visits of groups to cells, and sum the weights of the visitors."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import ceil
 

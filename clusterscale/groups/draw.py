@@ -1,7 +1,5 @@
 """Draw the members of groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 

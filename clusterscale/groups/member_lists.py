@@ -1,7 +1,5 @@
 """Membership lists: the groups that a plan gives, instead of groups at random from all users."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Annotated

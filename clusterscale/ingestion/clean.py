@@ -1,7 +1,5 @@
 """Clean the records of one task into visits; each record is kept or counted under a reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

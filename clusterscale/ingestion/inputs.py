@@ -1,7 +1,5 @@
 """What an ingest reads besides records: a key of pseudonyms, named points, weights of users."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -1,7 +1,5 @@
 """Visits of users: their union, temporary blocks of them, and one cube in order of user ids."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

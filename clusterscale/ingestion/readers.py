@@ -1,7 +1,5 @@
 """Readers of tables (events, trips) and of the San Francisco cabs, and the registry of readers."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

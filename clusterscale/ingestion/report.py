@@ -1,7 +1,5 @@
 """Count every record as kept, or as dropped for one named reason, and report the counts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -43,7 +41,7 @@ class ValueRange:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))
 
-    def merge(self, other: ValueRange) -> None:
+    def merge(self, other: "ValueRange") -> None:
         """Widen the span to another one."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
 
@@ -71,7 +69,7 @@ class ReadingReport:
     lon: ValueRange = field(default_factory=ValueRange)
 
     @classmethod
-    def total(cls, tallies: Iterable[ReadingReport]) -> ReadingReport:
+    def total(cls, tallies: Iterable["ReadingReport"]) -> "ReadingReport":
         """Return the sum of tallies; faults are those of the first tally that has one."""
         total = cls()
         for tally in tallies:

@@ -1,7 +1,5 @@
 """Privacy losses, their composition, and what guarantees say of one person."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -222,7 +220,7 @@ class ApproximateLoss:
 
         return smallest_epsilon
 
-    def _repeated(self, times: int) -> ApproximateLoss:
+    def _repeated(self, times: int) -> "ApproximateLoss":
         if self.distinct:
             return replace(self, n=self.n * times)
         epsilon, delta = group_privacy(self.epsilon, self.delta, times)

@@ -1,7 +1,5 @@
 """Base classes of mechanisms: checks of counts, unchanged counts, and post-processing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

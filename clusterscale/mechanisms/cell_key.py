@@ -1,7 +1,5 @@
 """The cell-key method: the same people in a cell always get the same perturbation."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 

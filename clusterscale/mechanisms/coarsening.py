@@ -1,7 +1,5 @@
 """Coarser cells: ROIs or epochs merged before counting."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """Noise on the first Fourier or cosine coefficients of each time series."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np

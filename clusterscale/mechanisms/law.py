@@ -1,7 +1,5 @@
 """Distribution of a published value given its count, and its mean and variance."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +43,7 @@ class OutputDistribution:
         """Whether any revision follows the noise."""
         return bool(self.revisions)
 
-    def then(self, revise: Revise) -> OutputDistribution:
+    def then(self, revise: Revise) -> "OutputDistribution":
         """Return the distribution with one more revision."""
         return replace(self, revisions=(*self.revisions, revise))
 
@@ -137,7 +135,7 @@ class FiniteDistribution:
         """True: counts are changed by more than noise."""
         return True
 
-    def then(self, revise: Revise) -> FiniteDistribution:
+    def then(self, revise: Revise) -> "FiniteDistribution":
         """Return the distribution with one more revision."""
         return replace(self, revisions=(*self.revisions, revise))
 

@@ -1,7 +1,5 @@
 """Distributions of noise, and the base class of mechanisms that add it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise

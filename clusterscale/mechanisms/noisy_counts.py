@@ -1,7 +1,5 @@
 """Noise on every count: Laplace, Gaussian, and randomized response."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Round counts: to multiples of a base, or to ranges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import hypot
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Drop events: sample them, or cap what each user contributes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar, Literal, Self
 

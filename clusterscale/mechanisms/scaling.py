@@ -1,7 +1,5 @@
 """Published values on another scale: expanded to a population, cut at an end, or as shares."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -86,7 +84,7 @@ class Expand(PostProcessing):
         size, scale = margin.size * self.factor, margin.scale * self.factor
         return Margin(size, margin.share, scale, whole)
 
-    def at_weight(self, weight: float) -> Expand:
+    def at_weight(self, weight: float) -> "Expand":
         """Return the expansion by that weight, if the factors are weights.
 
         Raises ConfigError if the weight is not positive, as where it is not known.

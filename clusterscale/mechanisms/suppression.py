@@ -1,7 +1,5 @@
 """Suppress or perturb small counts, and suppress what few people dominate."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import replace
 from math import ceil

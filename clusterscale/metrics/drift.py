@@ -20,8 +20,6 @@ Of unchanged users spread evenly around the limit, with AUC errors of .06, 6.8 %
 exposed by their losses alone, and 0.14 % if 95 % intervals must not overlap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Milan's tweets are those of Social Pulse (doi:10.7910/DVN/9IZALB), in the box of
 POPETS24's authors published; the 168 hours end where that code stops, at 22:00 UTC on 7 November.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

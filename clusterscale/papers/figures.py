@@ -1,7 +1,5 @@
 """The papers' figures from our results: the numbers of each series, and those of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import nan
 

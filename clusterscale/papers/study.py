@@ -1,7 +1,5 @@
 """Studies: runs that reproduce a paper, with its numbers and claims and where ours are found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -74,12 +72,12 @@ class ResultSelection(ConfigModel):
             raise ValueError("share_above and share_below, and only these, need a limit")
         return self
 
-    def where(self, at: Labels) -> ResultSelection:
+    def where(self, at: Labels) -> "ResultSelection":
         """Return the same selection at other labels."""
         how = {"take": self.take, "reduce": self.reduce, "limit": self.limit}
         return ResultSelection.model_validate({"of": self.of, "at": at, "over": self.over, **how})
 
-    def ends(self) -> tuple[ResultSelection, ...]:
+    def ends(self) -> tuple["ResultSelection", ...]:
         """Return the selections of the number and of its divisor, if any."""
         if not self.over:
             return (self,)

@@ -1,7 +1,5 @@
 """Validation of studies before they run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from clusterscale.analyses.marginals import ESTIMATES, LAWS, MARGINALS, SCHEMA

@@ -1,7 +1,5 @@
 """An adversary with groups of its own to train on."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Self

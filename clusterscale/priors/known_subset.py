@@ -1,7 +1,5 @@
 """Prior: the adversary knows the traces of some users in the period of the release."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -258,7 +256,7 @@ class PlacesAdversary:
         )
         return own.study(release, mechanism, rng=rng)
 
-    def plus(self, other: PlacesAdversary) -> PlacesAdversary:
+    def plus(self, other: "PlacesAdversary") -> "PlacesAdversary":
         """Add the counts of the users that follow these, in the same groups."""
         return replace(
             self,

@@ -1,7 +1,5 @@
 """Times of published tables: how they are stated, and in which epochs they are."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A column that contains values of another kind raises :class:`~clusterscale.errors.SourceError`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError

@@ -1,7 +1,5 @@
 """Features of GeoJSON: a collection (RFC 7946), whole or one by one, or one a line (RFC 8142)."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

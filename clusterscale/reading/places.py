@@ -1,7 +1,5 @@
 """The identity of places: names of pairs, codes of names, and names that do not match."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Files of a source, divided into pieces and grouped into packs for tasks."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import posixpath

@@ -1,7 +1,5 @@
 """Values of published tables: numbers, their marks, and what stands for a hidden one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Catalogue of releases, listed or found in a folder; each is opened only if it changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Check a published table against the true counts that are known of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

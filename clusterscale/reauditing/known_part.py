@@ -1,7 +1,5 @@
 """The part of an audit that is possible with traces of some or none of the people."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil
 

@@ -1,7 +1,5 @@
 """Append-only ledger: one row per verdict."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import asdict
 from typing import Any

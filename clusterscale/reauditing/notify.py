@@ -1,7 +1,5 @@
 """Verdicts as JSON, as JUnit XML and for a webhook; they contain no users."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Plan of a re-audit, and its policy: limits on results, and the level of each violation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 

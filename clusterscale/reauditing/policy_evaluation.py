@@ -1,7 +1,5 @@
 """Evaluate a policy: a reason for each limit, certificate and statement of scope."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -8,8 +8,6 @@ single member better. Where values are hidden or coarse, people simulated from t
 better than real ones, so that no verdict can pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

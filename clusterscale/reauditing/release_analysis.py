@@ -1,7 +1,5 @@
 """The audit of one release, as an analysis, and the folder with its results and record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial

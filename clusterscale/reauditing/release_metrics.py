@@ -1,7 +1,5 @@
 """Metrics of a release from its audit and screen, as limited by a policy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,7 +27,7 @@ class IntervalEstimate:
     high: float = np.nan
 
     @classmethod
-    def exact(cls, value: float) -> IntervalEstimate:
+    def exact(cls, value: float) -> "IntervalEstimate":
         """Return a number without uncertainty."""
         return cls(value, value, value)
 
@@ -55,7 +53,7 @@ class Exposures:
     attack: str
     everyone: bool
 
-    def known(self, part: KnownPart | None) -> Exposures:
+    def known(self, part: KnownPart | None) -> "Exposures":
         """Return the exposure of known people; of the simulated ones if none are known."""
         if part is None:
             return self

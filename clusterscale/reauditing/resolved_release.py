@@ -1,7 +1,5 @@
 """A release that can be audited: with complete metadata, on the cells of a cube."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Runs of a re-audit: of all new releases, and of one before it is published."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

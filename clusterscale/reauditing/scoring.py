@@ -1,7 +1,5 @@
 """Score the published values: how well attacks on them distinguish users of known membership."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +34,7 @@ class Membership:
     inside: Ints
     outside: Ints
 
-    def among(self, chosen: NDArray[np.bool_]) -> Membership:
+    def among(self, chosen: NDArray[np.bool_]) -> "Membership":
         """Return the users that are ``chosen``, bool, shape (user of the cube,)."""
         return Membership(self.inside[chosen[self.inside]], self.outside[chosen[self.outside]])
 

@@ -1,7 +1,5 @@
 """Run on a Dask cluster: a bounded window of batches in flight, results in order of completion."""
 
-from __future__ import annotations
-
 import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ scikit-learn pipeline of two steps, so that an elimination that several candidat
 only once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Run all tasks in this process, one after the other: for development and as the reference."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce

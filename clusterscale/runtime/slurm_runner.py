@@ -1,7 +1,5 @@
 """Run scheduler, driver and workers as tasks of one Slurm job; they connect through a file."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from time import monotonic

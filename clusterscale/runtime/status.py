@@ -5,8 +5,6 @@ personal data: no target, no row, no error message. Times are those of the drive
 two machines are compared as little as possible.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from contextlib import suppress

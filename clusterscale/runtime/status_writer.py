@@ -1,7 +1,5 @@
 """Write the status of a run from a separate thread, so that the work is not delayed."""
 
-from __future__ import annotations
-
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ name in the environment variable ``CLUSTERSCALE_PROTOCOLS``, separated by commas
 its workers: ``CLUSTERSCALE_PROTOCOLS=https,sftp``. Chained addresses (``::``) are never allowed.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

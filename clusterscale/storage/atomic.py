@@ -14,8 +14,6 @@ Other processes never remove a staging copy that a killed process left, because 
 whether it is still being written. Delete a ``….partial-…`` without a running writer by hand.
 """
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from collections.abc import Iterator

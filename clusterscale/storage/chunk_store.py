@@ -1,7 +1,5 @@
 """A Zarr store that retries transient errors, and checks and records digests of chunks."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time
@@ -83,7 +81,7 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         self.expected: dict[str, str] | None = None
         """Digests that what is read must have, by key; root metadata excepted. None: not known."""
 
-    def _with_store(self, store: FsspecStore | LocalStore) -> ChunkStore:
+    def _with_store(self, store: FsspecStore | LocalStore) -> "ChunkStore":
         other = type(self)(store, self._uri, durable=self._durable, record=self._records)
         other.digests, other.expected = self.digests, self.expected
         return other

@@ -1,7 +1,5 @@
 """Local paths and URLs, and their file systems and Zarr stores, which retry transient errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

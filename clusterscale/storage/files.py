@@ -1,7 +1,5 @@
 """Read, write and remove files, on a local path or any fsspec URL."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterable, Mapping

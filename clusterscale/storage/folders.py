@@ -1,7 +1,5 @@
 """Store a whole folder atomically, if there is none yet."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import uuid

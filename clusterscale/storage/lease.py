@@ -1,7 +1,5 @@
 """Lease on a folder for one process at a time; another takes over if the holder dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -4,8 +4,6 @@ The manifest is an empty group of the store, whose attributes have the digests: 
 do not know it pass over it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

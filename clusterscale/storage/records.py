@@ -1,7 +1,5 @@
 """Records of finished tasks: files in a folder, each written atomically and read to resume."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping

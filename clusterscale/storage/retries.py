@@ -6,8 +6,6 @@ full store. The environment variable ``CLUSTERSCALE_RETRY_SECONDS`` of the drive
 says for how long to retry.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import math

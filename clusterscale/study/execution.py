@@ -1,7 +1,5 @@
 """The Executor protocol, and the items and results it exchanges."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar

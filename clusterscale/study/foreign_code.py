@@ -5,8 +5,6 @@ are not installed, the versions of installed ones, and the functions as they are
 may have been changed since they were imported.
 """
 
-from __future__ import annotations
-
 import ast
 import pickle
 import re

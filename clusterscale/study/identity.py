@@ -1,7 +1,5 @@
 """Identity of a study: its kind, its plan, its cube, and the revision of the results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field

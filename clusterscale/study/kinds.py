@@ -6,8 +6,6 @@ Its command, its Python function, ``--explain``, the report, ``watch`` and the n
 analyses leave alone in the folder of a run all follow from the class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Any, ClassVar

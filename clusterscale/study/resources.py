@@ -1,7 +1,5 @@
 """What a study takes of its workers: memory and time, predicted and in words for ``--explain``."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Stages of a study: tasks, the pure function of a task, and how its result is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -89,7 +87,7 @@ class Stage(Generic[T, R]):
     name: str
     function: Callable[[T], Any]
     tasks: Iterable[T]
-    keep: Callable[[Sequence[Finished[T, Any]]], Stage[Any, Any] | None]
+    keep: Callable[[Sequence[Finished[T, Any]]], "Stage[Any, Any] | None"]
     n_tasks: int
     n_done: int = 0
     weigh: Callable[[T], int] = lambda task: 1
@@ -106,7 +104,7 @@ class Stage(Generic[T, R]):
         tasks: Mapping[str, T],
         store: TableStore,
         write: Callable[[T, R], None],
-    ) -> Stage[tuple[str, T], R]:
+    ) -> "Stage[tuple[str, T], R]":
         """Return a stage that fills a table part by part.
 
         Parameters

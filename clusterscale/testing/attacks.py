@@ -1,7 +1,5 @@
 """Checks of attacks."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Named checks, those that hold for every kind, and registering classes during a test."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Checks of mechanisms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small population on which classes are tested, and games against its users."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

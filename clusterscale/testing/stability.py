@@ -1,7 +1,5 @@
 """Check what a trace step states of its stability, on many draws of a few users' events."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 

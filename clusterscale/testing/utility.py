@@ -1,7 +1,5 @@
 """Checks of utility measures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Base of utility measures, checks of the arrays they compare, and a random baseline."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal

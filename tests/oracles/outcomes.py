@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from clusterscale.game import Outcome
 
-_KINDS = {"float": 0.5, "int": 100, "tuple[int, ...]": (1, 0, 2)}
+_KINDS = {float: 0.5, int: 100, tuple[int, ...]: (1, 0, 2)}
 
 
 def outcome(**numbers):

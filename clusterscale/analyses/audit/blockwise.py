@@ -5,8 +5,6 @@ are rounded so that sums of them are exact, so the sum of all parts equals the c
 that holds all users, bit for bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -40,7 +38,7 @@ class BlockCounts:
     bounds: Bounds
     spare: GroupSample | None
 
-    def plus(self, other: BlockCounts) -> BlockCounts:
+    def plus(self, other: "BlockCounts") -> "BlockCounts":
         """Add the counts of the users that follow these."""
         spare = self.spare
         if spare is not None and other.spare is not None:

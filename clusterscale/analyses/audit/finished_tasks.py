@@ -1,7 +1,5 @@
 """The finished tasks of an audit: their outcomes in files, and where the entry of each task is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
@@ -24,8 +22,8 @@ Index = tuple[NDArray[np.int64], ...]
 """Position of tasks: period, target, prior and group size."""
 
 _NOWHERE = -1
-_TEXTS = [field.name for field in fields(Outcome) if field.type == "str"]
-_LISTS = [field.name for field in fields(Outcome) if field.type == "tuple[int, ...]"]
+_TEXTS = [field.name for field in fields(Outcome) if field.type is str]
+_LISTS = [field.name for field in fields(Outcome) if field.type == tuple[int, ...]]
 _NUMBERS = [field.name for field in fields(Outcome) if field.name not in (*_TEXTS, *_LISTS)]
 
 

@@ -1,7 +1,5 @@
 """The plan of an audit, frozen, and its tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Annotated, Any

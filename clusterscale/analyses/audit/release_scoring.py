@@ -1,7 +1,5 @@
 """Score the published release on users whose membership is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache

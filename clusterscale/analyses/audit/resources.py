@@ -1,7 +1,5 @@
 """What an audit takes, and how traces are distributed within the memory of workers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import ceil
 

@@ -55,7 +55,7 @@ _TRACEBACKS = 100  # tasks whose tracebacks are written
 LONGEST_ERROR = 300
 """Number of characters of an error that are kept."""
 
-_MEASURED = tuple(field.name for field in fields(Outcome) if field.type != "str")
+_MEASURED = tuple(field.name for field in fields(Outcome) if field.type is not str)
 
 _DIMS = {dim for variable in RESULTS.values() for dim in variable.dims}
 _COUNTS = ("n_challenges", "level_inside", "level_outside")

@@ -1,7 +1,5 @@
 """Settings of an audit: the periods of releases, and how many challenges a target gets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Self
 

@@ -1,7 +1,5 @@
 """Targets: the users to attack."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil

@@ -1,7 +1,5 @@
 """Audit task: the games of one target at one period, prior and group size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

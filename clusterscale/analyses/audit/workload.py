@@ -6,8 +6,6 @@ predictions with measurements. :func:`~clusterscale.study.measure_slowness` retu
 slower this machine is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from math import ceil

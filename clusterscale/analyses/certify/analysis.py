@@ -1,7 +1,5 @@
 """Certificates as an analysis: count the visits of users, compute ceilings, and look them up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial

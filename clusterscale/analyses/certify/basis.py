@@ -1,7 +1,5 @@
 """Why no adversary can do better: what a mechanism states, for what one person changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol

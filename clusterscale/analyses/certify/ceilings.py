@@ -1,7 +1,5 @@
 """The best that any adversary can do against one person in a release."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache

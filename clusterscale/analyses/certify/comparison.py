@@ -1,7 +1,5 @@
 """Compare measured AUCs with the ceilings: measured ≤ true ≤ certified."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Composition of privacy losses, and the curve of the best test of a whole release."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -61,7 +59,7 @@ class LossGrid:
     infinite: float
 
     @classmethod
-    def of(cls, loss: CellLoss, step: float, *, removed: bool) -> LossGrid:
+    def of(cls, loss: CellLoss, step: float, *, removed: bool) -> "LossGrid":
         """Return the loss of one count: by straight lines between δ at multiples of the step.
 
         δ is convex in e^ε, so the lines are above it (Doroshenko et al., PoPETs 2022).
@@ -83,7 +81,7 @@ class LossGrid:
         down = np.append(slopes / np.expm1(step), 0.0)
         return cls(step, -last, up - down, float(delta[-1]))
 
-    def power(self, times: int) -> LossGrid:
+    def power(self, times: int) -> "LossGrid":
         """Return the loss of ``times`` independent ones."""
         if times == 0:
             return LossGrid(self.step, 0, np.ones(1), 0.0)
@@ -119,7 +117,7 @@ class LossGrid:
         exponents = np.outer(self._orders, np.arange(len(self.mass)))
         return np.asarray(np.log((np.exp(exponents) * self.mass).sum(axis=1)))  # at most e^20
 
-    def plus(self, other: LossGrid) -> LossGrid:
+    def plus(self, other: "LossGrid") -> "LossGrid":
         """Return the loss of both together."""
         mass = scipy.signal.fftconvolve(self.mass, other.mass)
         infinite = self.infinite + other.infinite - self.infinite * other.infinite

@@ -4,8 +4,6 @@
 sum of max(0, P − e^ε Q), for ε of any sign. It decides how well any test can tell the two apart.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,11 +49,11 @@ class CellLoss(ABC):
             Whether the divergence is of the value without the visit.
         """
 
-    def repeated(self, times: int) -> tuple[CellLoss, int]:
+    def repeated(self, times: int) -> tuple["CellLoss", int]:
         """Return a loss and a number: that many of it are ``times`` of this."""
         return self, times
 
-    def either_way(self) -> CellLoss:
+    def either_way(self) -> "CellLoss":
         """Return the larger of both directions: of a count that loses or gains a visit."""
         return self
 
@@ -126,7 +124,7 @@ class PairLoss(CellLoss):
         ratios = losses / losses.min()
         return float(losses.min()) if (np.abs(ratios - np.rint(ratios)) < _SAME).all() else None
 
-    def either_way(self) -> PairLoss:
+    def either_way(self) -> "PairLoss":
         """Return the loss of all pairs in both directions; itself if these are equal."""
         breaks = np.unique(np.concatenate([self._losses, -self._losses]))
         ways = self.delta(breaks), self.delta(breaks, removed=True)
@@ -181,7 +179,7 @@ class SampledLoss(CellLoss):
         inner = self.kept * self.whole.delta(np.log(np.where(rest > 0, rest, 1.0)))
         return np.asarray(np.where(rest > 0, inner, 1 - factor))
 
-    def either_way(self) -> EitherLoss:
+    def either_way(self) -> "EitherLoss":
         """Return the larger of both directions."""
         return EitherLoss(self)
 

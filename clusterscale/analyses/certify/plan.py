@@ -1,7 +1,5 @@
 """Settings of certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import comb

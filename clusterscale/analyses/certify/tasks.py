@@ -1,7 +1,5 @@
 """Tasks of certificates: count the visits of users, compute ceilings, and look them up."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -97,12 +95,12 @@ class VisitsSummary:
     bounds: tuple[Bounds, ...]
 
     @classmethod
-    def of(cls, visits: SettingVisits) -> VisitsSummary:
+    def of(cls, visits: SettingVisits) -> "VisitsSummary":
         """Return the summary of some users."""
         counters = [_count(keys) for keys in visits.keys]
         return cls(counters[0], counters[-1], visits.bounds)
 
-    def plus(self, other: VisitsSummary) -> VisitsSummary:
+    def plus(self, other: "VisitsSummary") -> "VisitsSummary":
         """Return the summary of these and other users."""
         bounds = tuple(map(merge_bounds, self.bounds, other.bounds))
         return VisitsSummary(self.added + other.added, self.replaced + other.replaced, bounds)

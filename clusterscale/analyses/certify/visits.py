@@ -1,7 +1,5 @@
 """What each user changes in a release, and whom the user may be replaced by."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

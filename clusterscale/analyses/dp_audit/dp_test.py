@@ -1,7 +1,5 @@
 """Test a guarantee on many releases of groups with and without the data that it protects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import EllipsisType

@@ -1,7 +1,5 @@
 """Evaluate mechanisms: guarantees, tests and utility; one task per period and group size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial

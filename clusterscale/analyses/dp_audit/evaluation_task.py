@@ -1,7 +1,5 @@
 """Settings, tasks, parts and results of an evaluation of mechanisms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -143,7 +141,7 @@ class CountedUsers:
     nearby: Nearby
     sums: Values | None = None
 
-    def plus(self, other: CountedUsers) -> CountedUsers:
+    def plus(self, other: "CountedUsers") -> "CountedUsers":
         """Add the counts of the users that follow these."""
         bounds = merge_bounds(self.bounds, other.bounds)
         sums = None if self.sums is None or other.sums is None else self.sums + other.sums

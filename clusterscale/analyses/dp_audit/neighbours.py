@@ -1,7 +1,5 @@
 """Neighbouring groups, which differ in one unit of data: drawn, and counted by part of users."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -126,7 +124,7 @@ class Nearby:
     groups: dict[Kind, Counts]
     survey: Survey
 
-    def plus(self, other: Nearby) -> Nearby:
+    def plus(self, other: "Nearby") -> "Nearby":
         """Add the counts of the users that follow these."""
         groups = {kind: counts + other.groups[kind] for kind, counts in self.groups.items()}
         return Nearby(groups, self.survey.plus(other.survey))

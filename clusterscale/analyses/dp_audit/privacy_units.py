@@ -1,7 +1,5 @@
 """Privacy units, which a guarantee protects: an event, a day or a user, as cells that change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -70,7 +68,7 @@ class Survey:
     n_counted: Index
     block: int
 
-    def plus(self, other: Survey) -> Survey:
+    def plus(self, other: "Survey") -> "Survey":
         """Return the statistics of these users and of those that follow them."""
         largest = {
             kind: max(mine, other.largest[kind], key=lambda unit: unit.size)

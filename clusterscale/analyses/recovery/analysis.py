@@ -1,7 +1,5 @@
 """The recovery of all users' locations from a release, as an analysis (PETS17)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import product

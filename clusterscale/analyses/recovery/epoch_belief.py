@@ -1,7 +1,5 @@
 """Beliefs about one epoch: the probability of each user in each ROI, in compressed form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Self
 

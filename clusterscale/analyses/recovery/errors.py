@@ -1,7 +1,5 @@
 """Errors of an adversary's inference, and privacy loss and gain (PETS17 §3.1, §5.1)."""
 
-from __future__ import annotations
-
 from math import e, log
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compare an adversary's estimate of an epoch with the truth (PETS17 §3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log
 from typing import NamedTuple, Self

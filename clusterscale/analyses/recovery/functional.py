@@ -6,8 +6,6 @@ to be inferred follow the observed ones. A recovery uses the same code epoch by 
 arrays.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Plan of a recovery: epochs, priors, strategies and mechanisms."""
 
-from __future__ import annotations
-
 from math import e
 from typing import Annotated, Any, Literal
 

@@ -14,8 +14,6 @@ last_hour     ROIs an hour ago                                      eq. 14
 ============= ===================================================== ============
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np

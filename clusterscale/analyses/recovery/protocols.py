@@ -1,7 +1,5 @@
 """Protocols of priors and strategies of a recovery."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 

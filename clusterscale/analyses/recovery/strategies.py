@@ -22,8 +22,6 @@ visit, so that both margins are met:
   than an exchange.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tasks of a recovery: a release of all users; and one prior, mechanism and some epochs of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -151,7 +149,7 @@ class Recovered:
         sums = errors.hits.sum(axis=1), errors.predicted.sum(axis=1), errors.n_true.sum()
         self.by_epoch[estimate, :, epoch] = distances.mean(), *one_minus_f1(*sums)
 
-    def of_users(self, users: Ids) -> Recovered:
+    def of_users(self, users: Ids) -> "Recovered":
         """Return the sums of the users with these indices."""
         return Recovered(
             self.distance[:, users],
@@ -161,7 +159,7 @@ class Recovered:
             self.by_epoch,
         )
 
-    def plus(self, later: Recovered) -> Recovered:
+    def plus(self, later: "Recovered") -> "Recovered":
         """Return the sums with those of later epochs added."""
         return Recovered(
             self.distance + later.distance,

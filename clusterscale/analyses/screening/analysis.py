@@ -1,7 +1,5 @@
 """The screen as an analysis: count the groups of each setting, then score all users."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

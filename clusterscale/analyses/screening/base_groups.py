@@ -1,7 +1,5 @@
 """The stored counts of a screen's groups: written once, read by every task."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass

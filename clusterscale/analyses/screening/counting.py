@@ -1,7 +1,5 @@
 """Draw the groups of a screen, and count them over blocks of users."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 

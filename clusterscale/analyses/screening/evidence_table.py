@@ -15,8 +15,6 @@ Both second sums are over the user's own cells only: with a table of their terms
 the cost of scoring a user is proportional to the user's events.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

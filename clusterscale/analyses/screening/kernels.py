@@ -1,7 +1,5 @@
 """Compiled loops per user: sum the evidence of their events, and compare two sets of releases."""
 
-from __future__ import annotations
-
 from math import erfc, exp, log, sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plan the memory and predict the cost of a screen: slices of groups, passes of mechanisms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Score a block of users against all groups, as a pure task."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace

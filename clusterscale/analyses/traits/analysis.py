@@ -1,7 +1,5 @@
 """Traits of exposed users, as an analysis: their mobility, and the components of attacks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

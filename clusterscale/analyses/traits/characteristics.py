@@ -1,7 +1,5 @@
 """Mobility characteristics: ten from a user's own events, and unicity from all users' events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import log2
 

@@ -1,7 +1,5 @@
 """Compare the most with the least exposed users of one attack in one setting."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

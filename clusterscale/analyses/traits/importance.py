@@ -3,8 +3,6 @@
 scikit-learn is imported only where models are trained, since every process imports this module.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Measure the mobility of all users of a cube block by block: movement, then unicity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

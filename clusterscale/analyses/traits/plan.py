@@ -1,7 +1,5 @@
 """Settings of the analysis of traits, and what it compares: periods and exposures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Stored traits of exposed users."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any

@@ -8,8 +8,6 @@ halves are mixed by different functions (the finalizers of SplitMix64 and of Mur
 structure in the numbers of ROIs does not make both collide.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

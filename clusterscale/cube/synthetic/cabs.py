@@ -1,7 +1,5 @@
 """Cabs in a city grid (preset ``sfc``): long shifts, chains of rides, every cell on the route."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ evening out. A day off consists of errands. Every trip reports two stations and 
 beginning and end.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A user reports from home and work and places near them, at hours with the same d
 users; the number of reports is lognormal over users (POPETS24 Fig. 6).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -22,8 +22,6 @@ least 99 % of the nonzero counts of 1,000 users are at most 5. The paper gives n
 is the first Monday of November 2013, when the data of the challenge begin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -5,8 +5,6 @@ A diary holds the reports of a user in chronological order. It is one int32 arra
 array rather than a tuple of arrays because passing arrays between kernels is costly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

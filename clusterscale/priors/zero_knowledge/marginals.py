@@ -1,7 +1,5 @@
 """Estimate population marginals from a release (POPETS24 §4.3, algorithms 2 to 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial

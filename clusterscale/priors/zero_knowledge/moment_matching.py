@@ -10,8 +10,6 @@ other rows provide a prior: the number of visits per row is lognormal, with a sh
 and its parameters maximise the likelihood of all sums (empirical Bayes, Robbins 1956).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,7 +55,7 @@ class ResponseCurve:
         published: Floats = np.interp(means, self.means, self.published)
         return published
 
-    def row(self, weights: Floats) -> MarginalRow:
+    def row(self, weights: Floats) -> "MarginalRow":
         """Return the response of the sum of a row of cells.
 
         ``weights``, shape (cell,), are the shares of the cells in the row's total; they sum to 1.

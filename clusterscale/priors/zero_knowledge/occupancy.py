@@ -1,7 +1,5 @@
 """Daily rhythms of ROIs, and how likely a person is to be in each cell."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

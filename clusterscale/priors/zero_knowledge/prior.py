@@ -1,7 +1,5 @@
 """The prior of the zero-knowledge adversary (POPETS24)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal
@@ -318,6 +316,6 @@ class ZeroKnowledgeAdversary:
         """Return the published values of real ROIs, float64, shape (roi, epoch)."""
         return np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
 
-    def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
+    def plus(self, other: "ZeroKnowledgeAdversary") -> "ZeroKnowledgeAdversary":
         """Add the information on the target from another block of users."""
         return replace(self, known=self.known.plus(other.known))

@@ -1,7 +1,5 @@
 """Groups for the zero-knowledge adversary: of synthetic users, or of simulated counts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Synthetic traces from population marginals (POPETS24 §4.2, algorithm 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -149,7 +147,7 @@ class Graph:
         return len(self.offsets) - 1
 
     @classmethod
-    def of(cls, n_rois: int, edges: Edges) -> Graph:
+    def of(cls, n_rois: int, edges: Edges) -> "Graph":
         """Return the graph of undirected ``edges``, int64, shape (edge, 2), in any order."""
         both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
         both = both[both[:, 0] != both[:, 1]]
@@ -283,7 +281,7 @@ class SyntheticPopulation(NamedTuple):
         expected = self.activity.mean * self.space[:, None] * self.time
         return np.minimum(expected, 1.0)
 
-    def with_mean(self, mean: float) -> SyntheticPopulation:
+    def with_mean(self, mean: float) -> "SyntheticPopulation":
         """Return the population with another mean number of visits per user."""
         return self._replace(activity=replace(self.activity, mean=mean))
 

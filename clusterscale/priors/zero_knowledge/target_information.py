@@ -1,7 +1,5 @@
 """What an adversary knows of the target, and the cells that it assumes from that."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, TypeVar
 

@@ -6,8 +6,6 @@ them forever), needs a service that exposes the dashboard, waits without limit f
 cannot be pulled, and never replaces the cluster of a run that was killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import defaultdict
@@ -126,7 +124,7 @@ def own_image(api: Api) -> str:
 
 
 @contextmanager
-def hosted(manifest: Object, api: Api) -> Iterator[ClusterMonitor]:
+def hosted(manifest: Object, api: Api) -> Iterator["ClusterMonitor"]:
     """Create a DaskCluster for the context; a leftover cluster of the same name is replaced.
 
     Its owner is the pod of this process, if there is one, so Kubernetes deletes it with the pod.
