@@ -92,9 +92,7 @@ def hash_of(value: Any) -> str:
 SETTINGS = "Settings\n--------\n"
 """Head of the section that :func:`list_settings` writes."""
 
-_SECTION = "Attributes\n----------\n"
 _EXAMPLE = re.compile(r"\be\.g\. ``(.+?)``")  # a value as YAML
-_LONGEST = 24  # characters of a default that a signature shows
 
 
 class ModelType(ModelMetaclass):
@@ -108,7 +106,7 @@ class ModelType(ModelMetaclass):
 
 def read_descriptions(docstring: str | None) -> tuple[str, dict[str, str]]:
     """Return a docstring without its section ``Attributes``, and what that says of each field."""
-    text, _, section = cleandoc(docstring or "").partition(_SECTION)
+    text, _, section = cleandoc(docstring or "").partition("Attributes\n----------\n")
     found: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines():
@@ -138,7 +136,7 @@ class _Default:
 
     def __repr__(self) -> str:
         text = repr(self._field.get_default(call_default_factory=True))
-        return text if len(text) <= _LONGEST else "…"
+        return text if len(text) <= 24 else "…"  # characters of a default that a signature shows
 
 
 class _Signature(Signature):

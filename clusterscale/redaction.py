@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl, urlsplit
 from clusterscale.errors import InputError
 
 _HIDDEN = "[hidden]"
-_SHORTEST = 8  # characters; replacing shorter values would hide ordinary words
 
 # Only letters are compared, so that access-key, accessKey and ACCESS_KEY are equal.
 _KEYS = re.compile(
@@ -104,9 +103,10 @@ def _as_in_url(letter: str) -> str:
 
 def _known() -> list[str]:
     """Return the secrets in the environment of this process, the longest first."""
+    # 8: characters; replacing shorter values would hide ordinary words
     secrets = {
         value
         for name, value in os.environ.items()
-        if _VARIABLES.match(name) and _names_secret(name) and len(value) >= _SHORTEST
+        if _VARIABLES.match(name) and _names_secret(name) and len(value) >= 8
     }
     return sorted(secrets, key=len, reverse=True)

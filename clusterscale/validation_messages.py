@@ -15,11 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from clusterscale.errors import InputError
 
-_SAME = 5e-4  # numbers that look the same with three digits
 _MOST_NAMED = 3
-_MOST_FAULTS = 8
-_LONGEST_FAULT = 600  # characters
-_LONGEST_MESSAGE = 900
 _LONGEST_VALUE = 60
 # pydantic's name of one alternative of a union that is no model, which is no key of a config
 _ALTERNATIVE = re.compile(
@@ -65,7 +61,8 @@ def find_ties(values: ArrayLike, *, lowest: bool = False) -> list[int]:
     numbers = np.where(np.isfinite(numbers), numbers, -np.inf)
     if not numbers.size or np.isneginf(top := numbers.max()):
         return []
-    ties: list[int] = np.flatnonzero(numbers > top - _SAME).tolist()
+    # 5e-4: numbers that look the same with three digits
+    ties: list[int] = np.flatnonzero(numbers > top - 5e-4).tolist()
     return ties
 
 
@@ -105,19 +102,19 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
     lines: list[str] = []
     n_joined = 0
     faults = [fault for fault in error.errors(include_url=False) if not _follows(dict(fault))]
-    for fault in faults[:_MOST_FAULTS]:
+    for fault in faults[:8]:
         parts = (str(part) for part in (*prefix, *fault["loc"]))
         path = ".".join(
             _shorten(part, _LONGEST_VALUE) for part in parts if not _ALTERNATIVE.fullmatch(part)
         )
         line = f"{path or 'the top level'}: {_describe(dict(fault), model)}"
-        line = _shorten(" ".join(line.split()), _LONGEST_FAULT)
+        line = _shorten(" ".join(line.split()), 600)  # characters
         start, should, expected = line.partition(", but should ")
         if should and lines and lines[-1].startswith(start + should):  # an alternative
             lines[-1] += f" or {expected.removeprefix('be ')}"
             n_joined += 1
             continue
-        if lines and sum(map(len, lines)) + len(line) > _LONGEST_MESSAGE:
+        if lines and sum(map(len, lines)) + len(line) > 900:
             break
         lines.append(line)
     if more := len(faults) - len(lines) - n_joined:

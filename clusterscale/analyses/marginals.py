@@ -55,7 +55,6 @@ LAWS = ("true", "constant", "exponential", "lognormal")
 N_VISITS = [1, *(n * 10**k for k in range(4) for n in (2, 3, 5, 7, 10))]
 """Numbers of visits at which cumulative distributions are kept."""
 
-_DRAWS = 20_000  # of each law: the error of a distance is below .01 with 95 % probability
 
 _RELEASE = ("period", "group_size", "group", "mechanism")
 _DRAWN = ("period", "group_size", "mechanism")  # the first group, as a figure shows it
@@ -224,7 +223,8 @@ def _compare_activity(
     """Compare the visits per user with laws of this mean; the lognormal one has the best sigma."""
     sigma = float(np.clip(np.log(np.maximum(visits, 1)).std(), 0.01, 5))
     laws = Constant(), Exponential(), LogNormal(sigma=sigma)
-    samples = [np.sort(visits), *(np.sort(law.draw(mean, _DRAWS, rng=rng)) for law in laws)]
+    # 20_000: of each law: the error of a distance is below .01 with 95 % probability
+    samples = [np.sort(visits), *(np.sort(law.draw(mean, 20_000, rng=rng)) for law in laws)]
     return {
         "activity_distance": [
             scipy.stats.ks_2samp(visits, sample, method="asymp").statistic for sample in samples

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from clusterscale.release.checks import PublishedTable, TableFindings
 
 
-_NUMBERS = ("measured", "expected", "n_cells")
-
-
 def check(
     values: ArrayLike | xr.DataArray | xr.Dataset,
     mechanism: Mechanism | Mapping[str, Any] | str,
@@ -319,7 +316,7 @@ def _dataset(results: Sequence[Any], name: str, omitted: str) -> xr.Dataset:
             "check",
             np.array(
                 [getattr(result, field.name) for result in results],
-                None if field.name in _NUMBERS else object,
+                None if field.name in ("measured", "expected", "n_cells") else object,
             ),
         )
         for field in fields(CheckResult)

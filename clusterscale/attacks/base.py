@@ -25,7 +25,6 @@ ATTACKS: Registry[Attack] = Registry.of_package(
     "attack", "clusterscale.attacks", Attack, plugins="clusterscale.attacks"
 )
 
-_ROUNDING = 1e-9  # relative tolerance for expected counts above the number of users
 _CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by another attack
 
 
@@ -192,7 +191,8 @@ def _check_whereabouts(whereabouts: TargetKnowledge, shape: tuple[int, ...]) -> 
     if n_users < 1:
         raise InputError(f"whereabouts: n_users is {n_users}, but should be at least 1")
     low, high = occupancy.min(), occupancy.max()
-    if not (low >= 0 and high <= n_users * (1 + _ROUNDING)):
+    # 1e-9: relative tolerance for expected counts above the number of users
+    if not (low >= 0 and high <= n_users * (1 + 1e-9)):
         raise InputError(
             f"whereabouts: users per cell are from {low} to {high}, but should be between 0 and "
             f"{n_users}, the users of the reference"

@@ -11,8 +11,6 @@ from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.attacks.lasso import fit_lasso
 from clusterscale.contracts import AttackSeconds, Knowledge, Labels, Positive, Release, Scores
 
-_TOLERANCE = 1e-10  # for standardised cells, where it costs little
-
 
 class Cells(BaseAttack):
     """L1 logistic regression (liblinear's, cost C) on the flattened release.
@@ -59,8 +57,9 @@ def _fit_standardized(flat: Any, labels: Labels, cost: float) -> "_FewCells":
     centre = combine(flat, np.full(len(flat), 1 / len(flat)))
     spread = np.sqrt(column_variances(flat))
     scale = np.divide(1.0, spread, out=np.ones_like(spread), where=spread > 0)
+    # 1e-10: for standardised cells, where it costs little
     cells, weights, intercept = fit_lasso(
-        flat, labels, cost=cost, tolerance=_TOLERANCE, centre=centre, scale=scale
+        flat, labels, cost=cost, tolerance=1e-10, centre=centre, scale=scale
     )
     weights = weights * scale[cells]
     return _FewCells(cells, weights, intercept - float(weights @ centre[cells]))

@@ -168,8 +168,6 @@ N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # iteration limits, far above what is ne
 SHARE = 0.03  # of the largest curvature; with less, Hessians were singular if rows were well fitted
 LEAST_SHARE = 1e-6  # used if that does not converge
 N_CANDIDATES = 400  # features that a pass adds, or as many as are in use if more
-_DIGITS = 9  # in which equal scaled features agree
-_ALIKE = 1e-3  # largest rounding difference between the slopes of equal features
 N_ENTERING = 16  # few near duplicates enter a model at once: most would have to leave again
 
 
@@ -253,10 +251,11 @@ def _share(
     target visits then have equal weights, so that another user in one of them changes only part of
     the score.
     """
-    alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - _ALIKE), candidates)
+    # 1e-3: largest rounding difference between the slopes of equal features
+    alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - 1e-3), candidates)
     columns = features.columns(alike)
     if features.scale is not None:  # multiples of each other agree, up to rounding
-        columns = np.round(columns, _DIGITS)
+        columns = np.round(columns, 9)  # in which equal scaled features agree
     columns += 0.0  # turns −0 into 0
     keys = [column.tobytes() for column in columns]
     totals, sizes = dict[bytes, float](), Counter(keys)

@@ -226,9 +226,6 @@ def _faded(n: int, p: float, low: int, high: int, shift: int, fade: float) -> tu
     return below, above
 
 
-_LEAST_SCALE = 0.002  # less noise is the same for whole counts, but exp(−1/scale) would underflow
-
-
 class Likelihood(BaseAttack):
     """Log-likelihood ratio of binomial counts under the publisher's noise, summed over cells.
 
@@ -267,7 +264,8 @@ class Likelihood(BaseAttack):
         if noise == NO_NOISE:
             return BinomialCounts(chance, reference.group_size)
         if noise is not None and noise.exponential:
-            return LaplaceCounts(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+            # 0.002: less noise is the same for whole counts, but exp(−1/scale) would underflow
+            return LaplaceCounts(chance, reference.group_size, max(noise.scale, 0.002))
         return Normal(chance, reference.group_size, 0.0 if noise is None else noise.variance)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "_Ratio":

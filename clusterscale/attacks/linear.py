@@ -19,9 +19,6 @@ from clusterscale.jit import kernel
 
 Floats = NDArray[np.float64]
 
-_STEPS = 100  # scikit-learn's max_iter
-_TOLERANCE = 1e-4  # scikit-learn's tol
-
 
 def fit_logistic(inputs: Floats, labels: Labels, *, cost: float = 1.0) -> tuple[Floats, float]:
     """Return weights, shape (feature,), and intercept of scikit-learn's liblinear regression.
@@ -65,8 +62,9 @@ def solve(products: Floats, labels: Labels, *, cost: float = 1.0) -> Floats:
         )
     signs = np.where(labels, 1.0, -1.0)
     rarer = min(labels.sum(), len(labels) - labels.sum())
-    tolerance = _TOLERANCE * max(rarer, 1) / len(labels)
-    return np.asarray(_newton(products + 1.0, signs, cost, tolerance, _STEPS))
+    tolerance = 1e-4 * max(rarer, 1) / len(labels)  # scikit-learn's tol
+    # 100: scikit-learn's max_iter
+    return np.asarray(_newton(products + 1.0, signs, cost, tolerance, 100))
 
 
 @kernel

@@ -14,7 +14,6 @@ STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_devi
 
 _BINS = 256
 _LEAST = 1e-290  # in a narrower range, bins cannot be distinguished
-_MOST = 2.0**62  # beyond this, 64-bit integers overflow
 
 Features = NDArray[np.float64]
 
@@ -66,7 +65,8 @@ def _summarise_counts(series: Counts, statistics: NDArray[np.float64]) -> None:
             low = min(low, value)
             high = max(high, value)
         row = statistics[i]
-        if (n_epochs * max(abs(float(low)), abs(float(high)))) ** 2 < _MOST:
+        # 2.0**62: beyond this, 64-bit integers overflow
+        if (n_epochs * max(abs(float(low)), abs(float(high)))) ** 2 < 2.0**62:
             row[0] = (n_epochs * squares - total * total) / n_epochs**2
         else:
             row[0] = np.var(series[i])

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from clusterscale.study import Analysis, AnalysisPlan
 
 _STRATEGIES = 4  # columns per table
-_GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
 
 
 _ROWS = 12  # candidates that are shown; the page lists all
@@ -371,7 +370,8 @@ def _show_comparison(comparison: xr.Dataset) -> None:
         "apart: probability that one of the most exposed has more[/]"
     )
     key.show(out)
-    if high - low < _GAP:
+    # 0.02: between mean AUCs: with less, the membership of the two groups is chance
+    if high - low < 0.02:
         out.print("[bold]both groups are about equally exposed[/]: the comparison explains little")
 
 

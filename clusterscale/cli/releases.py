@@ -35,7 +35,6 @@ EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 
 VERDICT_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
-_NAME_LENGTH = 14  # characters of a name in the list of releases
 
 
 def gate(
@@ -191,7 +190,7 @@ def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
 def _show_list(work: Reaudit) -> None:
     new = {item.release.name for item in work.pending()}
     last = {row.release: row for row in work.ledger.rows}
-    key = Key(_NAME_LENGTH)
+    key = Key(14)  # characters of a name in the list of releases
     table = new_table()
     for name in ("release", "series", "epochs", "group size", "mechanism", "verdict"):
         table.add_column(name, no_wrap=name != "group size")

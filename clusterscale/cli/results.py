@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from clusterscale.reporting.audit.model import AuditReport
 
 _AROUND = ("period", "prior")
-_LINES = 35  # lines of a summary, which leaves five for errors and the paths of the results
 _MECHANISMS = 8  # mechanisms in a summary,
-_FEWER = (8, 6, 4, 2, 1)  # or fewer if their labels are long
-_SHORT = 8  # characters of labels in a table with many columns
 
 
 _MEASURES = 6  # columns per table
@@ -261,9 +258,11 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
     """Return what fits on a screen; drop utility first, then the least exposing mechanisms."""
     parts: list[RenderableType] = []
     key = Key()
-    longest = LONGEST if fits(out, _strongest_table(audit, Key(), _MECHANISMS)) else _SHORT
+    # 8: characters of labels in a table with many columns
+    longest = LONGEST if fits(out, _strongest_table(audit, Key(), _MECHANISMS)) else 8
     n_all = audit.results.sizes["mechanism"]
-    for n_mechanisms, with_utility in ((_MECHANISMS, True), *((n, False) for n in _FEWER)):
+    # (8, 6, 4, 2, 1): or fewer if their labels are long
+    for n_mechanisms, with_utility in ((_MECHANISMS, True), *((n, False) for n in (8, 6, 4, 2, 1))):
         key = Key(longest)
         parts = ["strongest case of each mechanism, mean over targets"]
         parts.append(_strongest_table(audit, key, n_mechanisms))
@@ -281,7 +280,8 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
             if n_all > n_mechanisms:
                 continue
             parts += worst_utility(audit.results, key)
-        if lines_of(out, [*parts, key.table(out.width)]) <= _LINES:
+        # 35: lines of a summary, which leaves five for errors and the paths of the results
+        if lines_of(out, [*parts, key.table(out.width)]) <= 35:
             break
     return parts, key
 

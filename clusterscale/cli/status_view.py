@@ -10,8 +10,6 @@ from rich.text import Text
 
 from clusterscale.runtime.status import Stage, Status
 
-_WIDEST = 40  # columns of a bar
-
 _AGAIN = "run the same command again to resume it"
 _REASONS = {
     "ClusterError": f"the cluster failed; {_AGAIN}",
@@ -94,7 +92,7 @@ def _stages(status: Status, since: float, *, running: bool) -> Table:
     """Return a row for each stage; the current one includes the seconds ``since`` the status."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("stage", overflow="fold", min_width=6)
-    table.add_column("", max_width=_WIDEST)
+    table.add_column("", max_width=40)  # columns of a bar
     for name in ("done", "of", "failed", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     for stage in status.stages:

@@ -17,10 +17,8 @@ from clusterscale.validation_messages import quote
 MOST_BYTES = 2**20
 _MOST_VALUES = 100_000  # aliases count as what they stand for
 _DEEPEST = 50
-_MOST_DIGITS = 40  # characters of a number
 _CORE = "tag:yaml.org,2002:"
 _TEXT = f"{_CORE}str"
-_LINE_BREAKS = "\n\r\t"
 
 
 def read_text(path: str | Path) -> str:
@@ -117,7 +115,7 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_scalar(self, node: Any) -> Any:
         text = super().construct_scalar(node)
         if isinstance(text, str) and any(
-            unicodedata.category(letter) in ("Cc", "Cs") and letter not in _LINE_BREAKS
+            unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\r\t"
             for letter in text
         ):
             raise _problem("a control character is not allowed", node)
@@ -125,7 +123,7 @@ class _StrictLoader(yaml.SafeLoader):
 
     def construct_number(self, node: Any) -> int | float:
         """Return a finite number."""
-        if len(node.value) > _MOST_DIGITS:
+        if len(node.value) > 40:  # characters of a number
             raise _problem(f"the number {quote(node.value)} has too many digits", node)
         read = self.construct_yaml_int if node.tag == f"{_CORE}int" else self.construct_yaml_float
         try:

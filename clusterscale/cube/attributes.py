@@ -28,9 +28,6 @@ ROW_NAME = re.compile(r"row (0|[1-9][0-9]{0,17})", re.ASCII)
 """What names a user by row; a stored id of this form names nobody."""
 
 
-_LOCATORS = {"grid", "points", "h3", "geohash", "inspire"}
-
-
 class _Calendar(BaseModel, strict=True):
     start: int
     step: int
@@ -107,7 +104,7 @@ def public_parts(attributes: dict[str, Any]) -> frozenset[str]:
         return frozenset(attributes[PUBLIC])
     if "preset" in about:
         return frozenset({"places", "calendar"})
-    places = about.get("regions", {}).get("kind") in _LOCATORS
+    places = about.get("regions", {}).get("kind") in {"grid", "points", "h3", "geohash", "inspire"}
     return frozenset({"calendar"} if "reader" in about else ()) | ({"places"} if places else set())
 
 

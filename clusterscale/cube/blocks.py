@@ -21,7 +21,6 @@ from clusterscale.errors import FormatError, InputError
 from clusterscale.seeds import stream
 from clusterscale.storage import absolute
 
-_MOST_EVENTS = 1 << 23  # eight chunks of the store, so that blocks share few chunks
 _MOST_USERS = 1 << 16
 
 Range = tuple[int, int]  # the first user and the one after the last
@@ -85,7 +84,8 @@ def block_size(cube: TraceCube) -> int:
     """Return how many users are read at once: a power of two that depends only on the cube."""
     mean = max(1, cube.n_events // cube.n_users)
     size = 1
-    while 2 * size * mean <= _MOST_EVENTS and size < _MOST_USERS:
+    # 1 << 23: eight chunks of the store, so that blocks share few chunks
+    while 2 * size * mean <= 1 << 23 and size < _MOST_USERS:
         size *= 2
     return size
 

@@ -10,8 +10,6 @@ from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError
 
-_START, _STEP, _ZONE = "2024-01-01T00:00", "1h", "UTC"
-
 
 class SizedCube(TraceCube):
     """A cube without traces, for predictions; nothing is written.
@@ -45,7 +43,7 @@ class SizedCube(TraceCube):
         row, column = np.divmod(np.arange(places), side)
         names = tuple(f"place {i}" for i in range(places))
         regions = Regions(names, 50 + row / side, column / side)
-        calendar = Calendar.parse(_START, _STEP, epochs, _ZONE)
+        calendar = Calendar.parse("2024-01-01T00:00", "1h", epochs, "UTC")
         uri = f"memory://clusterscale-sizes-{uuid4().hex}"
         with new_cube(uri, regions, calendar, provenance={"source": "sizes"}) as writer:
             writer.append(["nobody"], np.zeros(1, np.int64), np.zeros(0, np.int64))

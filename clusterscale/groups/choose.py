@@ -22,7 +22,6 @@ NOT_HELD = -1
 """Index that stands for a user whose traces are not held."""
 
 _SEGMENT = 1 << 16  # users; their indices stay in a processor's cache
-_NOBODY = -1  # no target
 _FEW = 64  # from more than a segment of users, the same 64 recur once in 10^200 draws
 
 
@@ -152,7 +151,7 @@ def draw_members(
     if lists is None:
         return np.sort(rng.choice(n_users, size, replace=False, shuffle=False))
     return np.sort(
-        ListedCandidates(np.arange(n_users), _NOBODY, lists, size).choose(size, rng).users
+        ListedCandidates(np.arange(n_users), -1, lists, size).choose(size, rng).users  # no target
     )
 
 

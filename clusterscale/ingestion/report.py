@@ -25,8 +25,6 @@ REASONS = (
 )
 """Reasons for dropping a record. It is counted under the first that applies, in this order."""
 
-_MILLISECONDS = 1e11  # as seconds, the year 5138
-
 
 @dataclass(slots=True)
 class ValueRange:
@@ -126,7 +124,7 @@ def _hint_region(tally: ReadingReport, calendar: Calendar) -> str:
 def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
     span, zone = tally.time, calendar.timezone
     hint = ""
-    if abs(span.high) >= _MILLISECONDS:
+    if abs(span.high) >= 1e11:  # as seconds, the year 5138
         hint = f": are its times in milliseconds? Then set {option('milliseconds', 'true')}"
     return (
         f"the data runs from {_moment(span.low, zone)} to {_moment(span.high, zone)}, "

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[str, int, int], None]
 
-_MOST_BLOCKS = 4096
-_CELLS_PER_BYTE = 0.25  # cells of a shuffled block per byte of text that a task decodes
-
 
 @dataclass(frozen=True, slots=True)
 class DaskRun:
@@ -50,7 +47,8 @@ class DaskRun:
     def n_blocks(self) -> int:
         """Number of blocks that bounds their memory even if no row is a duplicate."""
         n_rows = sum(piece.size for pack in self.packs for piece in pack) / BYTES_PER_ROW
-        return int(np.clip(np.ceil(n_rows / (_CELLS_PER_BYTE * self.block_bytes)), 1, _MOST_BLOCKS))
+        # 0.25: cells of a shuffled block per byte of text that a task decodes
+        return int(np.clip(np.ceil(n_rows / (0.25 * self.block_bytes)), 1, 4096))
 
 
 def find_names(reader: Reader, run: DaskRun) -> list[str]:

@@ -76,8 +76,6 @@ _CURVE = (1e-6, 1e-4, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 LARGEST_ACCOUNTED = 500.0
 """Sum of ε above which accounting saves nothing, and e^ε overflows."""
 
-_FINEST, _MOST_STEPS = 1e-4, 200_000  # grid of privacy losses: smallest step, most steps
-
 
 @dataclass(frozen=True, slots=True)
 class UserLevel:
@@ -104,7 +102,7 @@ class UserLevel:
 
 def loss_step(total: float) -> float:
     """Return the step of a grid for privacy losses whose ε add up to ``total``."""
-    return max(_FINEST, total / _MOST_STEPS)
+    return max(1e-4, total / 200_000)  # grid of privacy losses: smallest step, most steps
 
 
 def gaussian_epsilon(deviation: float, delta: float) -> float:

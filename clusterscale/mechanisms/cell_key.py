@@ -23,7 +23,6 @@ from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.law import FiniteDistribution, Law
 from clusterscale.validation_messages import exact_number
 
-_DIGITS = 9  # of probabilities, so that all machines draw alike
 _SURE = 1e-5  # tolerance of mean and variance, in visits and visits squared
 _WRITTEN = 1e-6  # tolerance of sums of probabilities that are written with eight digits
 _MOST = 50  # visits: the largest perturbation
@@ -252,7 +251,8 @@ def _largest_entropy(steps: Values, variance: float, ordered: bool) -> Values | 
     found = scipy.optimize.minimize(
         dual, np.zeros(len(features)), jac=True, method="L-BFGS-B", bounds=bounds, options=options
     )
-    probabilities = np.round(scipy.special.softmax(-found.x @ features), _DIGITS)
+    # 9: of probabilities, so that all machines draw alike
+    probabilities = np.round(scipy.special.softmax(-found.x @ features), 9)
     probabilities[np.argmax(probabilities)] += 1 - probabilities.sum()
     mean, spread = probabilities @ steps, probabilities @ steps**2
     return probabilities if abs(mean) < _SURE and spread < variance + _SURE else None

@@ -91,7 +91,6 @@ if TYPE_CHECKING:
 else:
     Steps = Annotated[tuple[MECHANISMS.field(BaseMechanism, skip="chain"), ...], Strict(False)]
 
-_MANY = 2**62  # people: more than any group counts for
 _WEIGHED = (
     "noise is added, but then values are multiplied by the mean weight of the users counted, which "
     "noise does not hide"
@@ -393,4 +392,5 @@ def _limit(change: CellChange | None, *, tight: bool) -> CellChange | None:
 
 def _largest(step: BaseMechanism, group_size: int) -> int:
     """Return the group size for the steps after one: any, if it expands to other people."""
-    return _MANY if step.uses_weights or isinstance(step, Expand) else group_size
+    # 2**62: people: more than any group counts for
+    return 2**62 if step.uses_weights or isinstance(step, Expand) else group_size

@@ -15,7 +15,6 @@ Revise = Callable[[Values], None]
 
 _FAR, _HALVINGS = 1e7, 80  # limit of noisy counts; bisections to the last bit of a float
 _QUANTILES = 1 << 14  # enough for the mean of clipped noise to 5e-5 of its scale
-_DRAWS = 1 << 14  # releases, where no output distribution is known
 _POINT = 1e-6  # a shorter preimage is a single point
 
 
@@ -193,6 +192,7 @@ def respond(
         )
     if law := mechanism.law(group_size):
         return Response(*law.moments(counts))
-    values = np.repeat(np.asarray(counts, np.int32)[:, None], _DRAWS, axis=1)
+    # 1 << 14: releases, where no output distribution is known
+    values = np.repeat(np.asarray(counts, np.int32)[:, None], 1 << 14, axis=1)
     released = mechanism.release(values, group_size=group_size, rng=rng)
     return Response(released.mean(axis=1), released.var(axis=1))

@@ -148,7 +148,6 @@ class DiscreteGaussianNoise(Noise):
 
 
 _LARGEST_SIGMA = 1e5  # of noise in a table
-_TAIL = 9.0  # deviations; beyond them are 2e-19 of the probability
 
 
 @lru_cache(maxsize=16)
@@ -159,7 +158,7 @@ def _whole_normal(sigma: float) -> tuple[Values, Values, Values]:
             f"discrete Gaussian noise of deviation {sigma:g} is above {_LARGEST_SIGMA:g}: choose a "
             "larger ε, or set discrete: false"
         )
-    far = np.ceil(_TAIL * sigma) + 1
+    far = np.ceil(9.0 * sigma) + 1  # deviations; beyond them are 2e-19 of the probability
     values = np.arange(-far, far + 1)
     weights = np.exp(-((values / sigma) ** 2) / 2)
     probabilities = weights / weights.sum()

@@ -38,7 +38,6 @@ from clusterscale.phrases import privacy_unit
 from clusterscale.validation_messages import exact_number, exact_percent
 
 _PER = {"event": "event", "user_day": "user and day", "user": "user"}
-_MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
 
 
 class Laplace(AdditiveNoise):
@@ -147,7 +146,8 @@ class Laplace(AdditiveNoise):
 
         Raises ConfigError if discrete noise is too large for 64-bit integers.
         """
-        if self.discrete and self.scale > _MOST_DISCRETE:  # draws at the largest integer cancel
+        # 2.0**48: noise of 30 scales is still exact as a float
+        if self.discrete and self.scale > 2.0**48:  # draws at the largest integer cancel
             raise ConfigError(
                 f"{self.name}: discrete noise of scale {self.scale:g} is too large for 64-bit "
                 "integers"

@@ -35,9 +35,6 @@ from clusterscale.metrics.intervals import mean_interval
 Floats = NDArray[np.float64]
 Users = NDArray[np.int64]
 
-_MANY = 20  # differences from which mean_interval replaces Student's interval
-_PAIRS = 6  # common users from which a paired test can reject: 2/2⁵ is above .05
-_EXACT = 50  # common users up to which the test is exact, with or without ties
 _DIGITS = 12  # losses are ratios of counts: smaller differences are rounding errors
 
 
@@ -260,7 +257,8 @@ def _losses(values: ArrayLike, where: str) -> Floats:
 
 def _interval(difference: Floats, confidence: float) -> tuple[float, float]:
     n = difference.size
-    if n < 2 or n >= _MANY or np.ptp(difference) == 0:
+    # 20: differences from which mean_interval replaces Student's interval
+    if n < 2 or n >= 20 or np.ptp(difference) == 0:
         return mean_interval(difference, confidence=confidence, bounds=(-1.0, 1.0))
     # for few values the distribution-free interval is too wide to show a change
     reach = float(scipy.stats.t.isf((1 - confidence) / 2, n - 1) * difference.std(ddof=1) / n**0.5)
@@ -272,11 +270,11 @@ def _test(difference: Floats, before: Floats, after: Floats) -> float:
     """Return the two-sided p-value of no change; NaN if a side is empty."""
     if not (before.size and after.size):
         return float("nan")
-    if difference.size < _PAIRS:
+    if difference.size < 6:  # common users from which a paired test can reject: 2/2⁵ is above .05
         return float(scipy.stats.mannwhitneyu(before, after).pvalue)
     if not difference.any():
         return 1.0
-    if difference.size <= _EXACT:
+    if difference.size <= 50:  # common users up to which the test is exact, with or without ties
         return _signed_ranks(difference)
     # sorted, so that sums do not depend on the order of users; normal approximation
     ordered = np.sort(difference)

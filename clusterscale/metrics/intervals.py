@@ -37,7 +37,6 @@ Floats = NDArray[np.float64]
 # least 1/e is on each side (Grünbaum 1960).
 _LEAST_CONFIDENCE = 0.5
 _FEW = 51  # points whose average is integrated exactly
-_LOG_TILTS = -25.0, 45.0  # from an average near the mean to one near 0
 _NODES = np.linspace(0.0, 7.0, 71)
 _SINH, _COSH = np.sinh(_NODES), np.cosh(_NODES)
 
@@ -172,7 +171,8 @@ def _lower_end(values: Floats, tail: float) -> float:
     def excess(log_tilt: float) -> float:
         return probability(*_tilted(points, np.exp(log_tilt))) - tail
 
-    log_tilt = scipy.optimize.brentq(excess, *_LOG_TILTS, xtol=1e-8)
+    # -25.0, 45.0: from an average near the mean to one near 0
+    log_tilt = scipy.optimize.brentq(excess, *(-25.0, 45.0), xtol=1e-8)
     return float(top * _tilted(points, np.exp(log_tilt))[1].item())
 
 
@@ -210,8 +210,6 @@ def _nearly(away: Floats, _: Floats, saddle: float) -> float:
 
 
 _SAME = 1e-6  # an AUC that exceeds another by less does not
-_AT_ONCE = 1 << 22  # elements of an array
-_STEPS = 24  # of a bisection
 
 
 def auc_tail(auc: ArrayLike, n_pairs: ArrayLike, limit: ArrayLike) -> Floats:
@@ -230,7 +228,7 @@ def auc_tail(auc: ArrayLike, n_pairs: ArrayLike, limit: ArrayLike) -> Floats:
     for n in np.unique(pairs[above]):
         cells = np.flatnonzero(above & (pairs == n))
         hits, true = n * (area[cells] - _SAME), top[cells]
-        n_parts = -(-len(hits) * int(n) // _AT_ONCE)
+        n_parts = -(-len(hits) * int(n) // (1 << 22))  # elements of an array
         parts = zip(np.array_split(hits, n_parts), np.array_split(true, n_parts), strict=True)
         result[cells] = np.concatenate([_tail(some, int(n), limits) for some, limits in parts])
     return result.reshape(arrays[0].shape)
@@ -253,7 +251,7 @@ def auc_lower_limit(auc: ArrayLike, n_pairs: ArrayLike, risk: float) -> Floats:
     """
     area, pairs = np.broadcast_arrays(np.asarray(auc, np.float64), n_pairs)
     low, high = np.zeros(area.shape), area.copy()
-    for _ in range(_STEPS):
+    for _ in range(24):  # of a bisection
         middle = (low + high) / 2
         sure = auc_tail(area, pairs, middle) < risk
         low, high = np.where(sure, middle, low), np.where(sure, high, middle)

@@ -40,7 +40,6 @@ _Z = 1.959963984540054
 Select = Callable[..., "xr.DataArray"]
 
 _SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
-_OF_SPREADS = ("top_sd", "bottom_sd")
 
 
 class NotComputed(Exception):
@@ -182,7 +181,7 @@ def _without_people(
     value = float(value)
     if np.isnan(value):  # such as traits of exposed people, if too few were attacked
         raise NotComputed(f"{selection.of}: no value was computed")
-    if selection.of in _OF_SPREADS:
+    if selection.of in ("top_sd", "bottom_sd"):
         n = _n_compared(dataset, selection, select)
         return Number(value, value, _error_of_spread(value, n), n)
     if selection.of == "separation":

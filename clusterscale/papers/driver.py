@@ -31,8 +31,6 @@ from clusterscale.storage import exists, put, read
 from clusterscale.study import Analysis, Tell, run
 from clusterscale.study.execution import MEMORY, Executor
 
-_SEED = 1
-
 
 @dataclass(frozen=True, slots=True)
 class RealData:
@@ -153,7 +151,7 @@ class Cubes:
             )
         name = f"{study.cube}-{study.users}" if study.users else study.cube
         uri = f"{self._folder}/{name}.zarr"
-        return open_or_synthesise(study.cube, uri, users=study.users, seed=_SEED)
+        return open_or_synthesise(study.cube, uri, users=study.users, seed=1)
 
     def _open_given(self, study: PaperStudy) -> TraceCube:
         source, data = self._given[study.cube], REAL[study.cube]

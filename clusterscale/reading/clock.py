@@ -29,7 +29,6 @@ _UNUSUAL = r"^\d{4}-(W\d\d|Q[1-4]|M?\d\d)$|[T ]24:00"
 _ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
 _SECONDS = 86_400  # of a day
 EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
-_LARGEST = 1 << 53
 SKIPPED = -(1 << 62)
 """In place of the UTC seconds of a local time that clocks skip, where it is left out."""
 LATEST = 4_102_444_800  # 2100-01-01
@@ -157,7 +156,7 @@ class Clock:
     def _whole(self, name: str, raw: Any, *, spot: Spot) -> Ints:
         numbers = decode.numbers(name, raw, where=spot.file)
         wrong = numbers.bad | (numbers.values != np.floor(numbers.values))
-        wrong |= ~((numbers.values >= 0) & (numbers.values < _LARGEST))
+        wrong |= ~((numbers.values >= 0) & (numbers.values < 1 << 53))
         spot.refuse(wrong, name, "the value is not a whole number of at least 0")
         return numbers.values.astype(np.int64)
 

@@ -17,7 +17,6 @@ ARROW = " → "
 
 _FIRST = 1 << 10  # slots of an empty table
 _LOW = (1 << 32) - 1
-_FACTOR = 0x9E3779B97F4A7C15  # 2⁶⁴ divided by the golden ratio: spreads keys that follow each other
 
 
 def pairs(first: Ids, second: Ids) -> Ids:
@@ -146,7 +145,8 @@ def _encode(values: Ints, keys: Ints, n_keys: int, slots: NDArray[np.int32], cod
     mask = len(slots) - 1
     for i in range(len(values)):
         value = values[i]
-        slot = np.int64((np.uint64(value) * np.uint64(_FACTOR)) >> np.uint64(32)) & mask
+        # 0x9E3779B97F4A7C15: 2⁶⁴ divided by the golden ratio: spreads keys that follow each other
+        slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
         while slots[slot] >= 0 and keys[slots[slot]] != value:
             slot = (slot + 1) & mask
         if slots[slot] < 0:

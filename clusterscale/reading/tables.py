@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
 _METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
 BLOCK = 1 << 24  # bytes decompressed at a time
-_TITLE = 1 << 14  # bytes in which a title above the names of columns is looked for
 _VALUE = re.compile(r"[+-]?\d+(\.\d*)?|\d{4}-\d\d-\d\d.*", re.DOTALL)
 # Others are not shown: in a file of another format, they are parts of records.
 _COLUMN_NAME = re.compile(r"[^\W\d][\w .;|/()\[\]-]{0,39}")
@@ -255,7 +254,8 @@ def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Itera
 def _refuse_title(file: File, columns: Sequence[str], layout: TextLayout) -> None:
     """Raise :class:`SourceError` if a line below the one of column names has those names."""
     with storage.open_file(file.url, compression="infer") as stream:
-        lines = stream.read(_TITLE).decode(layout.encoding, errors="replace").splitlines()
+        # 1 << 14: bytes in which a title above the names of columns is looked for
+        lines = stream.read(1 << 14).decode(layout.encoding, errors="replace").splitlines()
     for number, line in enumerate(lines):
         names = next(csv.reader([line], delimiter=layout.delimiter), [])
         if set(columns) <= {name.strip() for name in names}:

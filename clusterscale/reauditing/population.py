@@ -39,7 +39,6 @@ from clusterscale.seeds import stream
 
 _BLOCK = 10_000  # people simulated from one stream
 _FEW = 20  # known people from whom activity is not estimated
-_MOST_SPREAD = 5.0  # standard deviation of the logarithm of the number of visits
 
 
 def complete_cube(cube: TraceCube, uri: str, n_people: int, *, seed: int = 0) -> TraceCube:
@@ -130,7 +129,8 @@ def _place(cells: Ints, span: tuple[int, int], cube: TraceCube) -> Ints:
 def spread_of(n_visits: Ints) -> float:
     """Return the standard deviation of the log of known numbers of visits, 0 if few are known."""
     seen = n_visits[n_visits > 0]
-    return min(float(np.log(seen).std()), _MOST_SPREAD) if len(seen) >= _FEW else 0.0
+    # 5.0: standard deviation of the logarithm of the number of visits
+    return min(float(np.log(seen).std()), 5.0) if len(seen) >= _FEW else 0.0
 
 
 def simulate_people(
@@ -152,9 +152,6 @@ def simulate_people(
     keys = np.unique(np.repeat(np.arange(n), n_visits) * len(rates) + cells)
     people, cells = np.divmod(keys, len(rates))
     return np.bincount(people, minlength=n), cells
-
-
-_HOUR = 3600  # seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,7 +254,7 @@ def _calendar(raw: RawRelease, fields: dict[str, Any], n_epochs: int) -> Calenda
     What is stated in ``fields`` precedes what the table has: ``start`` its first time, a ``first``
     above 0 its first number.
     """
-    step, start, first = Step(_HOUR), 0, fields.get("first") or 0
+    step, start, first = Step(3600), 0, fields.get("first") or 0  # seconds
     if raw.epochs is not None and raw.epochs.dtype.kind == "M":
         seconds = raw.epochs.astype("datetime64[s]").astype(np.int64)
         start = int(seconds[0])

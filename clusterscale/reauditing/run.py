@@ -100,9 +100,6 @@ def _write_pages(
     return write_trend(work.ledger.table(), f"{work.output}/trend.html", errors=failed)
 
 
-_MOST_REASONS = 8
-
-
 class Gate(ConfigModel):
     """The audit and the policy that a release must pass before it is published.
 
@@ -155,4 +152,4 @@ def _why(reasons: Sequence[dict[str, Any]]) -> list[str]:
     order = ["error", "fail", "warn"]
     found = [reason for reason in reasons if reason["level"] in order]
     found.sort(key=lambda reason: order.index(reason["level"]))
-    return [f"{one['level']}: {one['check']}: {one['text']}" for one in found[:_MOST_REASONS]]
+    return [f"{one['level']}: {one['check']}: {one['text']}" for one in found[:8]]

@@ -33,15 +33,12 @@ Versions = dict[str, str]
 _PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
 _PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
 _MOST_NAMED = 3  # workers named for one fault
-_URGENT = 10  # priority of a task that runs before those that wait
 # In seconds:
 _ATTEMPT = 10.0  # timeout of an attempt to connect
 _MOST_BETWEEN = 30.0  # longest wait between attempts
 _FIRST_WORKER = 2.0  # between checks for a first worker
-_COUNT = 2.0  # between counts of the workers
 _DIAGNOSIS = 10.0  # timeout of a diagnosis
 _QUERY = 2.0  # timeout of a status query
-_PATIENCE = 3600.0  # without any result
 
 
 def check_workers(
@@ -227,7 +224,7 @@ class DaskExecutor:
         client: Client,
         *,
         window: int = 2,
-        patience: float = _PATIENCE,
+        patience: float = 3600.0,  # seconds without any result
         replace_lost: Callable[[], None] = lambda: None,
         reconnect: Callable[[], Client] | None = None,
         clock: Callable[[], float] = monotonic,
@@ -296,7 +293,7 @@ class DaskExecutor:
         def submit(batch: Batch[T]) -> Future:
             packed = dumps((function, batch.items, write))
             limit = 2 * batch_seconds(self._n_threads)
-            priority = _URGENT if urgent else 0
+            priority = 10 if urgent else 0  # priority of a task that runs before those that wait
             return self._client.submit(
                 scheduling.run_batch, packed, limit, pure=False, priority=priority
             )
@@ -437,7 +434,7 @@ class DaskExecutor:
 
     def _n_allowed(self, n_parts: int) -> int:
         """Return how many batches may be in flight for the current number of threads."""
-        if monotonic() - self._counted_at > _COUNT:
+        if monotonic() - self._counted_at > 2.0:  # seconds between counts of the workers
             self._counted_at = monotonic()
             with suppress(OSError):  # the scheduler is lost, which the next result shows
                 self._n_threads = self.n_workers

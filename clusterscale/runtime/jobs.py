@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 _ASK = 5.0  # minimal seconds between queries to the batch system
-_LONGEST = 300.0  # maximal seconds between them, however many jobs failed
 _GRACE = 15.0  # seconds that a job may lose its worker, which a nanny restarts
 _FEW = 3  # tolerated number of jobs that end before their first worker
-_LINES = 5  # last lines of a log that an error message shows
 
 
 class Jobs:
@@ -89,7 +87,8 @@ class Jobs:
         return vacant
 
     def _pause(self) -> float:
-        return float(min(_ASK * 2 ** min(self._n_failed, 10), _LONGEST))
+        # 300.0: maximal seconds between them, however many jobs failed
+        return float(min(_ASK * 2 ** min(self._n_failed, 10), 300.0))
 
     async def _ended(self, vacant: set[str]) -> set[str]:
         jobs = self._cluster.workers
@@ -140,5 +139,6 @@ class Jobs:
         if not files:
             return f"and wrote no logs to {self._logs}"
         last = max(files, key=lambda path: path.stat().st_mtime)
-        lines = last.read_text(errors="replace").splitlines()[-_LINES:]
+        # 5: last lines of a log that an error message shows
+        lines = last.read_text(errors="replace").splitlines()[-5:]
         return "\n".join([f"last lines of {last}:", *lines])

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from distributed import Future
 
 
-_ROUNDS = 2  # batches of each thread that the items left are divided into
-_SMALLEST = 4  # divisor of a full batch, for batches towards the end
-_GROWTH = 4  # maximal factor by which a batch is larger than the one before
 _MAX_ITEMS = 1024  # in a batch
-_PAUSE = 0.1  # seconds before a value that could not be sent is asked for again
 _TICK = 2.0  # seconds between checks of the cluster while no result comes
 
 
@@ -60,11 +56,13 @@ class BatchSize:
         self._n_threads = n_threads
         if not self._is_known:
             return max(1, self._size)
-        share = -(-self._n_left // (_ROUNDS * n_threads))
+        # 2: batches of each thread that the items left are divided into
+        share = -(-self._n_left // (2 * n_threads))
         if self._size == 0 and batch_seconds(n_threads) > BATCH_SECONDS:
             size = share  # at once, since a batch that takes long returns the rest
         else:
-            size = min(self._size, max(share, self._size // _SMALLEST))
+            # 4: divisor of a full batch, for batches towards the end
+            size = min(self._size, max(share, self._size // 4))
         return max(1, min(size, _MAX_ITEMS))
 
     def drawn(self, n_items: int) -> None:
@@ -74,7 +72,8 @@ class BatchSize:
     def update(self, n_items: int, seconds: float) -> None:
         """Adapt the size of the next batches to the ``seconds`` that ``n_items`` took."""
         fitting = int(batch_seconds(self._n_threads) * n_items / max(seconds, 1e-6))
-        self._size = max(1, min(fitting, _GROWTH * max(self._size, n_items), _MAX_ITEMS))
+        # 4: maximal factor by which a batch is larger than the one before
+        self._size = max(1, min(fitting, 4 * max(self._size, n_items), _MAX_ITEMS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ def _fetch(future: Future, batch: T, seconds: float) -> Completed[T] | float:
         if future.status == "error" or not isinstance(error, OSError):
             return Completed(batch, error=error)
         if not isinstance(error, TimeoutError):  # the connection failed
-            sleep(_PAUSE)
+            sleep(0.1)  # seconds before a value that could not be sent is asked for again
             return seconds
         # The value takes long to send, or was lost with its worker and is being computed again.
         return 2 * seconds if future.status == "finished" else seconds

@@ -22,8 +22,6 @@ from clusterscale.study.execution import (
     settle,
 )
 
-_BATCH_BYTES = 1 << 25  # of results
-
 
 class SerialExecutor:
     """An executor without a cluster."""
@@ -99,7 +97,7 @@ def run_items(
             if perf_counter() - started > seconds:
                 break
             n_bytes += _size(finished[-1].value)
-            if n_bytes > _BATCH_BYTES:
+            if n_bytes > 1 << 25:  # bytes of results
                 break
     except SignalExit:
         if write is not None and finished:

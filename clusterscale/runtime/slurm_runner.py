@@ -14,7 +14,6 @@ from clusterscale.runtime.security import Tls
 
 _TOGETHER = 300.0  # seconds that tasks may start after the first one
 _TICK = 0.2
-_SECONDS = 5.0  # that the scheduler may take to answer a request to end
 
 
 class EncryptedSlurmRunner(SLURMRunner):  # type: ignore[misc]
@@ -50,8 +49,9 @@ class EncryptedSlurmRunner(SLURMRunner):  # type: ignore[misc]
         """Use TLS also for the connection that ends the scheduler."""
         security = self._secure()
         arguments = security.get_connection_args("client") if security else None
+        # 5.0: that the scheduler may take to answer a request to end
         self.scheduler_comm: Any = rpc(
-            self.scheduler_address, timeout=_SECONDS, connection_args=arguments
+            self.scheduler_address, timeout=5.0, connection_args=arguments
         )
 
     async def get_scheduler_address(self) -> str:

@@ -20,7 +20,6 @@ from clusterscale.schema import STATUS
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 _STATE, _STARTED = 0, 19  # fields of /proc/PID/stat after the name of the program; see proc(5)
-_ENDED = {"Z", "X", "x"}  # a zombie has ended, and its parent has not collected its status
 
 
 class ProcessId(BaseModel):
@@ -62,7 +61,8 @@ class ProcessId(BaseModel):
         stat = _read_stat(self.pid)
         if stat is None:
             return False
-        return stat[_STATE] in _ENDED or self.started not in (None, int(stat[_STARTED]))
+        # {"Z", "X", "x"}: a zombie has ended, and its parent has not collected its status
+        return stat[_STATE] in {"Z", "X", "x"} or self.started not in (None, int(stat[_STARTED]))
 
 
 def _machine() -> str:

@@ -17,11 +17,9 @@ from clusterscale.study.execution import Executor
 
 Ending = tuple[Literal["running", "finished", "failed", "interrupted"], str]
 
-_PAUSE = 2.0  # minimal seconds between two writes, except at a change of stage
 _LAST = 10.0  # seconds that the last write may take: a hanging store must not delay the end
 _WINDOW = 60.0  # seconds over which the rate is computed,
 _FEW = 8  # or this number of results if they take longer
-_GRAIN = 1.0  # minimal seconds between two marks
 _SIGNALLED = 128
 
 
@@ -33,7 +31,7 @@ class Pace:
 
     def add(self, now: float, n: int) -> None:
         """Record that there are ``n`` results."""
-        if n > self._n and now - self._marks[-1][0] >= _GRAIN:
+        if n > self._n and now - self._marks[-1][0] >= 1.0:  # minimal seconds between two marks
             self._marks.append((now, n))
         self._n = n
         while len(self._marks) > 1:
@@ -78,7 +76,7 @@ class StatusWriter:
         cluster: str = "",
         warn: Callable[[str], None] = lambda message: None,
         beat: float = BEAT,
-        pause: float = _PAUSE,
+        pause: float = 2.0,  # minimal seconds between two writes, except at a change of stage
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._uri, self._work, self._cluster = status_uri(folder, work), work, clean(cluster)

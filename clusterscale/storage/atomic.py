@@ -29,8 +29,6 @@ from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.files import exists, remove
 
 _ROOT = "zarr.json"
-_COPIES = 16  # concurrent copies
-_EMPTY_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
 @contextmanager
@@ -110,11 +108,12 @@ def _publish_by_copy(staging: str, uri: str) -> None:
     names = {path[len(source) :].lstrip("/") for path in filesystem.find(source)}
     try:
         # Until the real root metadata is copied, readers find a group that is not a cube.
-        filesystem.pipe_file(root, _EMPTY_ROOT)
+        filesystem.pipe_file(root, b'{"zarr_format": 3, "node_type": "group", "attributes": {}}')
         filesystem.invalidate_cache()
         if old := [path for path in filesystem.find(target) if path != root]:
             filesystem.rm(old)
-        with ThreadPoolExecutor(_COPIES) as pool:  # file by file, so that each is retried alone
+        # 16: concurrent copies
+        with ThreadPoolExecutor(16) as pool:  # file by file, so that each is retried alone
             inner = sorted(names - {_ROOT})
             froms, tos = ([f"{base}/{name}" for name in inner] for base in (source, target))
             list(pool.map(filesystem.cp_file, froms, tos))

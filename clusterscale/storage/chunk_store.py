@@ -17,9 +17,7 @@ from clusterscale.errors import DamagedError, StoreError
 from clusterscale.storage.address import LARGEST, check_file
 from clusterscale.storage.retries import attempt_async, to_write
 
-_ROOT = "zarr.json"  # not in its own list of digests
 _LARGE = 1 << 16  # bytes from which a digest is worth a thread
-_LONGEST, _PAUSE = 10.0, 0.01  # seconds to wait for writes that have begun, and between looks
 
 _abandoned: set[str] = set()
 _writing: Counter[str] = Counter()  # writes that have begun, by the address of the store
@@ -31,11 +29,12 @@ def abandon(uri: str) -> None:
     Zarr completes a write that is interrupted, in another thread.
     """
     _abandoned.add(uri)
-    latest = time.monotonic() + _LONGEST
+    # 10.0: seconds to wait for writes that have begun
+    latest = time.monotonic() + 10.0
     while any(n for at, n in list(_writing.items()) if at.startswith(uri)):
         if time.monotonic() > latest:
             return
-        time.sleep(_PAUSE)
+        time.sleep(0.01)  # seconds between looks
 
 
 def reclaim(uri: str) -> None:
@@ -97,7 +96,7 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
         self._check(key)
         value = await self._try(key, self._store.get, key, *args, **options)
-        if self.expected is not None and key != _ROOT:
+        if self.expected is not None and key != "zarr.json":  # not in its own list of digests
             check = partial(_check_digest, self._uri, key, value, self.expected.get(key))
             await asyncio.to_thread(check) if value is not None and len(value) > _LARGE else check()
         return value

@@ -21,7 +21,6 @@ BEAT = 5.0
 PATIENCE = 30.0
 """Seconds without a heartbeat after which the holder is presumed dead."""
 
-_POLL = 0.5
 _NAME = re.compile(r"(\d{8,})\.json")
 _KEYS = {"id", "host", "boot", "process", "beat", "ended"}
 _Holder = dict[str, Any]
@@ -131,7 +130,7 @@ class Lease:
             return
         began = self._clock()
         while self._clock() - began < self._patience:
-            self._pause(min(_POLL, self._patience / 4))
+            self._pause(min(0.5, self._patience / 4))
             now = self._read(number)
             if now is None or now["ended"]:
                 return

@@ -21,7 +21,6 @@ REMEDY = (
     "computes what is damaged, and keeps the rest"
 )
 """What repairs a damaged folder."""
-_READS = 16  # concurrent reads of remote files
 
 
 def digest(content: bytes) -> str:
@@ -252,6 +251,7 @@ def digests(
             return ""
 
     ordered = sorted(paths)
-    with ThreadPoolExecutor(_READS if is_remote(uri) else 1) as pool:
+    # 16: concurrent reads of remote files
+    with ThreadPoolExecutor(16 if is_remote(uri) else 1) as pool:
         pairs = zip(ordered, pool.map(read_one, ordered), strict=True)
         return {path: value for path, value in pairs if value is not None}

@@ -24,10 +24,8 @@ from clusterscale.redaction import clean
 R = TypeVar("R")
 
 VARIABLE = "CLUSTERSCALE_RETRY_SECONDS"
-_SECONDS = 90.0  # of all waits, by default
 _FIRST, _LONGEST = 0.5, 10.0  # seconds to wait
 _MEAN = 0.75  # of a wait, relative to the longest that it may be
-_SILENT = 3  # failures before a warning
 _LOG = logging.getLogger(__name__)
 _RNG = SystemRandom()  # operating system's, so that no random stream of an audit changes
 
@@ -68,7 +66,6 @@ _TRANSIENT_CODES = {
     "ThrottlingException",
     "XAmzContentSHA256Mismatch",
 }
-_TRANSIENT_STATUS = {408, 425, 429}
 _NOT_IMPLEMENTED, _INSUFFICIENT_STORAGE = 501, 507
 
 _CLIENTS = {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests"}
@@ -148,7 +145,7 @@ def is_transient(error: BaseException) -> bool:
     code, status = _response_of(error)
     if status is not None:
         server_fault = status >= 500 and status != _NOT_IMPLEMENTED
-        return code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS or server_fault
+        return code in _TRANSIENT_CODES or status in {408, 425, 429} or server_fault
     return (
         isinstance(error, OSError)
         and error.errno not in _PERMANENT
@@ -158,7 +155,7 @@ def is_transient(error: BaseException) -> bool:
 
 def attempts() -> int:
     """Return how often a call is tried: until the waits take the seconds of the setting."""
-    text = os.environ.get(VARIABLE) or str(_SECONDS)
+    text = os.environ.get(VARIABLE) or str(90.0)  # of all waits, by default
     try:
         seconds = float(text)
         if not 0 <= seconds < math.inf:
@@ -182,7 +179,7 @@ def _policy(where: str) -> dict[str, Any]:
 
 
 def _warn(where: str, state: RetryCallState) -> None:
-    if state.attempt_number == _SILENT and state.outcome is not None:
+    if state.attempt_number == 3 and state.outcome is not None:  # failures before a warning
         error = state.outcome.exception()
         text = clean(f"{where}: {type(error).__name__}: {error}")
         _LOG.warning("%s; it is tried %d times in all", text, attempts())

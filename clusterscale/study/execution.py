@@ -12,15 +12,13 @@ MEMORY = 2 * 10**9
 BATCH_SECONDS = 1.0
 """Shortest target duration of a batch: a thousand times the cost of scheduling or writing one."""
 
-_BATCHES_A_SECOND = 50  # that finish, however many threads there are
-
 
 def batch_seconds(n_threads: int) -> float:
     """Return how long a batch of tasks should take, in seconds.
 
     On many threads batches take longer, since one process hears of all of them.
     """
-    return max(BATCH_SECONDS, n_threads / _BATCHES_A_SECOND)
+    return max(BATCH_SECONDS, n_threads / 50)  # that finish, however many threads there are
 
 
 T = TypeVar("T")

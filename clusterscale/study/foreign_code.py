@@ -44,7 +44,6 @@ from clusterscale.cube.blocks import Source, open_source
 from clusterscale.errors import PackageError
 from clusterscale.foreign import is_foreign
 
-_LARGE = 1 << 26  # bytes of a file of which only size and time are in a digest
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
 _WRAPPERS = type(lru_cache(abs))
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -258,7 +257,7 @@ def _files(package: str) -> list[Path]:
 @lru_cache(maxsize=4096)
 def _read(file: Path, time: int, size: int) -> tuple[str, tuple[str, ...]]:
     """Return the digest of a file, and the modules that it imports if it is of Python."""
-    if size > _LARGE:
+    if size > 1 << 26:  # bytes of a file of which only size and time are in a digest
         return f"{size} {time}", ()
     raw = file.read_bytes()
     digest = blake2b(raw, digest_size=16).hexdigest()

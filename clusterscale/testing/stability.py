@@ -19,10 +19,7 @@ from clusterscale.testing.population import coordinates, traces
 
 __all__ = ["find_unstable"]
 
-_DRAWS = 2000
 _FEW = 200  # draws for a user alone
-_EVENTS = 4  # of a user: so few that each outcome is drawn often
-_MOST_OUTCOMES = 100
 
 Cells = frozenset[int]
 Outcomes = Counter[Cells]
@@ -40,7 +37,8 @@ def find_unstable(step: TraceStep) -> Iterator[str]:
         return
     for user in range(2):
         events = traces().trace(user)
-        events = events[:: max(1, len(events) // _EVENTS)]
+        # 4: of a user: so few that each outcome is drawn often
+        events = events[:: max(1, len(events) // 4)]
         alone: Outcomes = Counter()
         for i in range(_FEW):
             alone += _outcomes(step, events, 1, i)[0]
@@ -60,7 +58,7 @@ def find_unstable(step: TraceStep) -> Iterator[str]:
 
 
 def _outcomes(
-    step: TraceStep, events: Ints, n: int = _DRAWS, key: int = 0
+    step: TraceStep, events: Ints, n: int = 2000, key: int = 0
 ) -> tuple[Outcomes, CellCoordinates]:
     """Return how often each set of cells is left of a user's events, and where cells then are."""
     offsets = len(events) * np.arange(n + 1, dtype=np.int64)
@@ -90,7 +88,7 @@ def _unmatched(
 ) -> bool:
     """Return whether more draws than by chance are left without a partner."""
     n, n_draws = len(inside) + len(outside) + 2, inside.total()
-    if n > _MOST_OUTCOMES:  # too many to tell chance from change
+    if n > 100:  # too many to tell chance from change
         return False
     capacity = np.zeros((n, n), np.int32)
     capacity[0, 1 : len(inside) + 1] = list(inside.values())

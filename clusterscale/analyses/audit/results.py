@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 _TARGETS = 4096  # written at once, or more so that there are at most
 _BLOCKS = 64  # of them, as far as at most
-_IN_MEMORY = 1 << 28  # bytes of an array that is read as a whole
 _OUTCOMES = 1 << 18  # are in memory, of about a kilobyte each
 _TRACEBACKS = 100  # tasks whose tracebacks are written
 
@@ -58,8 +57,7 @@ LONGEST_ERROR = 300
 _MEASURED = tuple(field.name for field in fields(Outcome) if field.type is not str)
 
 _DIMS = {dim for variable in RESULTS.values() for dim in variable.dims}
-_COUNTS = ("n_challenges", "level_inside", "level_outside")
-_DTYPES: dict[str, Any] = dict.fromkeys(_COUNTS, np.int32)
+_DTYPES: dict[str, Any] = dict.fromkeys(("n_challenges", "level_inside", "level_outside"), np.int32)
 _DTYPES |= {name: np.float64 for name, variable in RESULTS.items() if variable.kinds == "f"}
 _POOLED = ("pooled_epsilon_lower", "pooled_tpr", "resolvable_fpr")
 
@@ -107,7 +105,8 @@ def pool_cases(cases: zarr.Group, false_positive_rate: float) -> Arrays:
     parts = []
     for name in ("level_inside", "level_outside", "epsilon_lower"):
         array: Any = cases[name]
-        parts.append(array[...] if array.nbytes <= _IN_MEMORY else array)
+        # an array of up to 1 << 28 bytes is read as a whole
+        parts.append(array[...] if array.nbytes <= 1 << 28 else array)
     shape = parts[-1].shape[1:]
     variables = {name: np.full(shape, np.nan) for name in _POOLED}
     for at in np.ndindex(shape[:-1]):

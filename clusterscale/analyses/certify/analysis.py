@@ -50,7 +50,6 @@ from clusterscale.study import (
 _KEYS = 32  # ceilings of a task
 # Seconds of a processor per event, for a ceiling under noise, and per visit of it.
 _READ, _CEILING, _VISIT = 2e-8, 4e-3, 8e-5
-_SPREAD = 4  # numbers of visits that differ, as a multiple of their mean
 
 
 Floats = NDArray[np.float64]
@@ -205,7 +204,8 @@ class CertifyAnalysis(Analysis):
         for _, spans in made.releases:
             n_epochs = sum(last - first for first, last in spans)
             n_visits = cube.n_events / cube.n_users * n_epochs / cube.n_epochs
-            n_ceilings = 2 * min(cube.n_users, _SPREAD * n_visits)
+            # 4: numbers of visits that differ, as a multiple of their mean
+            n_ceilings = 2 * min(cube.n_users, 4 * n_visits)
             seconds += n_noisy * n_ceilings * (_CEILING + _VISIT * n_visits)
         cost = StudyCost(
             n_users=cube.n_users,

@@ -34,14 +34,10 @@ from clusterscale.mechanisms.law import FiniteDistribution, OutputDistribution
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
 from clusterscale.mechanisms.sampling import SampleTraces
 
-_MOST_COUNTS = 1 << 17  # counts whose distributions are compared one by one
 _EXACT = "each changed count is published with independent noise of a known distribution"
 _POSTPROCESSED = "the noise on each changed count; what follows it can only lower the ceiling"
 _SAMPLED = "each changed count is counted with some probability only"
 _WORST = "each changed count is one of those that reveal most"
-
-
-_FAR = 1e-16  # probability of noise beyond which a loss is counted as infinite
 
 
 def loss_of_noise(noise: Noise) -> CellLoss | None:
@@ -62,7 +58,8 @@ def loss_of_noise(noise: Noise) -> CellLoss | None:
         return bounded_loss(1 / noise.scale)
     if not noise.whole:
         return None
-    far = int(-noise.quantile(np.array([_FAR]))[0]) + 1
+    # 1e-16: probability of noise beyond which a loss is counted as infinite
+    far = int(-noise.quantile(np.array([1e-16]))[0]) + 1
     values = np.arange(-far, far + 2.0)
     without, inside = noise.density(values), noise.density(values - 1)
     rest = [max(0.0, 1 - float(side.sum())) for side in (without, inside)]
@@ -350,7 +347,8 @@ def _of_cells(mechanism: Mechanism, group_size: int) -> CountBasis | None:
     loss: CellLoss | None
     if (stated := mechanism.cell_change(group_size)) is not None:
         loss, tight = loss_of_change(stated), stated.tight
-    elif isinstance(law, FiniteDistribution) and group_size <= _MOST_COUNTS:
+    # 1 << 17: counts up to which distributions are compared one by one
+    elif isinstance(law, FiniteDistribution) and group_size <= 1 << 17:
         loss, reason = losses_of_counts(law, group_size), _WORST
         tight = loss.tight
     else:

@@ -12,9 +12,7 @@ from clusterscale.analyses.certify.loss import CellLoss
 
 Floats = NDArray[np.float64]
 
-_MOST_STEPS = 1 << 20  # of the grid of all losses together
 _TAIL = 1e-15  # probability of losses that may be counted as infinite
-_SURE = 60.0  # a loss with a larger bound for one count gives a person away
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,8 @@ def best_test(parts: Sequence[Changes]) -> tuple[Floats, Floats]:
     parts = [part for part in parts if part.own or any(n for n, _ in part.others)]
     if not parts:
         return np.array([0.0, 1.0]), np.array([0.0, 1.0])
-    if any(part.loss.largest > _SURE for part in parts):
+    # 60.0: a loss with a larger bound for one count gives a person away
+    if any(part.loss.largest > 60.0 for part in parts):
         return np.array([0.0, 1.0]), np.array([1.0, 1.0])
     step = _common_step(parts)
     inside = _total(parts, step, removed=False)
@@ -186,7 +185,7 @@ def _common_step(parts: Sequence[Changes]) -> float:
         loss, times = part.loss.repeated(most)
         finest = min(finest, loss.largest / loss.n_steps)
         spread += 2 * loss.largest * min(times, 12 * times**0.5)
-    return max(float(finest), spread / _MOST_STEPS)
+    return max(float(finest), spread / (1 << 20))  # of the grid of all losses together
 
 
 def _total(parts: Sequence[Changes], step: float, *, removed: bool) -> LossGrid:

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Pair = tuple[tuple[float, ...], tuple[float, ...]]
 
-_NORMAL = 8.3  # deviations beyond which normal noise has a probability of 1e-16
-_CERTAIN = 50.0  # ε above which a guarantee is counted as none
 _SAME = 1e-9  # losses, and probabilities, that differ by less are equal
 
 
@@ -85,7 +83,8 @@ class GaussianShift(CellLoss):
     @property
     def largest(self) -> float:
         """The loss that normal noise exceeds with negligible probability."""
-        return self.shift * (self.shift / 2 + _NORMAL)
+        # 8.3: deviations beyond which normal noise has a probability of 1e-16
+        return self.shift * (self.shift / 2 + 8.3)
 
     def delta(self, epsilon: Floats, *, removed: bool = False) -> Floats:
         """Return δ, the same in both directions (Balle and Wang, ICML 2018, Theorem 5)."""
@@ -233,7 +232,7 @@ def mixed_loss(guarantees: Sequence[tuple[float, float, float]]) -> PairLoss:
     without: list[float] = []
     inside: list[float] = []
     for epsilon, delta, share in guarantees:
-        sure = delta if epsilon < _CERTAIN else 1.0
+        sure = delta if epsilon < 50.0 else 1.0  # ε above which a guarantee is counted as none
         high, low = (
             share * (1 - sure) * float(scipy.special.expit(e)) for e in (epsilon, -epsilon)
         )

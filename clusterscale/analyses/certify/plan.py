@@ -24,7 +24,6 @@ from clusterscale.schema import TEXT, Variable, name_variables
 ALL_PERIODS = "all periods"
 """Name of the releases of all periods together."""
 
-_MOST_REPEATED = 5  # distinct groups of a list, as a multiple of those drawn
 
 _Rate = Annotated[float, Strict(), Field(gt=0, lt=1)]
 
@@ -149,7 +148,8 @@ class Certification:
         least = min((prior.n_candidates(n_users) for prior in self.priors), default=n_users - 1)
         if self.lists is None:
             return [least] * len(self.group_sizes)
-        many = _MOST_REPEATED * max((prior.n_groups for prior in self.priors), default=0)
+        # 5: distinct groups of a list, as a multiple of those drawn
+        many = 5 * max((prior.n_groups for prior in self.priors), default=0)
         found = []
         for size in self.group_sizes:
             lengths = [length for length in self.lists if length >= size]

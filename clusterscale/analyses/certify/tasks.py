@@ -25,8 +25,6 @@ from clusterscale.cube.blocks import Source, Window, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.mechanisms.sampling import CapContributions
 
-_CERTAIN = 1 - 1e-9  # an AUC above this is stated as 1
-
 
 @dataclass(frozen=True, slots=True)
 class VisitsTask:
@@ -206,7 +204,8 @@ def _tabulate(
     for key in keys:
         for numbers, size in zip(tables, task.group_sizes, strict=True):
             before = next(reversed(numbers.values()), None)
-            if by_cells and before is not None and before[0] > _CERTAIN:
+            # 1 - 1e-9: an AUC above this is stated as 1
+            if by_cells and before is not None and before[0] > 1 - 1e-9:
                 numbers[str(key)] = certain
                 continue
             one = find(key, size)

@@ -31,9 +31,6 @@ from clusterscale.seeds import stream
 
 _MOST_VALUES = 20_000_000  # published values per side of a pair
 _BLOCK = 1_000_000  # values that are published together: a few arrays of 8 MB
-_LEAST_TRIALS = 4  # two to choose a threshold, two to evaluate it
-_DIGITS = 2
-_DRAWS = 1000  # of random trace steps, to find the counts that may change
 _NOTHING = np.zeros(0)
 
 Score = Callable[[Values], Scores]
@@ -192,7 +189,8 @@ def try_guarantee(
     if not pairs:
         return DPTestResult(TOO_FEW_SAMPLES, 0.0, 0)
     most = max(reached.inside.size for reached in shown)
-    n_trials = max(min(plan.trials, _MOST_VALUES // most), _LEAST_TRIALS)
+    # 4: two to choose a threshold, two to evaluate it
+    n_trials = max(min(plan.trials, _MOST_VALUES // most), 4)
     scores_by_test: list[Scores] = []
     for i, (pair, reached) in enumerate(zip(pairs, shown, strict=True)):
         tests = _tests(reached, mechanism.noise)
@@ -240,7 +238,8 @@ class _Reached:
 
 def _reach(pair: Pair, scope: NoiseScope, rng: np.random.Generator) -> _Reached:
     """Return what may depend on the difference, from some draws if trace steps are random."""
-    n = 1 if pair[0].frame is None else max(2, min(_DRAWS, _BLOCK // pair[0].others.size))
+    # 1000: of random trace steps, to find the counts that may change
+    n = 1 if pair[0].frame is None else max(2, min(1000, _BLOCK // pair[0].others.size))
     inside, outside = (side.counts(n, rng=rng) for side in pair)
     ends = (end(counts, axis=0) for end in (np.max, np.min) for counts in (inside, outside))
     most, also_most, least, also_least = ends
@@ -290,4 +289,4 @@ def _publish(
         values = mechanism.release(counts, group_size=design.group_size, rng=rng)
         for test, row in zip(tests, scores, strict=True):
             row[start : start + n] = test(values.reshape(n, -1))
-    return np.round(scores, _DIGITS, out=scores)
+    return np.round(scores, 2, out=scores)

@@ -38,7 +38,6 @@ from clusterscale.study import (
 from clusterscale.validation_messages import check_kinds
 
 _USERS = 1 << 16  # users per chunk
-_RAW = 0  # index of raw counts among mechanisms
 _USER = 14 * 8  # bytes per user of columns, comparisons and sums of an epoch
 _SUMS = 8 + 4 * 4  # bytes per user and estimate that a task returns
 _ENTRY = 4 + 8  # bytes per user and ROI in a column
@@ -246,5 +245,5 @@ def _write_gains(table: TableStore) -> None:
     for kind in ("profiling", "localization"):
         errors, gains = table.array(f"{kind}_error"), table.array(f"{kind}_gain")
         for at in product(*map(range, errors.shape[:2])):
-            raw = np.asarray(errors[_RAW, at[1]])
+            raw = np.asarray(errors[0, at[1]])  # index of raw counts among mechanisms
             gains[at] = privacy_gain(raw, np.asarray(errors[at]))

@@ -28,7 +28,6 @@ Strategies = Annotated[
 ]
 Mechanisms = Annotated[tuple[Annotated[Mechanism, MECHANISMS.entry()], ...], *OptionalUnique]
 
-_HOUR = 3600  # seconds
 _PLAIN = ("bayes", "max_roi", "max_user")
 
 
@@ -137,7 +136,7 @@ class RecoveryPlan(ConfigModel):
             for i, mechanism in enumerate(self.mechanisms)
             if mechanism.uses_weights
         ]
-        if cube.calendar.step != _HOUR:
+        if cube.calendar.step != 3600:  # seconds
             faults += [
                 f"priors.{i}: {prior.name} needs epochs of an hour, but an epoch of this cube has "
                 f"{cube.calendar.step / 60:g} minutes"

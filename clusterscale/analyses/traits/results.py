@@ -18,8 +18,6 @@ from clusterscale.cube.describe import count_events
 from clusterscale.schema import TEXT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore
 
-_COMPARISONS = 256  # comparisons per chunk
-
 _TRAIT = ("comparison", "characteristic")
 
 TRAITS: Mapping[str, Variable] = {
@@ -178,7 +176,7 @@ def lay_out(spec: AnalysisSpec, cube: TraceCube) -> tuple[dict[str, Any], dict[s
     chunks = {
         "user": part_size(cube),
         "characteristic": len(CHARACTERISTICS),
-        "comparison": _COMPARISONS,
+        "comparison": 256,  # comparisons per chunk
         "roi": len(regions),
         "epoch": len(epochs),
     }

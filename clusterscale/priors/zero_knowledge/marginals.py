@@ -35,7 +35,6 @@ Correction = Literal["paper", "matched", "none"]
 """
 
 _STEP, _MOST_POWER = 0.01, 100.0
-_TOLERANCE = 0.01
 
 
 def estimate_marginals(
@@ -171,7 +170,7 @@ def _solve_mean(total: Callable[[float], float], wanted: float, start: float, mo
         return low
     while high < most and total(high) < wanted:
         low, high = high, min(2 * high, most)
-    while high - low > _TOLERANCE * high:
+    while high - low > 0.01 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if total(middle) >= wanted else (middle, high)
     return (low + high) / 2

@@ -129,10 +129,6 @@ def _fit_sums(table: Floats, rows: Floats, columns: Floats) -> Floats:
     return table
 
 
-_RANK = 3  # daily rhythms that are mixed
-_FAR = 5.0  # standard deviations of noise and chance beyond which a cell is a case of its own
-_MOST = 0.999  # probability of a person being in a cell
-_TRIED = 10  # visits a cell, to see whether values are in visits
 _APART = 2.0  # ratio of a value to its visits that is not explained by noise
 
 
@@ -160,17 +156,19 @@ def estimate_occupancy(
     _check_scale(values.shape, m, mechanism, rng)
     curve = response_curve(values, m, mechanism, rng=rng)
     population = estimate_marginals(values, m, mechanism, correction="matched", rng=rng)
-    population = mix_rhythms(values, population, days, _RANK, undo=curve.invert)
+    # 3: daily rhythms that are mixed
+    population = mix_rhythms(values, population, days, 3, undo=curve.invert)
     model = m * population.occupancy_probabilities
     counts = model if mechanism.noise_scope == "release" else _revise(values, model, curve)
-    return np.clip(counts / m, 0.0, _MOST)
+    return np.clip(counts / m, 0.0, 0.999)  # probability of a person being in a cell
 
 
 def _revise(values: Values, model: Floats, curve: ResponseCurve) -> Floats:
     """Return mean counts between those of the model and those that the values suggest."""
     expected, chance = curve.at(model), np.interp(model, curve.means, curve.variance)
     error = values - expected
-    special = np.abs(error) > _FAR * np.sqrt(chance)
+    # 5.0: standard deviations of noise and chance beyond which a cell is a case of its own
+    special = np.abs(error) > 5.0 * np.sqrt(chance)
     excess = np.where(special, 0.0, error**2 - chance).sum()
     spread = max(excess, 0.0) / max((expected**2).sum(), 1e-300) * expected**2
     share = np.divide(spread, spread + chance, out=np.zeros_like(spread), where=spread > 0)
@@ -189,7 +187,7 @@ def _check_scale(
     """Raise if values of a release-wide mechanism are not in visits."""
     if mechanism.noise_scope != "release":
         return
-    n_each = min(_TRIED, m)
+    n_each = min(10, m)  # visits a cell, to see whether values are in visits
     tried = mechanism.release(np.full((1, *shape), n_each, np.int32), group_size=m, rng=rng)
     ratio = float(tried.mean()) / n_each
     if not 1 / _APART < ratio < _APART:

@@ -207,11 +207,6 @@ def _triangles(places: Floats) -> Edges:
     return np.concatenate(edges)
 
 
-_SIGNIFICANT = 4.0  # standard errors of the correlation of independent series
-_COINCIDENCES = 5.0  # expected number from which counts of two ROIs are tested
-_MOST_ROIS = 10_000  # for more, all pairs would take gigabytes
-
-
 def correlated_rois(values: Floats, days: Edges) -> Graph | None:
     """Return as neighbours the ROIs whose published series correlate; None if none do.
 
@@ -224,7 +219,7 @@ def correlated_rois(values: Floats, days: Edges) -> Graph | None:
     (epoch,), are the numbers of the day in which each epoch begins.
     """
     odd = (days - days[0]) % 2 == 1
-    if len(values) > _MOST_ROIS or not odd.any():
+    if len(values) > 10_000 or not odd.any():  # for more, all pairs would take gigabytes
         return None
     near = ~np.eye(len(values), dtype=bool)
     for half in (odd, ~odd):
@@ -235,8 +230,10 @@ def correlated_rois(values: Floats, days: Edges) -> Graph | None:
         part -= np.outer(part @ common / max(common @ common, 1e-300), common)
         norms = np.sqrt((part**2).sum(axis=1, keepdims=True))
         part = np.divide(part, norms, out=np.zeros_like(part), where=norms > 1e-9)
-        near &= part @ part.T * np.sqrt(part.shape[1]) > _SIGNIFICANT
-        near &= expected @ expected.T > _COINCIDENCES
+        # 4.0: standard errors of the correlation of independent series
+        near &= part @ part.T * np.sqrt(part.shape[1]) > 4.0
+        # 5.0: expected number from which counts of two ROIs are tested
+        near &= expected @ expected.T > 5.0
     alone = ~near.any(axis=1)
     if alone.all():
         return None

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from clusterscale.runtime.slurm_runner import EncryptedSlurmRunner
 
 
-_MEBIBYTE = 2**20
-
-
 class Allocation(base.Distributed):
     """Task 0 of the job is the scheduler, task 1 the driver, all others are workers.
 
@@ -152,4 +149,4 @@ class Allocation(base.Distributed):
         per_cpu = os.environ.get("SLURM_MEM_PER_CPU")
         if per_cpu is None:
             return "auto"
-        return int(per_cpu) * int(os.environ.get("SLURM_CPUS_PER_TASK", "1")) * _MEBIBYTE
+        return int(per_cpu) * int(os.environ.get("SLURM_CPUS_PER_TASK", "1")) * 2**20

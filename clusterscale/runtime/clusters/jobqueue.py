@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
 
 
-_DAY = 86_400.0
 _JOB = "clusterscale"  # name of jobs, with which the names of their logs begin
 _DEATH = 60.0  # seconds after which a worker without a scheduler gives up
 
@@ -176,7 +175,7 @@ def _discard_logs(folder: Path, days: float) -> None:
     """Delete logs of our jobs that are older; other files of the folder may be of anybody."""
     for file in folder.glob(f"{_JOB}[-.]*"):
         with suppress(OSError):  # another run deletes it, too
-            if time() - file.stat().st_mtime > _DAY * days:
+            if time() - file.stat().st_mtime > 86_400.0 * days:
                 file.unlink()
 
 
@@ -188,10 +187,6 @@ def load_dask_jobqueue() -> ModuleType:
     return module
 
 
-_MARGIN = 300.0  # maximal seconds before the walltime by which all workers of a job have stopped
-_SHORTEST = 60  # seconds
-
-
 def to_seconds(walltime: str) -> int:
     """Return the seconds of ``HH:MM:SS``."""
     hours, minutes, seconds = map(int, walltime.split(":"))
@@ -199,7 +194,7 @@ def to_seconds(walltime: str) -> int:
 
 
 def _check_walltime(text: str) -> str:
-    if to_seconds(text) < _SHORTEST:
+    if to_seconds(text) < 60:  # seconds
         raise ValueError("a walltime must be a minute or more")
     return text
 
@@ -228,7 +223,8 @@ class _Timed(JobQueue):
 
     def _worker_flags(self) -> list[str]:
         seconds = to_seconds(self.walltime)
-        margin = min(_MARGIN, seconds / 5)
+        # 300.0: maximal seconds before the walltime by which all workers of a job have stopped
+        margin = min(300.0, seconds / 5)
         lifetime = ["--lifetime", f"{seconds - 2 * margin:g}s"]
         return [*super()._worker_flags(), *lifetime, "--lifetime-stagger", f"{margin:g}s"]
 

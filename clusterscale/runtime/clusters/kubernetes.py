@@ -48,7 +48,6 @@ Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=
 Path = Annotated[str, Field(pattern=r"^/.+")]
 
 
-_CHECK = 10.0  # seconds between checks of pods that have not started yet
 _LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
 
 
@@ -372,7 +371,8 @@ def _join(connection: SchedulerConnection, monitor: ClusterMonitor, patience: fl
     until = monotonic() + patience
     while True:
         try:
-            return connection.connect(min(_CHECK, patience))
+            # 10.0: seconds between checks of pods that have not started yet
+            return connection.connect(min(10.0, patience))
         except OSError:
             if monotonic() > until:
                 raise

@@ -32,9 +32,6 @@ from clusterscale.runtime.clusters.base import GROUP
 
 _ANSWER = 30.0  # timeout of a request to the API server, in seconds
 _GRACE = 30.0  # seconds that pods may take to recover from an error
-_GONE = 120.0  # seconds that a deletion may take
-_ENDED = ("Succeeded", "Failed")
-_ABSENT = 404
 _PERSISTENT = (  # reasons of a waiting container that rarely resolve by themselves
     "CrashLoopBackOff",
     "CreateContainerConfigError",
@@ -207,7 +204,7 @@ def _replace_leftover(existing: Object, api: Api) -> None:
             f"another `instance`, or run `kubectl delete daskcluster {name}`"
         )
     api.delete(name)
-    until = monotonic() + _GONE
+    until = monotonic() + 120.0  # seconds that a deletion may take
     while api.get(name) is not None:
         if monotonic() > until:
             raise ClusterError(
@@ -222,7 +219,7 @@ def _is_running(owner: dict[str, str], api: Api) -> bool:
     if pod is None or pod["metadata"]["uid"] != owner["uid"]:
         return False
     leaving = "deletionTimestamp" in pod["metadata"]
-    return not leaving and pod["status"]["phase"] not in _ENDED
+    return not leaving and pod["status"]["phase"] not in ("Succeeded", "Failed")
 
 
 def _fault(pod: Object) -> str:
@@ -240,7 +237,7 @@ def _if_present(request: Callable[..., Object], **arguments: str) -> Object | No
     try:
         return request(**arguments, _request_timeout=_ANSWER)
     except OpenApiException as error:
-        if getattr(error, "status", None) != _ABSENT:
+        if getattr(error, "status", None) != 404:
             raise
         return None
 
