@@ -33,6 +33,8 @@ pass the cluster, which is opened for the call::
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clusterscale import api
+
 if TYPE_CHECKING:
     __version__: str
     from clusterscale.analyses.advise import AdvicePlan
@@ -41,34 +43,8 @@ if TYPE_CHECKING:
     from clusterscale.analyses.publish import PublishPlan
     from clusterscale.analyses.recovery import RecoveryPlan
     from clusterscale.analyses.traits import TraitsPlan
-    from clusterscale.api import (
-        Gate,
-        advise,
-        analyse,
-        attack,
-        audit,
-        certify,
-        check,
-        check_tables,
-        figures,
-        gate,
-        ingest,
-        inspect,
-        open_advice,
-        open_certificates,
-        open_recovery,
-        open_results,
-        open_screen,
-        open_traits,
-        play,
-        publish,
-        read_table,
-        reaudit,
-        recover,
-        report,
-        screen,
-        traits,
-    )
+    from clusterscale.api import *  # noqa: F403
+    from clusterscale.api import figures
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
@@ -81,7 +57,6 @@ __all__ = [
     "AuditPlan",
     "CertifyPlan",
     "ClusterscaleError",
-    "Gate",
     "Local",
     "PublishPlan",
     "RecoveryPlan",
@@ -90,38 +65,15 @@ __all__ = [
     "TraceCube",
     "TraitsPlan",
     "Visits",
-    "advise",
-    "analyse",
-    "attack",
-    "audit",
     "ceiling",
-    "certify",
-    "check",
-    "check_tables",
     "compose",
     "figures",
-    "gate",
-    "ingest",
-    "inspect",
-    "open_advice",
-    "open_certificates",
-    "open_recovery",
-    "open_results",
-    "open_screen",
-    "open_traits",
-    "play",
-    "publish",
-    "read_table",
-    "reaudit",
-    "recover",
     "register",
-    "report",
-    "screen",
     "synthesise",
-    "traits",
     "write_report",
 ]
 __all__ += ["__version__"]
+__all__ += api.__all__
 
 _HOMES = {
     "analyses.advise": "AdvicePlan",
@@ -152,7 +104,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
     if name in _MODULES:
         return getattr(import_module(f"clusterscale.{_MODULES[name]}"), name)
-    api = import_module("clusterscale.api")
     if name in api.__all__:
         return getattr(api, name)
     try:

@@ -1,16 +1,14 @@
 """Comparison of our results with a paper's numbers and claims, within statistical errors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import hypot, inf, isfinite, nan
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
+import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
@@ -30,14 +28,10 @@ from clusterscale.reporting import papers as report
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import choices
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-
 _Z = 1.959963984540054
 """Normal quantile: half-width of a 95 % interval in standard errors."""
 
-Select = Callable[..., "xr.DataArray"]
+Select = Callable[..., xr.DataArray]
 
 _SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
 

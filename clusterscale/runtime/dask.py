@@ -334,23 +334,6 @@ class DaskExecutor:
         for batch, value, error in self._run(draw, submit, len(first.parts)):
             yield Finished(batch.items[0].item, value, error)
 
-    def reduce(
-        self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
-    ) -> R:
-        """Combine the values of all items, in their order.
-
-        Raises ValueError if there are none, the first error of an item, or those of
-        :meth:`map_batches`.
-        """
-        parts = tuple(items)
-        if not parts:
-            raise ValueError("there is nothing to combine")
-        whole: Reduction[None, T, R, R] = Reduction(None, parts, function, combine)
-        (finished,) = self.map_reductions([whole])
-        if finished.error is not None:
-            raise finished.error
-        return finished.value  # type: ignore[return-value]
-
     def _submit_reduction(self, reduction: Reduction[T, P, S, R]) -> Future:
         """Return the future of a reduction; a part of the data goes to one worker if possible.
 

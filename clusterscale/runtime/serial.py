@@ -59,25 +59,12 @@ class SerialExecutor:
         for reduction in reductions:
             yield _finish(self._reduce, reduction, reduction.item)
 
-    def reduce(
-        self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
-    ) -> R:
-        """Combine the values of all items, in their order, holding two at a time.
-
-        Raises
-        ------
-        ValueError
-            If there are no items.
-        """
-        values = map(function, items)
-        for first in values:
-            return reduce(combine, values, first)
-        raise ValueError("there is nothing to combine")
-
     def _reduce(self, reduction: Reduction[T, P, S, R]) -> R:
-        return reduction.finish(
-            reduction.item, self.reduce(reduction.function, reduction.parts, reduction.combine)
-        )
+        values = map(reduction.function, reduction.parts)
+        for first in values:
+            total = reduce(reduction.combine, values, first)
+            return reduction.finish(reduction.item, total)
+        raise ValueError("there is nothing to combine")
 
 
 def run_items(

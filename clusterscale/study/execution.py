@@ -153,8 +153,3 @@ class Executor(Protocol):
         self, reductions: Iterable[Reduction[T, P, S, R]]
     ) -> Iterator[Finished[T, R]]:
         """Yield the item of each reduction as it finishes; otherwise as :meth:`map_batches`."""
-
-    def reduce(
-        self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
-    ) -> R:
-        """Combine the values of all items, in order; ``combine`` as for a :class:`Reduction`."""

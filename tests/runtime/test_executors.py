@@ -132,10 +132,17 @@ def test_what_is_left_of_batches_that_are_cut_short_is_done_once(local_cluster, 
     assert sorted(batch[0].value for batch in batches) == list(range(1, 201))
 
 
+def total(executor, function, items, combine):
+    (finished,) = executor.map_reductions([Reduction(None, tuple(items), function, combine)])
+    if finished.error is not None:
+        raise finished.error
+    return finished.value
+
+
 def test_nothing_to_do(executor):
     assert list(executor.map_batches(math.isqrt, [])) == []
     with pytest.raises(ValueError, match="nothing to combine"):
-        executor.reduce(float, [], sub)
+        total(executor, float, [], sub)
 
 
 @given(n_items=st.integers(1, 23))
@@ -143,7 +150,7 @@ def test_nothing_to_do(executor):
 def test_sums_keep_the_order_of_the_items(executor, n_items):
     """Joining words is associative but not commutative: any other order would show."""
     items = range(n_items)
-    assert executor.reduce(str, items, add) == "".join(map(str, items))
+    assert total(executor, str, items, add) == "".join(map(str, items))
 
 
 @pytest.mark.slow
