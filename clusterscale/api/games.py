@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.api.arrays import (
-    count_groups,
-    make_attack,
-    make_mechanism,
-    read_groups,
-    read_labels,
-    read_releases,
-    read_rows,
-    read_traces,
-)
+from clusterscale.api import arrays
 from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import (
     Attack,
@@ -97,16 +88,19 @@ def attack(
     """
     import xarray as xr
 
-    chosen, declared = make_attack(attack), None if mechanism is None else make_mechanism(mechanism)
-    inside = read_labels(labels)
+    chosen, declared = (
+        arrays.make_attack(attack),
+        None if mechanism is None else arrays.make_mechanism(mechanism),
+    )
+    inside = arrays.read_labels(labels)
     examples = Examples(
-        read_releases(releases, group_size, declared, "releases"),
+        arrays.read_releases(releases, group_size, declared, "releases"),
         inside,
         np.arange(len(inside)) if blocks is None else np.asarray(blocks),
     )
     rng = stream(seed, "attack", chosen.id)
     trained = chosen.fit(Knowledge(examples, whereabouts), rng=rng)
-    asked = read_releases(challenge, group_size, declared, "challenge")
+    asked = arrays.read_releases(challenge, group_size, declared, "challenge")
     scores = score_groups(chosen, trained, asked)
     threshold = float(trained.threshold)
     return xr.Dataset(
@@ -177,23 +171,26 @@ def play(
     from clusterscale.game import play as play_game
     from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 
-    users = traces if isinstance(traces, Traces) else read_traces(traces)
+    users = traces if isinstance(traces, Traces) else arrays.read_traces(traces)
     users.check_user(target)
     known, asked = (
-        read_groups(users, training, "training"),
-        read_groups(users, challenge, "challenge"),
+        arrays.read_groups(users, training, "training"),
+        arrays.read_groups(users, challenge, "challenge"),
     )
     if known.shape[1] != asked.shape[1]:
         raise InputError(
             f"training groups have {known.shape[1]} members, but challenge groups {asked.shape[1]}"
         )
     size = known.shape[1]
-    publishers, chosen = tuple(map(make_mechanism, mechanisms)), tuple(map(make_attack, attacks))
+    publishers, chosen = (
+        tuple(map(arrays.make_mechanism, mechanisms)),
+        tuple(map(arrays.make_attack, attacks)),
+    )
     _check_parts(users, size, publishers, chosen, has_reference=reference is not None)
     whereabouts = None if reference is None else _whereabouts(users, target, reference)
     known_sets, asked_sets = (set(map(frozenset, rows.tolist())) for rows in (known, asked))
     samples = [
-        count_groups(users, target, rows, name, least)
+        arrays.count_groups(users, target, rows, name, least)
         for rows, name, least in ((known, "training", 1), (asked, "challenge", _LEAST))
     ]
     game = Game(
@@ -218,7 +215,7 @@ def play(
 def _whereabouts(traces: Traces, target: int, reference: ArrayLike) -> TargetKnowledge:
     from clusterscale.groups import count_visits
 
-    rows = np.unique(read_rows(traces, reference, "reference", 1))
+    rows = np.unique(arrays.read_rows(traces, reference, "reference", 1))
     occupancy = count_visits(traces, rows[None])[0]
     weights = None
     if traces.weights is not None:  # as if the target were one of the reference

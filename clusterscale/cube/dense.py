@@ -27,21 +27,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale import storage
+from clusterscale import errors, storage
 from clusterscale.contracts import Ints, Weights
 from clusterscale.cube import arrays
 from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import new_cube
-from clusterscale.errors import (
-    ClusterscaleError,
-    DamagedError,
-    FormatError,
-    InputError,
-    MissingError,
-    StoreError,
-)
 
 _DIMS = ("user", "roi", "epoch")
 _TILE = 1 << 22  # cells decoded at once, unless one chunk is larger
@@ -74,7 +66,7 @@ def pack(
     name = "xarray"
     if isinstance(source, (str, Path)):
         if _normalise(str(source)) == _normalise(str(uri)):
-            raise InputError(f"{uri}: a dense cube cannot be packed onto itself")
+            raise errors.InputError(f"{uri}: a dense cube cannot be packed onto itself")
         name = posixpath.basename(str(source).rstrip("/"))
         source = _open(str(source))
     trace, dataset = _find(source)
@@ -98,7 +90,7 @@ def _normalise(uri: str) -> str:
 
 def _open(uri: str) -> xr.Dataset:
     if not storage.exists(uri):
-        raise MissingError(f"{uri}: nothing is stored there")
+        raise errors.MissingError(f"{uri}: nothing is stored there")
     try:
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
@@ -112,10 +104,12 @@ def _open(uri: str) -> xr.Dataset:
             cache=False,
             mask_and_scale=False,
         )
-    except (MemoryError, ClusterscaleError):
+    except (MemoryError, errors.ClusterscaleError):
         raise
     except Exception as error:
-        raise FormatError(f"{uri} is not a Zarr store that xarray can open: {error}") from error
+        raise errors.FormatError(
+            f"{uri} is not a Zarr store that xarray can open: {error}"
+        ) from error
 
 
 def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
@@ -127,15 +121,15 @@ def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
         dense = ["trace"]
     if len(dense) != 1:
         has = ", ".join(f"{name} {array.dims}" for name, array in source.data_vars.items())
-        raise FormatError(
+        raise errors.FormatError(
             "a dense cube has one variable with the dimensions user, roi and epoch, or one called "
             f"trace among several; this has {has or 'no variable'}"
         )
     trace = source[dense[0]]
     if trace.dtype.kind not in "biuf":
-        raise FormatError(f"{dense[0]} is {trace.dtype}: it must be booleans or counts")
+        raise errors.FormatError(f"{dense[0]} is {trace.dtype}: it must be booleans or counts")
     if {"scale_factor", "add_offset"} & {*trace.attrs}:
-        raise FormatError(f"{dense[0]} is stored scaled: it must be booleans or counts")
+        raise errors.FormatError(f"{dense[0]} is stored scaled: it must be booleans or counts")
     return trace, source
 
 
@@ -145,7 +139,7 @@ def _names(source: xr.Dataset, dim: str, size: int) -> list[str]:
     values = source[dim].values
     names = [value.decode() if isinstance(value, bytes) else str(value) for value in values]
     if len(set(names)) < len(names):
-        raise FormatError(f"two entries of the coordinate {dim} are the same")
+        raise errors.FormatError(f"two entries of the coordinate {dim} are the same")
     return names
 
 
@@ -154,7 +148,7 @@ def _weights(source: xr.Dataset) -> Weights | None:
         return None
     weights = source["weight"]
     if weights.dims != ("user",) or weights.dtype.kind not in "iuf":
-        raise FormatError("weight must be one number per user")
+        raise errors.FormatError("weight must be one number per user")
     return np.asarray(weights.values, np.float64)
 
 
@@ -165,10 +159,10 @@ def _regions(source: xr.Dataset, trace: xr.DataArray) -> Regions:
         if name not in source.variables:
             continue
         if source[name].dims != ("roi",) or source[name].dtype.kind not in "iuf":
-            raise FormatError(f"{name} must be one number per roi")
+            raise errors.FormatError(f"{name} must be one number per roi")
         positions.append(source[name].values.astype(np.float64))
     if len(positions) == 1:
-        raise FormatError("roi_lat and roi_lon go together: one of them is absent")
+        raise errors.FormatError("roi_lat and roi_lon go together: one of them is absent")
     lat, lon = positions or (np.full(size, np.nan), np.full(size, np.nan))
     return Regions(tuple(_names(source, "roi", size)), lat, lon)
 
@@ -178,16 +172,16 @@ def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
         return Calendar(0, _HOUR, n_epochs, timezone)
     times = source["epoch"].values
     if times.dtype.kind != "M":
-        raise FormatError(f"the coordinate epoch is {times.dtype}, not datetime64")
+        raise errors.FormatError(f"the coordinate epoch is {times.dtype}, not datetime64")
     if np.isnat(times).any():
-        raise FormatError("the coordinate epoch contains an invalid time (NaT)")
+        raise errors.FormatError("the coordinate epoch contains an invalid time (NaT)")
     begins = times.astype("datetime64[ns]").astype(np.int64)
     steps = np.diff(begins)
     uneven = "the coordinate epoch is not evenly spaced, or it does not increase"
     if (steps <= 0).any():
-        raise FormatError(uneven)
+        raise errors.FormatError(uneven)
     if (begins % 10**9).any():
-        raise FormatError("the coordinate epoch is not in whole seconds")
+        raise errors.FormatError("the coordinate epoch is not in whole seconds")
     seconds = begins // 10**9
     if not len(steps):
         length = Step(int(source.attrs.get("epoch_seconds", _HOUR)))
@@ -195,7 +189,7 @@ def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
         length = Step.between(seconds, timezone)
     calendar = Calendar(int(seconds[0]), length.seconds, n_epochs, timezone, length.unit)
     if (calendar.seconds() != seconds).any():
-        raise FormatError(uneven)
+        raise errors.FormatError(uneven)
     return calendar
 
 
@@ -236,16 +230,16 @@ def _tile(trace: xr.DataArray) -> tuple[int, ...]:
 def _observed(tile: xr.DataArray) -> NDArray[np.bool_]:
     try:
         values = np.transpose(tile.values, [tile.dims.index(dim) for dim in _DIMS])
-    except (MemoryError, StoreError):
+    except (MemoryError, errors.StoreError):
         raise
     except Exception as error:
-        raise DamagedError(f"{tile.name} cannot be read: {error}") from error
+        raise errors.DamagedError(f"{tile.name} cannot be read: {error}") from error
     if values.dtype.kind == "f":
         invalid = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0)
     else:
         invalid = values < 0 if values.dtype.kind == "i" else np.zeros(1, np.bool_)
     if invalid.any():
-        raise FormatError(
+        raise errors.FormatError(
             f"{tile.name} contains {values[invalid][0]}: it must be booleans or counts, "
             "0 = not observed"
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale import metrics
 from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import (
     Adversary,
@@ -34,15 +35,6 @@ from clusterscale.game.outcome import (
     place_score,
     shuffled_label_auc,
     substitute_auc,
-)
-from clusterscale.metrics import (
-    N_PVALUE_BINS,
-    accuracy,
-    auc,
-    auc_interval,
-    calibrated_counts,
-    epsilon_lower_bound,
-    tpr_at_fpr,
 )
 from clusterscale.seeds import stream
 
@@ -310,23 +302,27 @@ class AttackEvaluation:
         labels, table = self._labels, self._table
         first = slice(self._n_first)
         unknown = (np.nan, np.nan)
-        naive = np.nan if self._sums is None else _known(auc, np.nan, labels, self._sums)
+        naive = np.nan if self._sums is None else _known(metrics.auc, np.nan, labels, self._sums)
         for i, attack in enumerate(self._attacks):
             scores = table.scores[i]
             low, high = _known(_interval, unknown, labels, scores, confidence)
             epsilon = np.nan
             if not self._reuses_training_groups:
-                epsilon = _known(epsilon_lower_bound, np.nan, labels, scores, confidence=confidence)
-            no_counts = (np.zeros(N_PVALUE_BINS, np.int64),) * 2
-            inside, outside = _known(calibrated_counts, no_counts, labels[first], scores[first])
+                epsilon = _known(
+                    metrics.epsilon_lower_bound, np.nan, labels, scores, confidence=confidence
+                )
+            no_counts = (np.zeros(metrics.N_PVALUE_BINS, np.int64),) * 2
+            inside, outside = _known(
+                metrics.calibrated_counts, no_counts, labels[first], scores[first]
+            )
             yield Outcome(
                 mechanism=self._mechanism.id,
                 attack=attack.id,
-                auc=auc(labels, scores),
+                auc=metrics.auc(labels, scores),
                 auc_low=low,
                 auc_high=high,
-                accuracy=accuracy(labels, scores, table.thresholds[i]),
-                tpr=_known(tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
+                accuracy=metrics.accuracy(labels, scores, table.thresholds[i]),
+                tpr=_known(metrics.tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
                 epsilon_lower=epsilon,
                 control_auc=self._shuffled_aucs[i],
                 absent_auc=self._substitute_aucs[i],
@@ -377,7 +373,7 @@ def study(
 
 def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:
     # on the scale of odds, because near 1 the plain interval has too low a coverage
-    return auc_interval(labels, scores, confidence=confidence, scale="odds")
+    return metrics.auc_interval(labels, scores, confidence=confidence, scale="odds")
 
 
 def _sums(release: Release) -> Floats:

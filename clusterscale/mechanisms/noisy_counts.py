@@ -19,13 +19,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.accounting import (
-    ApproximateLoss,
-    GaussianLoss,
-    LaplaceLoss,
-    concentrated_epsilon,
-    gaussian_epsilon,
-)
+from clusterscale.mechanisms import accounting
 from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
 from clusterscale.mechanisms.noise import (
     AdditiveNoise,
@@ -138,8 +132,8 @@ class Laplace(AdditiveNoise):
         response, the worst case of ε-DP, so it composes to more than Laplace noise does.
         """
         if self.discrete:
-            return ApproximateLoss(bounds.user, 1 / self.scale, distinct=True)
-        return LaplaceLoss(bounds.user, 1 / self.scale)
+            return accounting.ApproximateLoss(bounds.user, 1 / self.scale, distinct=True)
+        return accounting.LaplaceLoss(bounds.user, 1 / self.scale)
 
     def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
         """Return ``n`` values of the noise.
@@ -200,7 +194,9 @@ class TruncatedLaplace(AdditiveNoise):
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component of ε + ln 2, not ε, for each count that a user changes by 1."""
-        return ApproximateLoss(bounds.user, self.epsilon + float(np.log(2)), distinct=True)
+        return accounting.ApproximateLoss(
+            bounds.user, self.epsilon + float(np.log(2)), distinct=True
+        )
 
     def _noisy(self, before: Support, group_size: int) -> Support:
         return Support(-np.inf, np.inf, before.step)
@@ -223,8 +219,8 @@ def guaranteed_epsilon(epsilon: float, delta: float, *, discrete: bool = False) 
     """
     sigma = deviation(epsilon, delta)
     if discrete:
-        return max(epsilon, concentrated_epsilon(sigma**-2 / 2, delta))
-    return max(epsilon, gaussian_epsilon(sigma, delta))
+        return max(epsilon, accounting.concentrated_epsilon(sigma**-2 / 2, delta))
+    return max(epsilon, accounting.gaussian_epsilon(sigma, delta))
 
 
 class Gaussian(AdditiveNoise):
@@ -306,7 +302,7 @@ class Gaussian(AdditiveNoise):
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component: all counts of a user together."""
-        return GaussianLoss(np.sqrt(bounds.user) / self.sigma, self.delta, self.discrete)
+        return accounting.GaussianLoss(np.sqrt(bounds.user) / self.sigma, self.delta, self.discrete)
 
 
 class RandomizedResponse(AdditiveNoise):
@@ -348,7 +344,7 @@ class RandomizedResponse(AdditiveNoise):
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component for each answer."""
-        return ApproximateLoss(bounds.user, 0.0, 1 - self.p, distinct=True)
+        return accounting.ApproximateLoss(bounds.user, 0.0, 1 - self.p, distinct=True)
 
     def cell_change(self, group_size: int) -> CellChange:
         """Return the change where all others are in the cell: one more yes is sure, not likely."""

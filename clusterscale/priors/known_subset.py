@@ -23,17 +23,8 @@ from clusterscale.contracts import (
 )
 from clusterscale.groups import Pool, add_idle, check_pool, count_visits
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
-from clusterscale.priors.zero_knowledge import SyntheticPopulation, VisitCounts
+from clusterscale.priors.zero_knowledge import SyntheticPopulation, VisitCounts, target_information
 from clusterscale.priors.zero_knowledge.moment_matching import normalise
-from clusterscale.priors.zero_knowledge.target_information import (
-    KnownCells,
-    KnownPlaces,
-    Knows,
-    Times,
-    check_limits,
-    describe_target,
-    name_places,
-)
 from clusterscale.validation_messages import exact_percent
 
 
@@ -87,11 +78,11 @@ class KnownSubset(Prior):
     sampling: Literal["independent", "paired"] = "independent"
     known_fraction: Share = 1.0
     weights: Literal["known", "unknown"] = "known"
-    knows: Knows = "trace"
+    knows: target_information.Knows = "trace"
     top_rois: Count | None = None
-    times: Times = "greedy"
+    times: target_information.Times = "greedy"
 
-    _consistent = model_validator(mode="after")(check_limits)
+    _consistent = model_validator(mode="after")(target_information.check_limits)
 
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
@@ -103,7 +94,7 @@ class KnownSubset(Prior):
         if self.known_fraction < 1:
             text += f" and {exact_percent(self.known_fraction)} of the target’s visits"
         elif self.knows == "rois":
-            text += f" and {name_places(self.top_rois)}"
+            text += f" and {target_information.name_places(self.top_rois)}"
         others = {
             "sampling": "in pairs",
             "challenges": f"{self.challenges:,} challenges",
@@ -174,9 +165,9 @@ class KnownSubset(Prior):
         if request.validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
         # Drawn last, as it depends on whether the target is held.
-        found = describe_target(traces, target, self, rng=rng)
+        found = target_information.describe_target(traces, target, self, rng=rng)
         full, visits = traces.trace(target), count_visits(traces, known[None])
-        trace = found.cells if isinstance(found, KnownCells) else full[:0]
+        trace = found.cells if isinstance(found, target_information.KnownCells) else full[:0]
         if not found.complete:
             for sample in filter(None, (training, validation)):
                 _swap(sample, full, trace, traces.weight(target))
@@ -191,7 +182,7 @@ class KnownSubset(Prior):
             mean_weight=request.mean_weight if self.weights == "unknown" else None,
         )
         adversary: AuxiliaryDataAdversary | PlacesAdversary = own
-        if isinstance(found, KnownPlaces):
+        if isinstance(found, target_information.KnownPlaces):
             visits.reshape(-1)[full] -= 1
             own = replace(own, whereabouts=None)
             adversary = PlacesAdversary(own, target_knowledge, found, traces.null_roi)
@@ -222,7 +213,7 @@ class PlacesAdversary:
 
     groups: AuxiliaryDataAdversary
     others: TargetKnowledge
-    places: KnownPlaces
+    places: target_information.KnownPlaces
     null_roi: bool
 
     @property

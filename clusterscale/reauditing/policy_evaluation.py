@@ -9,19 +9,12 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
+from clusterscale import phrases
 from clusterscale.analyses.certify.comparison import ERROR_RATE
 from clusterscale.analyses.certify.plan import ROWS_OF_RECORDS
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure
-from clusterscale.phrases import (
-    BROKEN,
-    CONSISTENT,
-    NO_GUARANTEE,
-    NOTHING_PROMISED,
-    TOO_FEW_SAMPLES,
-    privacy_unit,
-)
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reauditing.policy import Limit, Policy, worst_of
 from clusterscale.reauditing.release_metrics import (
@@ -120,7 +113,9 @@ def evaluate_findings(
 ) -> Iterator[Reason]:
     """Yield the reasons that follow from checks; the level of open ones is ``undecided``."""
     for finding in findings:
-        level: Level = "pass" if finding.level == CONSISTENT else policy.level_of(finding.check)
+        level: Level = (
+            "pass" if finding.level == phrases.CONSISTENT else policy.level_of(finding.check)
+        )
         known = undecided if finding.level == "unknown" else level
         yield Reason(finding.check, known, finding.measured, finding.expected, finding.text)
 
@@ -245,18 +240,18 @@ def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from the test of the guarantee."""
     declared, observed = metrics.epsilon_declared, metrics.epsilon_seen
     why = f" ({metrics.guarantee_reason})" if metrics.guarantee_reason else ""
-    text = f"ε {declared:g} is declared per {privacy_unit(metrics.unit)}{why}"
-    if metrics.verdict == BROKEN:
+    text = f"ε {declared:g} is declared per {phrases.privacy_unit(metrics.unit)}{why}"
+    if metrics.verdict == phrases.BROKEN:
         text += f", but at least {observed:.2f} was observed"
         return Reason("promise", policy.promise, observed, declared, text)
-    if metrics.verdict == CONSISTENT:
+    if metrics.verdict == phrases.CONSISTENT:
         text += ", and no larger ε was observed"
         return Reason("promise", "pass", observed, declared, text)
-    if metrics.verdict == TOO_FEW_SAMPLES:
+    if metrics.verdict == phrases.TOO_FEW_SAMPLES:
         level: Level = "pass" if policy.promise == "pass" else "warn"
         return Reason("promise", level, observed, declared, f"{text}; too few trials to test it")
-    if metrics.verdict == NOTHING_PROMISED:
-        return Reason("promise", "pass", nan, nan, f"{NO_GUARANTEE} is declared")
+    if metrics.verdict == phrases.NOTHING_PROMISED:
+        return Reason("promise", "pass", nan, nan, f"{phrases.NO_GUARANTEE} is declared")
     return Reason("promise", "error", nan, nan, "the test of the guarantee is missing")
 
 

@@ -27,12 +27,7 @@ from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ClusterscaleError, ConfigError, ExistsError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors.zero_knowledge.occupancy import estimate_occupancy
-from clusterscale.reauditing.known_part import (
-    KnownPart,
-    count_people,
-    fit_plan,
-    knows_all_counted,
-)
+from clusterscale.reauditing import known_part
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import RawRelease, ReleaseMetadata
 from clusterscale.seeds import stream
@@ -160,7 +155,7 @@ class Population:
 
     cube: TraceCube
     plan: AuditPlan
-    part: KnownPart
+    part: known_part.KnownPart
 
 
 def complete_population(
@@ -177,10 +172,10 @@ def complete_population(
     more people. Raises ConfigError or InputError if people cannot be simulated from such a release,
     or no audit remains.
     """
-    n_people = count_people(release, cube, template.priors)
+    n_people = known_part.count_people(release, cube, template.priors)
     if n_people <= cube.n_users:
         return None
-    plan, left_out = fit_plan(release, cube, template, n_people)
+    plan, left_out = known_part.fit_plan(release, cube, template, n_people)
     if release.needs_largest_contribution:
         left_out = (
             *left_out,
@@ -206,14 +201,14 @@ def complete_population(
 
 def _describe(
     release: ResolvedRelease, cube: TraceCube, n_people: int, left_out: tuple[str, ...]
-) -> KnownPart:
+) -> known_part.KnownPart:
     """Return what is known of the people."""
     basis, doubt = "the published values", ""
-    if knows_all_counted(release, cube):
+    if known_part.knows_all_counted(release, cube):
         basis = "the counts of these"
     elif not release.mechanism.hides_more_in_larger_groups:
         doubt = ", which are hidden or coarse: real people may be easier to recognise"
-    return KnownPart(cube.n_users, n_people, left_out, basis, doubt)
+    return known_part.KnownPart(cube.n_users, n_people, left_out, basis, doubt)
 
 
 def add_places(folder: str, cube: TraceCube, names: Sequence[str]) -> str:
@@ -291,7 +286,7 @@ def _write(
 ) -> None:
     """Write the known people, and then the simulated ones."""
     bounds, n_visits = _summarise(cube, release, seed)
-    if knows_all_counted(release, cube):
+    if known_part.knows_all_counted(release, cube):
         values, n_counted = count_everyone(cube, release.span), cube.n_users
         mechanism = MECHANISMS.create("exact")
     else:

@@ -1,16 +1,24 @@
 """Checks of mechanisms."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import numpy as np
+import scipy
 
 from clusterscale.contracts import (
     NO_NOISE,
+    CellCoordinates,
     Counts,
+    Ints,
     Mechanism,
+    Stability,
     Support,
+    Traces,
+    TraceStep,
     Values,
     release_counts,
+    stability_of,
 )
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
@@ -19,7 +27,6 @@ from clusterscale.mechanisms import user_level
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run
 from clusterscale.testing.population import bounds, coordinates, traces
-from clusterscale.testing.stability import find_unstable
 
 __all__ = ["check_mechanism", "checks_of_mechanism"]
 
@@ -193,7 +200,7 @@ def trace_steps_keep_their_stability(mechanism: Mechanism) -> None:
         shape = len(after.lat), len(after.days)
         cells = changed.n_rois, changed.n_epochs
         expect(shape == cells, f"coordinates of {shape} ROIs and epochs, but traces of {cells}")
-        fault = next(find_unstable(step), "")
+        fault = next(_find_unstable(step), "")
         expect(not fault, fault)
 
 
@@ -207,3 +214,87 @@ def trace_steps_expand(mechanism: Mechanism) -> None:
         wanted = (2, traces().n_rois + 1, traces().n_epochs)
         expect(expanded.shape == wanted, f"the shape is {expanded.shape}, not {wanted}")
         expect(np.isin(expanded[1], values[1]).all(), "a value is of another group")
+
+
+_FEW = 200  # draws for a user alone
+
+_Cells = frozenset[int]
+_Outcomes = Counter[_Cells]
+
+
+def _find_unstable(step: TraceStep) -> Iterator[str]:
+    """Yield what a step does that its stated stability excludes.
+
+    Each event and each day of some users is removed. By Strassen's theorem, the draws with and
+    without it can be paired so that few events change if and only if the pairs that are allowed
+    match all draws, but for chance.
+    """
+    frame = coordinates()
+    if (stated := stability_of((step,), (frame,))) is None:
+        return
+    for user in range(2):
+        events = traces().trace(user)
+        # 4: of a user: so few that each outcome is drawn often
+        events = events[:: max(1, len(events) // 4)]
+        alone: _Outcomes = Counter()
+        for i in range(_FEW):
+            alone += _outcomes(step, events, 1, i)[0]
+        inside, after = _outcomes(step, events, _FEW)
+        if _unmatched(inside, alone, lambda one, other: one == other):
+            yield "what it does to a user depends on other users"
+        inside, _ = _outcomes(step, events)
+        for event in events.tolist():
+            outside, _ = _outcomes(step, events[events != event])
+            if _unmatched(inside, outside, lambda one, other: len(one ^ other) <= stated.event):
+                yield f"one event changes more than {stated.event}"
+        days = frame.days[events % traces().n_epochs]
+        for day in np.unique(days).tolist():
+            outside, _ = _outcomes(step, events[days != day])
+            if _unmatched(inside, outside, _allows(stated, day, after)):
+                yield f"one day changes more events than {stated}"
+
+
+def _outcomes(
+    step: TraceStep, events: Ints, n: int = 2000, key: int = 0
+) -> tuple[_Outcomes, CellCoordinates]:
+    """Return how often each set of cells is left of a user's events, and where cells then are."""
+    offsets = len(events) * np.arange(n + 1, dtype=np.int64)
+    same = Traces(offsets, np.tile(events, n), traces().n_rois, traces().n_epochs)
+    changed, after = step.apply(same, coordinates(), rng=stream(2, "step", key, *map(int, events)))
+    return Counter(frozenset(changed.trace(user).tolist()) for user in range(n)), after
+
+
+def _allows(
+    stated: Stability, day: int, after: CellCoordinates
+) -> Callable[[_Cells, _Cells], bool]:
+    """Return whether removing a day may turn the first cells into the second."""
+    on = (after.days <= day) & (day <= after.last_days)
+    only = on & (after.days == after.last_days)
+
+    def allows(inside: _Cells, outside: _Cells) -> bool:
+        few = len(inside ^ outside) <= stated.user_day
+        if not stated.confined:
+            return few
+        lost = all(on[cell % len(on)] for cell in inside - outside)
+        left = any(only[cell % len(on)] for cell in outside)
+        return few and lost and not left and outside <= inside
+
+    return allows
+
+
+def _unmatched(
+    inside: _Outcomes, outside: _Outcomes, allowed: Callable[[_Cells, _Cells], bool]
+) -> bool:
+    """Return whether more draws than by chance are left without a partner."""
+    n, n_draws = len(inside) + len(outside) + 2, inside.total()
+    if n > 100:  # too many to tell chance from change
+        return False
+    capacity = np.zeros((n, n), np.int32)
+    capacity[0, 1 : len(inside) + 1] = list(inside.values())
+    capacity[len(inside) + 1 : -1, -1] = list(outside.values())
+    for i, one in enumerate(inside, start=1):
+        for k, other in enumerate(outside, start=len(inside) + 1):
+            capacity[i, k] = n_draws * allowed(one, other)
+    flow = scipy.sparse.csgraph.maximum_flow(scipy.sparse.csr_array(capacity), 0, n - 1)
+    by_chance = np.sqrt(n_draws * n / (2 * np.pi)) + 4 * np.sqrt(n_draws)
+    return bool(n_draws - flow.flow_value > by_chance)

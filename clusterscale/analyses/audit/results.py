@@ -32,14 +32,8 @@ from clusterscale.metrics import (
     privacy_loss,
 )
 from clusterscale.schema import RAW_COUNTS, RESULTS, RESULTS_FORMAT, Coordinates, empty_variable
-from clusterscale.storage import exists, manifest, put, remove
+from clusterscale.storage import exists, manifest, put, remove, result_table
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.result_table import (
-    create_table,
-    is_table,
-    open_for_writing,
-    open_sealed,
-)
 from clusterscale.study import Stage, each
 
 if TYPE_CHECKING:
@@ -199,7 +193,7 @@ class ResultsTask:
 def write_block(task: ResultsTask) -> dict[str, str]:
     """Write the results of some targets, and return the digest of each chunk by its path."""
     rows = slice(task.first, task.first + len(task.block.users))
-    with open_for_writing(task.uri) as (group, digests):
+    with result_table.open_for_writing(task.uri) as (group, digests):
         laid_out = lay_out_cases(task.coords, task.block.entries(), task.attacked)
         for name, values in laid_out.items():
             group[name][rows] = values
@@ -237,7 +231,7 @@ def write_results(
     n_rows = _n_rows(n_targets, prod(len(coords[dim][1]) for dim in RESULTS["pooled_tpr"].dims))
     with staged(uri, force=True, sealed=True) as staging:
         chunks = {dim: len(coords[dim][1]) for dim in _DIMS} | {"target": n_rows}
-        digests = create_table(staging, RESULTS, columns, chunks, about, _DTYPES)
+        digests = result_table.create_table(staging, RESULTS, columns, chunks, about, _DTYPES)
         tasks = []
         for first in range(0, n_targets, n_rows):
             last = min(first + n_rows, n_targets)
@@ -250,7 +244,7 @@ def write_results(
             digests.update(written)
 
         yield Stage("results", write_block, tasks, each(keep), len(tasks))
-        with open_for_writing(staging) as (group, written):
+        with result_table.open_for_writing(staging) as (group, written):
             for name, values in pool_cases(group, plan.false_positive_rate).items():
                 group[name][...] = values
         manifest.seal(staging, known=digests | written)
@@ -343,10 +337,10 @@ def open_results(uri: str | Path) -> xr.Dataset:
     store = inner if exists(inner) else uri
     if not exists(f"{store}/zarr.json"):
         raise MissingError(f"{uri}: there are no results; has the audit finished?")
-    if not is_table(store, RESULTS_FORMAT):
+    if not result_table.is_table(store, RESULTS_FORMAT):
         manifest.check_root(store)
         raise FormatError(f"{store} does not contain the results of an audit")
-    return open_sealed(store, RESULTS)
+    return result_table.open_sealed(store, RESULTS)
 
 
 def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale import storage
+from clusterscale import storage, study
 from clusterscale.analyses.certify.basis import without_sampling
 from clusterscale.analyses.certify.plan import (
     CERTIFICATES,
@@ -36,16 +36,6 @@ from clusterscale.models import names_of
 from clusterscale.schema import Variable
 from clusterscale.storage.records import Parts, Records
 from clusterscale.storage.result_table import TableStore
-from clusterscale.study import (
-    PROCESS_BYTES,
-    Analysis,
-    Page,
-    Stage,
-    Study,
-    StudyCost,
-    each,
-    require_memory,
-)
 
 _KEYS = 32  # ceilings of a task
 # Seconds of a processor per event, for a ceiling under noise, and per visit of it.
@@ -156,7 +146,7 @@ def _bytes_of(cube: TraceCube, n_users: int) -> int:
     return 4 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
 
 
-class CertifyAnalysis(Analysis):
+class CertifyAnalysis(study.Analysis):
     """The ceiling of any adversary, for every user of a cube.
 
     One pass over the store counts how many counts each user changes. Ceilings are computed once for
@@ -175,7 +165,7 @@ class CertifyAnalysis(Analysis):
     schema: ClassVar[Mapping[str, Variable]] = CERTIFICATES
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_certificates"
     tables: ClassVar[Mapping[str, str]] = {"users": "auc", "rates": "tpr", "reasons": "reason"}
-    page: ClassVar[Page] = Page(
+    page: ClassVar[study.Page] = study.Page(
         word="report of certificates",
         title="Ceilings of any adversary on published counts",
         heading="Certificates of all users",
@@ -192,8 +182,8 @@ class CertifyAnalysis(Analysis):
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` if the memory is too small for a block of users."""
         block = min(block_size(cube), cube.n_users)
-        needed = PROCESS_BYTES + _bytes_of(cube, block)
-        require_memory(memory, needed, f"for a block of {block:,} users")
+        needed = study.PROCESS_BYTES + _bytes_of(cube, block)
+        study.require_memory(memory, needed, f"for a block of {block:,} users")
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of users and certificates, and the predicted cost."""
@@ -207,17 +197,17 @@ class CertifyAnalysis(Analysis):
             # 4: numbers of visits that differ, as a multiple of their mean
             n_ceilings = 2 * min(cube.n_users, 4 * n_visits)
             seconds += n_noisy * n_ceilings * (_CEILING + _VISIT * n_visits)
-        cost = StudyCost(
+        cost = study.StudyCost(
             n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
-            worker_bytes=PROCESS_BYTES + _bytes_of(cube, block),
+            worker_bytes=study.PROCESS_BYTES + _bytes_of(cube, block),
             core_seconds=seconds,
             seconds=seconds / n_workers,
         )
         rows = {"users": f"{cube.n_users:,}", "certificates": f"{cube.n_users * n_cases:,}"}
         return rows | cost.describe("once")
 
-    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+    def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
         """Yield the stages: visits, ceilings, and users."""
         table = self._table(job)
         if not table.complete:
@@ -225,7 +215,7 @@ class CertifyAnalysis(Analysis):
         for name in ("ceilings", "visits"):
             storage.remove(f"{job.uri}/{name}")
 
-    def _certify(self, job: Study, table: TableStore) -> Iterator[Stage[Any, Any]]:
+    def _certify(self, job: study.Study, table: TableStore) -> Iterator[study.Stage[Any, Any]]:
         settings = tuple(self.certification.settings())
         blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
         visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
@@ -234,20 +224,20 @@ class CertifyAnalysis(Analysis):
             for users in blocks
             if users[0] not in visits.files
         )
-        keep_visits, n_counted = each(visits.keep), len(visits.files)
-        yield Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
+        keep_visits, n_counted = study.each(visits.keep), len(visits.files)
+        yield study.Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
         work = _Ceilings(self.certification, settings, visits.total, job)
         left = [task for task in work.tasks if task.name not in work.files]
-        n_tasks, keep = len(work.tasks), each(work.keep)
-        yield Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
+        n_tasks, keep = len(work.tasks), study.each(work.keep)
+        yield study.Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
         files = work.by_case()
         lookups = {str(start): LookupTask(start, visits.files[start], files) for start, _ in blocks}
         add = partial(_add, self.certification, settings, table)
-        yield Stage.fill("users", look_up, lookups, table, add)
+        yield study.Stage.fill("users", look_up, lookups, table, add)
         work.state(table, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
         table.finish()
 
-    def _table(self, job: Study) -> TableStore:
+    def _table(self, job: study.Study) -> TableStore:
         made, cube = self.certification, job.cube
         rates = made.plan.false_positive_rates
         columns: dict[str, Any] = {
@@ -298,7 +288,7 @@ class _Ceilings:
         certification: Certification,
         settings: Sequence[Setting],
         visits: Sequence[VisitsSummary],
-        job: Study,
+        job: study.Study,
     ) -> None:
         self._made, self._settings, self._cube = certification, settings, job.cube
         self._records = ceilings_in(f"{job.uri}/ceilings")

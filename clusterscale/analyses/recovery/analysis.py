@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clusterscale import study
 from clusterscale.analyses.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.analyses.recovery.estimates import DECISION_RULES
 from clusterscale.analyses.recovery.plan import RecoveryPlan
@@ -25,16 +26,6 @@ from clusterscale.cube.describe import raw_bytes
 from clusterscale.models import names_of
 from clusterscale.schema import RECOVERY_FORMAT, TEXT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore
-from clusterscale.study import (
-    PROCESS_BYTES,
-    Analysis,
-    Page,
-    Stage,
-    Study,
-    StudyCost,
-    each,
-    require_memory,
-)
 from clusterscale.validation_messages import check_kinds
 
 _USERS = 1 << 16  # users per chunk
@@ -87,7 +78,7 @@ RECOVERY: Mapping[str, Variable] = {
 """Variables and coordinates of the dataset of a recovery."""
 
 
-class RecoveryAnalysis(Analysis):
+class RecoveryAnalysis(study.Analysis):
     """Infer the locations of every user of a cube, and measure the errors.
 
     Parameters
@@ -110,7 +101,7 @@ class RecoveryAnalysis(Analysis):
         "localization-epochs": "localization_error_of_epoch",
         "prices": "relative_error",
     }
-    page: ClassVar[Page] = Page(
+    page: ClassVar[study.Page] = study.Page(
         word="recovery report",
         title="Locations recovered from published counts",
         heading="Recovered locations",
@@ -130,7 +121,7 @@ class RecoveryAnalysis(Analysis):
         """Raise :class:`ConfigError` if the cube or the memory does not suffice for the plan."""
         self.plan.check(cube)
         purpose = f"for the visits of {cube.n_users:,} users, who are all assigned together"
-        require_memory(memory, self._worker_bytes(cube), purpose)
+        study.require_memory(memory, self._worker_bytes(cube), purpose)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of users and tasks, and the predicted cost."""
@@ -142,7 +133,7 @@ class RecoveryAnalysis(Analysis):
         learning = events * _READ * n_cases * n_blocks
         comparing = cube.n_users * plan.epochs * n_estimates * n_cases * _COMPARE
         core_seconds = learning + comparing + 4 * events * _READ * n_workers
-        cost = StudyCost(
+        cost = study.StudyCost(
             n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
             worker_bytes=self._worker_bytes(cube),
@@ -161,9 +152,9 @@ class RecoveryAnalysis(Analysis):
         estimates = len(BASELINES) + len(self.plan.strategies)
         column = _ENTRY * (cube.n_users + min(cube.n_events, cube.n_users * cube.n_rois))
         users = cube.n_users * (_USER + 2 * _SUMS * estimates)
-        return int(PROCESS_BYTES + traces + 2 * column + users)
+        return int(study.PROCESS_BYTES + traces + 2 * column + users)
 
-    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+    def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
         """Yield the errors of each release, then the recovery of each mechanism and prior."""
         plan, table = self.plan, self._table(job)
         mechanisms = [mechanism.id for mechanism in plan.published]
@@ -173,7 +164,7 @@ class RecoveryAnalysis(Analysis):
             table.array("relative_error")[mechanisms.index(task.mechanism.id)] = error
 
         releases = [ReleaseTask(job.source, *plan.inferred, item) for item in plan.published]
-        yield Stage("measure", measure, releases, each(keep_error), len(releases))
+        yield study.Stage("measure", measure, releases, study.each(keep_error), len(releases))
 
         blocks = list(ranges(0, plan.epochs, BLOCK))
         tasks = [
@@ -200,11 +191,13 @@ class RecoveryAnalysis(Analysis):
                 del pending[task.case]
 
         left = [task for task in tasks if name(task.case) not in done]
-        yield Stage("recover", recover, left, each(keep), len(tasks), len(tasks) - len(left))
+        yield study.Stage(
+            "recover", recover, left, study.each(keep), len(tasks), len(tasks) - len(left)
+        )
         _write_gains(table)
         table.finish()
 
-    def _table(self, job: Study) -> TableStore:
+    def _table(self, job: study.Study) -> TableStore:
         plan, cube = self.plan, job.cube
         strategies = {
             name: [*BASELINES, *values]

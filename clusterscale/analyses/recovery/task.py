@@ -8,14 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.analyses.recovery import estimates
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
 from clusterscale.analyses.recovery.errors import one_minus_f1, to_base
-from clusterscale.analyses.recovery.estimates import (
-    DECISION_RULES,
-    EstimateErrors,
-    WeightedBelief,
-    compare,
-)
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.strategies import count_users
@@ -133,13 +128,13 @@ class Recovered:
     @classmethod
     def zeros(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
         """Return empty sums."""
-        n_readings = len(DECISION_RULES)
+        n_readings = len(estimates.DECISION_RULES)
         hits, predicted = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
         true = np.zeros((n_estimates, n_users), np.int32)
         by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))
         return cls(np.zeros((n_estimates, n_users)), hits, predicted, true, by_epoch)
 
-    def add(self, estimate: int, epoch: int, errors: EstimateErrors, base: float) -> None:
+    def add(self, estimate: int, epoch: int, errors: estimates.EstimateErrors, base: float) -> None:
         """Add the errors of an estimate and epoch, both given by index."""
         distances = to_base(errors.distance, base)
         self.distance[estimate] += distances
@@ -183,7 +178,7 @@ def recover(task: RecoveryTask) -> Recovered:
         belief = beliefs.about(plan.observed + epoch)
         aggregate = Aggregate(published[:, epoch], known.activity)
         for j, estimate in enumerate(_estimates(belief, aggregate, plan.strategies)):
-            sums.add(j, i, compare(truth, estimate, plan.threshold), plan.log_base)
+            sums.add(j, i, estimates.compare(truth, estimate, plan.threshold), plan.log_base)
     return sums.of_users(known.rank)
 
 
@@ -225,9 +220,9 @@ class _Beliefs:
 
 def _estimates(
     prior: EpochBelief, aggregate: Aggregate, strategies: tuple[InferenceStrategy, ...]
-) -> Iterator[WeightedBelief]:
-    yield WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
-    yield WeightedBelief(
+) -> Iterator[estimates.WeightedBelief]:
+    yield estimates.WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
+    yield estimates.WeightedBelief(
         EpochBelief.of_all(prior.n_rois, prior.n_users), count_users(aggregate), normalised=True
     )
     for strategy in strategies:

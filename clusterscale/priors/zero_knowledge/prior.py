@@ -23,6 +23,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
+from clusterscale.priors.zero_knowledge import synthesis
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
 from clusterscale.priors.zero_knowledge.moment_matching import response_curve
 from clusterscale.priors.zero_knowledge.occupancy import mix_rhythms
@@ -30,15 +31,6 @@ from clusterscale.priors.zero_knowledge.reference_population import (
     PoissonCounts,
     ReferencePopulation,
     SyntheticUsers,
-)
-from clusterscale.priors.zero_knowledge.synthesis import (
-    ACTIVITIES,
-    ActivityLaw,
-    Exponential,
-    Graph,
-    SyntheticPopulation,
-    correlated_rois,
-    triangulate,
 )
 from clusterscale.priors.zero_knowledge.target_information import (
     Knows,
@@ -50,7 +42,7 @@ from clusterscale.priors.zero_knowledge.target_information import (
 )
 from clusterscale.validation_messages import exact_percent
 
-Law = Annotated[ActivityLaw, ACTIVITIES.entry()]
+Law = Annotated[synthesis.ActivityLaw, synthesis.ACTIVITIES.entry()]
 
 
 class ZeroKnowledge(Prior):
@@ -109,7 +101,7 @@ class ZeroKnowledge(Prior):
     knows: Knows = "trace"
     top_rois: Count | None = None
     times: Times = "greedy"
-    activity: Law = Exponential()
+    activity: Law = synthesis.Exponential()
     correction: Correction = "paper"
     rhythm: Literal["common", "mixed"] = "common"
     rank: Count = 3
@@ -198,7 +190,7 @@ class ZeroKnowledge(Prior):
             size,
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
-            None if unplaced else triangulate(frame),
+            None if unplaced else synthesis.triangulate(frame),
             frame.days,
             describe_target(traces, request.target, self, rng=request.rng),
             self,
@@ -246,7 +238,7 @@ class ZeroKnowledgeAdversary:
     group_size: int
     shape: tuple[int, int]
     null_roi: bool
-    graph: Graph | None
+    graph: synthesis.Graph | None
     days: NDArray[np.int64]
     known: TargetInformation
     settings: ZeroKnowledge
@@ -284,20 +276,20 @@ class ZeroKnowledgeAdversary:
         validation = make(sample).study(None, mechanism, rng=rng)
         return replace(knowledge, validation=validation.training)
 
-    def find_neighbours(self, release: Release) -> Graph | None:
+    def find_neighbours(self, release: Release) -> synthesis.Graph | None:
         """Return the neighbours of each ROI; None if users go anywhere."""
         if self.settings.positions == "known":
             return self.graph
-        return correlated_rois(self._values(release), self.days)
+        return synthesis.correlated_rois(self._values(release), self.days)
 
     def estimate(
         self,
         release: Release,
         mechanism: Mechanism,
-        graph: Graph | None,
+        graph: synthesis.Graph | None,
         *,
         rng: np.random.Generator,
-    ) -> SyntheticPopulation:
+    ) -> synthesis.SyntheticPopulation:
         """Return the population marginals (space, time, activity) estimated from the release."""
         settings, m, values = self.settings, self.group_size, self._values(release)
         mechanism = mechanism.at_weight(self.mean_weight)

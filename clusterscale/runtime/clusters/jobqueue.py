@@ -18,15 +18,7 @@ from pydantic import AfterValidator, Field, Strict
 
 from clusterscale.contracts import Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import (
-    SETTINGS,
-    Distributed,
-    end_workers,
-    needs,
-    shared_traces,
-    to_bytes,
-    worker_environment,
-)
+from clusterscale.runtime.clusters import base
 from clusterscale.runtime.security import Encryption, Tls, encrypt
 
 if TYPE_CHECKING:
@@ -40,7 +32,7 @@ _DEATH = 60.0  # seconds after which a worker without a scheduler gives up
 
 
 def _check_size(text: str) -> str:
-    to_bytes(text)
+    base.to_bytes(text)
     return text
 
 
@@ -48,7 +40,7 @@ Size = Annotated[str, AfterValidator(_check_size)]
 Lines = Annotated[tuple[str, ...], Field(strict=False)]
 
 
-class JobQueue(Distributed):
+class JobQueue(base.Distributed):
     """Jobs of a batch system, each with workers of one thread.
 
     A job that ends is replaced, whether its walltime is over, it was cancelled or its node was
@@ -114,7 +106,7 @@ class JobQueue(Distributed):
         Raises PackageError without dask-jobqueue, and ClusterError if the scheduler cannot start,
         or a job cannot be submitted.
         """
-        with needs(self.name, "slurm"):
+        with base.needs(self.name, "slurm"):
             module = load_dask_jobqueue()
             import dask
             from distributed import Client
@@ -123,14 +115,14 @@ class JobQueue(Distributed):
             from clusterscale.runtime.jobs import Jobs
         shared = Path(self.shared).expanduser().absolute()
         with ExitStack() as stack:
-            stack.enter_context(dask.config.set(SETTINGS))
+            stack.enter_context(dask.config.set(base.SETTINGS))
             _discard_logs(shared / "logs", self.keep_logs)
             tls = stack.enter_context(encrypt(self.tls, shared))
             cluster = stack.enter_context(self._start(module, tls, shared / "logs"))
             jobs = Jobs(cluster, self.jobs, self._listing, shared / "logs")
             jobs.submit()
             client = stack.enter_context(Client(cluster))
-            stack.callback(end_workers, client)
+            stack.callback(base.end_workers, client)
             yield DaskExecutor(client, patience=self.patience, replace_lost=jobs.replace_lost)
 
     def _start(self, module: ModuleType, tls: Tls | None, logs: Path) -> JobQueueCluster:
@@ -142,13 +134,13 @@ class JobQueue(Distributed):
     def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
         """Return the arguments of dask-jobqueue's cluster class."""
         own = {argument: getattr(self, key) for key, argument in self._own.items()}
-        shared = shared_traces(uuid4().hex, self.n_workers, self.scratch)
-        variables = worker_environment() | shared
+        shared = base.shared_traces(uuid4().hex, self.n_workers, self.scratch)
+        variables = base.worker_environment() | shared
         return {
             **{key: value for key, value in own.items() if value is not None},
             "cores": self.workers_per_job,
             "processes": self.workers_per_job,
-            "memory": f"{self.workers_per_job * to_bytes(self.memory)}B",
+            "memory": f"{self.workers_per_job * base.to_bytes(self.memory)}B",
             "interface": self.interface,
             "job_name": _JOB,
             "job_extra_directives": list(self.directives),
