@@ -12,18 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers.study import (
-    ALL,
-    BEST,
-    PEOPLE,
-    Claim,
-    Figure,
-    Label,
-    Labels,
-    PaperStudy,
-    PublishedNumbers,
-    ResultSelection,
-)
+from clusterscale.papers import study as papers
 from clusterscale.reporting import papers as report
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import choices
@@ -79,7 +68,7 @@ class Results:
         self._datasets = {kind: with_labels(dataset) for kind, dataset in datasets.items()}
         self._best = list(best)
 
-    def find(self, selection: ResultSelection) -> Number:
+    def find(self, selection: papers.ResultSelection) -> Number:
         """Return the selected number.
 
         Raises NotComputed if a label was not computed, no value is finite, or the divisor is 0; and
@@ -89,7 +78,7 @@ class Results:
             return _divide(*(self.find(end) for end in selection.ends()))
         dataset = self.dataset(selection.of)
         selected = self._select(dataset, selection)
-        who = [dim for dim in selected.dims if dim in PEOPLE]
+        who = [dim for dim in selected.dims if dim in papers.PEOPLE]
         values = np.asarray(selected.values, np.float64).ravel()
         if not who:
             return _without_people(dataset, selection, values[0], self._select)
@@ -98,14 +87,14 @@ class Results:
             raise NotComputed(f"{selection.of}: no value was computed")
         return _reduce(values, selection)
 
-    def values(self, selection: ResultSelection, along: str = "") -> NDArray[np.float64]:
+    def values(self, selection: papers.ResultSelection, along: str = "") -> NDArray[np.float64]:
         """Return people's values, or those along a dimension, float64, shape (value,); none is NaN.
 
         Raises as :meth:`find`.
         """
         at = {dim: label for dim, label in selection.at.items() if dim != along}
         chosen = selection.where(at)
-        selected = self._select(self.dataset(chosen.of), chosen, kept=(*PEOPLE, along))
+        selected = self._select(self.dataset(chosen.of), chosen, kept=(*papers.PEOPLE, along))
         values = np.asarray(selected.values, np.float64).ravel()
         if not np.isfinite(values).any():
             raise NotComputed(f"{selection.of}: no value was computed")
@@ -126,9 +115,9 @@ class Results:
     def _select(
         self,
         dataset: xr.Dataset,
-        selection: ResultSelection,
+        selection: papers.ResultSelection,
         name: str | None = None,
-        kept: Sequence[str] = PEOPLE,
+        kept: Sequence[str] = papers.PEOPLE,
     ) -> xr.DataArray:
         selected = dataset[name or selection.of]
         for dim, wanted in selection.at.items():
@@ -144,9 +133,9 @@ class Results:
 
     def _along(self, array: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
         labels = array[dim].values.tolist()
-        if dim == "attack" and wanted == BEST:
+        if dim == "attack" and wanted == papers.BEST:
             wanted = tuple(self._best) or tuple(labels)
-        if wanted == ALL and ALL not in labels:
+        if wanted == papers.ALL and papers.ALL not in labels:
             wanted = tuple(labels)
         selection = wanted if isinstance(wanted, tuple | list) else (wanted,)
         if absent := [label for label in selection if label not in labels]:
@@ -165,7 +154,7 @@ def _divide(number: Number, by: Number) -> Number:
 
 
 def _without_people(
-    dataset: xr.Dataset, selection: ResultSelection, value: float, select: Select
+    dataset: xr.Dataset, selection: papers.ResultSelection, value: float, select: Select
 ) -> Number:
     """Return a number from a variable without a dimension of people.
 
@@ -191,9 +180,9 @@ def _without_people(
     return Number(value, spread, spread / np.sqrt(n), n)
 
 
-def _n_compared(dataset: xr.Dataset, selection: ResultSelection, select: Select) -> int:
+def _n_compared(dataset: xr.Dataset, selection: papers.ResultSelection, select: Select) -> int:
     at = {dim: label for dim, label in selection.at.items() if dim == "comparison"}
-    return int(select(dataset, ResultSelection(of="n_compared", at=at)).values)
+    return int(select(dataset, papers.ResultSelection(of="n_compared", at=at)).values)
 
 
 def _error_of_separation(area: float, n: int) -> float:
@@ -211,7 +200,7 @@ def _error_of_spread(spread: float, n: int) -> float:
     return spread / float(np.sqrt(2 * max(n - 1, 1)))
 
 
-def _reduce(values: NDArray[np.float64], selection: ResultSelection) -> Number:
+def _reduce(values: NDArray[np.float64], selection: papers.ResultSelection) -> Number:
     n = len(values)
     spread = float(values.std(ddof=1)) if n > 1 else np.nan
     root = float(np.sqrt(n))
@@ -240,7 +229,7 @@ PRESET = "a synthetic preset replaces the paper's data"
 
 
 def compare(
-    study: PaperStudy, results: Results, *, is_real: bool | None = None
+    study: papers.PaperStudy, results: Results, *, is_real: bool | None = None
 ) -> Iterator[report.ComparedNumber]:
     """Compare every published number of a study with our result.
 
@@ -264,7 +253,7 @@ def compare(
                 yield compared
 
 
-def find_or_none(results: Results, selection: ResultSelection | None) -> Number | None:
+def find_or_none(results: Results, selection: papers.ResultSelection | None) -> Number | None:
     """Return our number, or None if a quick run omits it."""
     try:
         return None if selection is None else results.find(selection)
@@ -273,9 +262,9 @@ def find_or_none(results: Results, selection: ResultSelection | None) -> Number 
 
 
 def _compare_one(
-    study: PaperStudy,
-    published: PublishedNumbers,
-    figure: Figure,
+    study: papers.PaperStudy,
+    published: papers.PublishedNumbers,
+    figure: papers.Figure,
     ours: Number,
     as_in_paper: Number | None,
 ) -> report.ComparedNumber:
@@ -307,7 +296,10 @@ def _compare_one(
 
 
 def _largest_difference(
-    study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: Number
+    study: papers.PaperStudy,
+    published: papers.PublishedNumbers,
+    figure: papers.Figure,
+    ours: Number,
 ) -> float:
     """Return the largest difference between our number and the paper's that counts as agreement."""
     people = published.people or (ours.n if figure.selection.of == "utility" else study.people)
@@ -317,7 +309,7 @@ def _largest_difference(
     return ours.quantile * both + published.step / 2 + systematic + 1e-9
 
 
-def _describe(selection: ResultSelection) -> str:
+def _describe(selection: papers.ResultSelection) -> str:
     """Return a description of which results a number is computed from."""
     what = selection.of.replace("_", " ")
     if selection.reduce.startswith("share"):
@@ -332,7 +324,7 @@ def _describe(selection: ResultSelection) -> str:
     return text
 
 
-def _label(dim: str, label: Label | tuple[Label, ...], take: str) -> str:
+def _label(dim: str, label: papers.Label | tuple[papers.Label, ...], take: str) -> str:
     if not isinstance(label, tuple):
         return str(label)
     if len(label) > _FEW:
@@ -351,7 +343,7 @@ class _Margin:
     text: str
 
 
-def check_claims(study: PaperStudy, results: Results) -> Iterator[report.ClaimRow]:
+def check_claims(study: papers.PaperStudy, results: Results) -> Iterator[report.ClaimRow]:
     """Check every claim of a study, and yield its smallest margin over all labels.
 
     A claim holds if the margin is positive everywhere. It fails if a margin's 95 % interval is
@@ -372,7 +364,7 @@ def check_claims(study: PaperStudy, results: Results) -> Iterator[report.ClaimRo
         yield report.ClaimRow(claim.text, source, worst.value, half, worst.text, verdict, why)
 
 
-def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
+def _margins(claim: papers.Claim, results: Results) -> Iterator[_Margin]:
     for labels in product(*claim.each.values()):
         at = {**claim.at, **dict(zip(claim.each, labels, strict=True))}
         if claim.along:
@@ -384,7 +376,7 @@ def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
             continue
 
 
-def _steps(claim: Claim, at: Labels, results: Results) -> Iterator[_Margin]:
+def _steps(claim: papers.Claim, at: papers.Labels, results: Results) -> Iterator[_Margin]:
     """Yield the margin of each step of a trend; labels that a quick run omits are skipped."""
     sign = 1 if claim.relation == "rise" else -1
     found = (
@@ -397,7 +389,7 @@ def _steps(claim: Claim, at: Labels, results: Results) -> Iterator[_Margin]:
         yield _Margin(step, _half(before, after), text)
 
 
-def _relation(claim: Claim, at: Labels, results: Results) -> _Margin:
+def _relation(claim: papers.Claim, at: papers.Labels, results: Results) -> _Margin:
     """Return by how far a number is on the claimed side of another number or of a constant."""
     number = results.find(claim.where(at))
     if isinstance(claim.than, Mapping):

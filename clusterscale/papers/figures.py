@@ -5,24 +5,16 @@ from math import nan
 
 import numpy as np
 
+from clusterscale.papers import study as papers
 from clusterscale.papers.compare import NotComputed, Results, find_or_none
-from clusterscale.papers.study import (
-    ALL,
-    Claim,
-    PaperFigure,
-    PaperStudy,
-    ResultSelection,
-    SeriesSelection,
-    Tick,
-)
 from clusterscale.reporting.figures import Floats, PaperPlot, PlotPoint, PlotSeries
 from clusterscale.reporting.traits import loading_panels
 
-_Printed = Sequence[tuple[ResultSelection, float]]
+_Printed = Sequence[tuple[papers.ResultSelection, float]]
 _OF_PEOPLE = ("cumulative", "boxes")
 
 
-def plot_figures(study: PaperStudy, results: Results) -> Iterator[PaperPlot]:
+def plot_figures(study: papers.PaperStudy, results: Results) -> Iterator[PaperPlot]:
     """Yield what each panel of a study's figures shows, without what a quick run omits.
 
     Raises ConfigError if the results have no such variable or dimension.
@@ -46,19 +38,19 @@ def plot_figures(study: PaperStudy, results: Results) -> Iterator[PaperPlot]:
             )
 
 
-def _concerns(claim: Claim, figure: PaperFigure) -> bool:
+def _concerns(claim: papers.Claim, figure: papers.PaperFigure) -> bool:
     """Return whether a claim names a figure, or else is about its variable at no other labels."""
     if claim.item:
         return claim.item == figure.item
     return claim.of == figure.of and all(
-        figure.at.get(dim, label) in (label, ALL) for dim, label in claim.at.items()
+        figure.at.get(dim, label) in (label, papers.ALL) for dim, label in claim.at.items()
     )
 
 
 _Panel = tuple[str, tuple[PlotSeries, ...], Floats | None]
 
 
-def _cells(figure: PaperFigure, results: Results, printed: _Printed) -> Iterator[_Panel]:
+def _cells(figure: papers.PaperFigure, results: Results, printed: _Printed) -> Iterator[_Panel]:
     traits, view = results.dataset(figure.of), figure.at.get("view", 0)
     if isinstance(view, int) and view < traits.sizes["view"]:
         for who, title, loading in loading_panels(traits, view):
@@ -66,7 +58,7 @@ def _cells(figure: PaperFigure, results: Results, printed: _Printed) -> Iterator
                 yield f"{figure.title}, {title}", (), loading
 
 
-def _series(figure: PaperFigure, results: Results, printed: _Printed) -> Iterator[_Panel]:
+def _series(figure: papers.PaperFigure, results: Results, printed: _Printed) -> Iterator[_Panel]:
     for title, several in figure.panels():
         found = ((one, list(_points(figure, one, results, printed))) for one in several)
         series = tuple(
@@ -77,18 +69,18 @@ def _series(figure: PaperFigure, results: Results, printed: _Printed) -> Iterato
 
 
 def _points(
-    figure: PaperFigure, chosen: SeriesSelection, results: Results, printed: _Printed
+    figure: papers.PaperFigure, chosen: papers.SeriesSelection, results: Results, printed: _Printed
 ) -> Iterator[PlotPoint]:
     """Yield the points of a series, without those that were not computed."""
     first = chosen.selections[0]
-    if figure.along and first.at.get(figure.along) == ALL:
+    if figure.along and first.at.get(figure.along) == papers.ALL:
         try:
             values = results.values(first, figure.along)
         except NotComputed:
             return
         yield from (PlotPoint(i, value) for i, value in enumerate(values.tolist()))
         return
-    ticks: Sequence[Tick] = chosen.ticks if figure.along else ("mean",)
+    ticks: Sequence[papers.Tick] = chosen.ticks if figure.along else ("mean",)
     for i, (tick, selection) in enumerate(zip(ticks, chosen.selections, strict=True)):
         number = find_or_none(results, selection)
         if number is None:
@@ -103,13 +95,13 @@ def _points(
         )
 
 
-def _loss(utility: ResultSelection, results: Results) -> float:
+def _loss(utility: papers.ResultSelection, results: Results) -> float:
     """Return the distance of a measure of utility from its best value."""
     best = results.dataset("utility")["ideal"].sel(measure=utility.at["measure"])
     return abs(results.find(utility).value - float(best))
 
 
-def _shares(chosen: SeriesSelection, printed: _Printed) -> tuple[tuple[float, float], ...]:
+def _shares(chosen: papers.SeriesSelection, printed: _Printed) -> tuple[tuple[float, float], ...]:
     """Return the printed shares below a limit of the people of a distribution."""
     first = chosen.selections[0]
     return tuple(

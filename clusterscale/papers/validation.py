@@ -7,23 +7,14 @@ from clusterscale.analyses.recovery import RECOVERY
 from clusterscale.analyses.recovery.estimates import DECISION_RULES
 from clusterscale.analyses.recovery.task import BASELINES
 from clusterscale.analyses.traits import TRAITS
-from clusterscale.papers.study import (
-    ALL,
-    BEST,
-    PEOPLE,
-    Claim,
-    Label,
-    Labels,
-    PaperStudy,
-    ResultSelection,
-)
+from clusterscale.papers import study as papers
 from clusterscale.schema import RESULTS, Variable
 from clusterscale.validation_messages import choices
 
-Known = Mapping[str, list[Label]]
+Known = Mapping[str, list[papers.Label]]
 
 
-def find_faults(study: PaperStudy) -> Iterator[str]:
+def find_faults(study: papers.PaperStudy) -> Iterator[str]:
     """Yield a line for each variable, dimension or label that a study selects in vain.
 
     A study shortened for a quick run has such faults; they are not errors there.
@@ -46,7 +37,7 @@ def find_faults(study: PaperStudy) -> Iterator[str]:
             yield f"best: {choices(label, map(str, labels.get('attack', [])))}"
 
 
-def _variables(study: PaperStudy) -> Iterator[Mapping[str, Variable]]:
+def _variables(study: papers.PaperStudy) -> Iterator[Mapping[str, Variable]]:
     if study.audit is not None:
         yield RESULTS
     if study.traits is not None:
@@ -57,16 +48,16 @@ def _variables(study: PaperStudy) -> Iterator[Mapping[str, Variable]]:
         yield SCHEMA
 
 
-def _labels(study: PaperStudy) -> Known:
+def _labels(study: papers.PaperStudy) -> Known:
     """Return the labels of each dimension; a study has one plan with labels."""
-    labels: dict[str, list[Label]] = {}
+    labels: dict[str, list[papers.Label]] = {}
     if (audit := study.audit) is not None:
         labels |= {
             "period": [period.label for period in audit.periods],
             "prior": [prior.label for prior in audit.priors],
             "group_size": list(audit.group_sizes),
             "mechanism": [mechanism.label for mechanism in audit.mechanisms],
-            "attack": [*(attack.label for attack in audit.attacks), BEST],
+            "attack": [*(attack.label for attack in audit.attacks), papers.BEST],
             "measure": [measure.label for measure in audit.utility.measures],
         }
     if (recovery := study.recovery) is not None:
@@ -89,8 +80,8 @@ def _labels(study: PaperStudy) -> Known:
     return labels
 
 
-def _selections(claim: Claim) -> Iterator[ResultSelection]:
-    ends: Iterable[Labels] = [{}]
+def _selections(claim: papers.Claim) -> Iterator[papers.ResultSelection]:
+    ends: Iterable[papers.Labels] = [{}]
     if claim.along:
         ends = [{claim.along: label} for label in claim.labels]
     elif isinstance(claim.than, Mapping):
@@ -100,14 +91,17 @@ def _selections(claim: Claim) -> Iterator[ResultSelection]:
 
 
 def _of(
-    selection: ResultSelection, where: str, known: list[Mapping[str, Variable]], labels: Known
+    selection: papers.ResultSelection,
+    where: str,
+    known: list[Mapping[str, Variable]],
+    labels: Known,
 ) -> Iterator[str]:
     for end in selection.ends():
         yield from _of_one(end, where, known, labels)
 
 
 def _of_one(
-    end: ResultSelection, where: str, known: list[Mapping[str, Variable]], labels: Known
+    end: papers.ResultSelection, where: str, known: list[Mapping[str, Variable]], labels: Known
 ) -> Iterator[str]:
     fitting = [variables[end.of] for variables in known if end.of in variables]
     if not fitting:
@@ -122,9 +116,9 @@ def _of_one(
         if dim not in labels:
             continue
         for label in wanted if isinstance(wanted, tuple) else (wanted,):
-            if label not in labels[dim] and label != ALL:
+            if label not in labels[dim] and label != papers.ALL:
                 yield f"{where}: {dim} {label!r}: {choices(str(label), map(str, labels[dim]))}"
     for dim in dims:
-        several = len([label for label in labels.get(dim, []) if label != BEST]) > 1
-        if several and dim not in end.at and dim not in PEOPLE:
+        several = len([label for label in labels.get(dim, []) if label != papers.BEST]) > 1
+        if several and dim not in end.at and dim not in papers.PEOPLE:
             yield f"{where}: {end.of} needs a label for {dim}"

@@ -331,7 +331,7 @@ class DaskExecutor:
         def submit(batch: Batch[Reduction[T, P, S, R]]) -> Future:
             return self._submit_reduction(batch.items[0])
 
-        for batch, value, error in self._run(draw, submit, len(first.parts)):
+        for batch, value, error in self._run(draw, submit, max(1, len(first.parts))):
             yield Finished(batch.items[0].item, value, error)
 
     def _submit_reduction(self, reduction: Reduction[T, P, S, R]) -> Future:

@@ -9,6 +9,7 @@ import ast
 import pickle
 import re
 import sys
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -26,14 +27,6 @@ from importlib.metadata import (
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
-from types import (
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
 from typing import Any
 
 import numpy as np
@@ -307,12 +300,12 @@ class _Walk:
             self._add_all(sorted(value, key=repr))
         elif isinstance(value, Mapping):
             self._add_all(value.items())
-        elif isinstance(value, ModuleType):
+        elif isinstance(value, types.ModuleType):
             self._is_foreign(value.__name__)
-        elif isinstance(value, CodeType):
+        elif isinstance(value, types.CodeType):
             self.words.append(repr((value.co_code, value.co_names, value.co_varnames)))
             self._add_all(value.co_consts)
-        elif isinstance(value, FunctionType):
+        elif isinstance(value, types.FunctionType):
             self._add_function(value)
         elif isinstance(value, type):
             self._add_class(value)
@@ -320,7 +313,7 @@ class _Walk:
             self._add_all(getattr(value, name, None) for name in ("fget", "func", "__func__"))
         elif isinstance(value, partial):
             self._add_all((value.func, value.args, value.keywords))
-        elif isinstance(value, MethodType):
+        elif isinstance(value, types.MethodType):
             self._add_all((value.__func__, value.__self__))
         else:
             self._add_object(value)
@@ -336,7 +329,7 @@ class _Walk:
         self.modules.add(module)
         return True
 
-    def _add_function(self, function: FunctionType) -> None:
+    def _add_function(self, function: types.FunctionType) -> None:
         self.words.append(f"{function.__module__}.{function.__qualname__}")
         if not self._is_foreign(function.__module__):
             return
@@ -347,7 +340,7 @@ class _Walk:
         names = _names(function.__code__)
         for name in names:
             value = function.__globals__.get(name)
-            if isinstance(value, ModuleType) and self._is_foreign(value.__name__):
+            if isinstance(value, types.ModuleType) and self._is_foreign(value.__name__):
                 for used in names:
                     self._add_named(used, vars(value).get(used), value.__name__)
             else:
@@ -379,14 +372,16 @@ class _Walk:
             self.words.append(f"{value.dtype} {value.shape} {blake2b(value.tobytes()).hexdigest()}")
         elif not _is_known(type(value).__module__) and hasattr(value, "__dict__"):
             self._add_all((type(value), vars(value)))
-        elif not isinstance(value, MemberDescriptorType | GetSetDescriptorType):
+        elif not isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
             try:
                 self.words.append(blake2b(pickle.dumps(value)).hexdigest())
             except Exception:  # a third party's object may raise anything
                 self.unknown = True
 
 
-def _names(code: CodeType) -> list[str]:
+def _names(code: types.CodeType) -> list[str]:
     """Return the names of globals and attributes in a code, those of inner functions included."""
-    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    inner = (
+        _names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)
+    )
     return sorted(set(code.co_names).union(*inner))

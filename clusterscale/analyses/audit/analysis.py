@@ -44,16 +44,6 @@ from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
 from clusterscale.storage.records import SMALL_FILES, Records
-from clusterscale.study import (
-    Analysis,
-    Page,
-    Stage,
-    Study,
-    describe_bytes,
-    describe_cluster,
-    describe_cost,
-    measure_slowness,
-)
 from clusterscale.study.execution import Executor, Finished, Reduction
 from clusterscale.study.identity import run_in
 from clusterscale.validation_messages import check_kinds
@@ -68,7 +58,7 @@ Result = list[Outcome] | MechanismEvaluation
 _USERS = 1 << 18  # read at once
 
 
-class AuditAnalysis(Analysis):
+class AuditAnalysis(study.Analysis):
     """The attacks of a plan on its targets, and the evaluation of its mechanisms.
 
     Failed tasks are recorded in the results, and run again by the next call.
@@ -93,7 +83,7 @@ class AuditAnalysis(Analysis):
         "utility": "utility",
         "guesses": "random_guess",
     }
-    page: ClassVar[Page] = Page(
+    page: ClassVar[study.Page] = study.Page(
         word="audit report",
         title="Membership audit of published counts",
         heading="Targets under attack",
@@ -118,20 +108,23 @@ class AuditAnalysis(Analysis):
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return what the audit would do and take."""
-        cost = predict(self.plan, cube, memory, n_workers, slowness=measure_slowness())
+        cost = predict(self.plan, cube, memory, n_workers, slowness=study.measure_slowness())
         way = cost.resources
         n_parts = max(1, len(way.users))
         share = f", in {len(way.users)} parts" if way.users else ", by each worker"
-        worker, traces = describe_bytes(way.worker_bytes), describe_bytes(way.trace_bytes)
-        rest = describe_bytes(way.worker_bytes - way.trace_bytes)
+        worker, traces = (
+            study.describe_bytes(way.worker_bytes),
+            study.describe_bytes(way.trace_bytes),
+        )
+        rest = study.describe_bytes(way.worker_bytes - way.trace_bytes)
         return {
             "targets": f"{cost.n_targets:,}",
             "tasks": f"{cost.n_tasks:,}",
             "results": f"{cost.n_cases:,}",
             "way": "by blocks of users" if way.users else "in memory",
             "why": way.why,
-            **describe_cost(
-                read=describe_bytes(cost.store_bytes) + share,
+            **study.describe_cost(
+                read=study.describe_bytes(cost.store_bytes) + share,
                 worker=f"{worker}, {traces} of it traces",
                 core_seconds=way.core_seconds,
                 seconds=cost.seconds_range,
@@ -139,7 +132,7 @@ class AuditAnalysis(Analysis):
             "used on each node": f"{worker} for each of its workers"
             if way.users
             else f"{rest} for each of its workers, and {traces} of traces, once if shared",
-            **describe_cluster(
+            **study.describe_cluster(
                 n_tasks=cost.n_tasks,
                 n_cases=cost.n_cases,
                 core_seconds=way.core_seconds - way.start_seconds * min(n_workers, cost.n_tasks),
@@ -150,7 +143,7 @@ class AuditAnalysis(Analysis):
             ),
         }
 
-    def requires(self) -> Sequence[Analysis]:
+    def requires(self) -> Sequence[study.Analysis]:
         """Return the screen, if the plan attacks the most exposed."""
         if self.plan.targets.most_exposed is None:
             return ()
@@ -166,7 +159,7 @@ class AuditAnalysis(Analysis):
         """Return the number of failed cases and evaluations."""
         return count_failed(results)
 
-    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+    def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
         """Yield the stage of all tasks, then those that write the results."""
         plan, cube, uri = self.plan, job.cube, job.uri
         screened = self.plan.targets.most_exposed is not None
@@ -181,7 +174,7 @@ class AuditAnalysis(Analysis):
         n_tests = len(list(plan.evaluations(cube)))
         ended = not tests and done.n_done == done.n_tasks
 
-        def keep(batch: Sequence[Finished[Task, str]]) -> Stage[Any, Any] | None:
+        def keep(batch: Sequence[Finished[Task, str]]) -> study.Stage[Any, Any] | None:
             games = {
                 one.item.key: one.error is not None
                 for one in batch
@@ -191,7 +184,7 @@ class AuditAnalysis(Analysis):
                 done.note(str(batch[0].value), games)
             return done.merging(SMALL_FILES)
 
-        yield Stage(
+        yield study.Stage(
             name="audit",
             function=partial(_reduce, users=way.users) if way.users else _run,
             tasks=chain(tests, done.left(plan.tasks(cube, chosen))),

@@ -16,14 +16,9 @@ from time import monotonic, sleep
 from typing import Any
 
 import yaml
+from kubernetes import config
 from kubernetes.client import ApiClient, Configuration, CoreV1Api, CustomObjectsApi
 from kubernetes.client.exceptions import OpenApiException
-from kubernetes.config import (
-    ConfigException,
-    list_kube_config_contexts,
-    load_incluster_config,
-    load_kube_config,
-)
 from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
 from urllib3.exceptions import HTTPError
 
@@ -97,12 +92,12 @@ def connect(namespace: str | None) -> Iterator[Api]:
     configuration = Configuration()
     with _api_errors("find the API server"):
         if os.path.exists(SERVICE_TOKEN_FILENAME) and "KUBECONFIG" not in os.environ:
-            load_incluster_config(client_configuration=configuration)
+            config.load_incluster_config(client_configuration=configuration)
             own = Path(SERVICE_TOKEN_FILENAME).with_name("namespace").read_text()
         else:
             file = os.environ.get("KUBECONFIG")
-            load_kube_config(file, client_configuration=configuration)
-            own = list_kube_config_contexts(file)[1]["context"].get("namespace", "default")
+            config.load_kube_config(file, client_configuration=configuration)
+            own = config.list_kube_config_contexts(file)[1]["context"].get("namespace", "default")
     with ApiClient(configuration) as client:
         yield Api(client, namespace or own)
 
@@ -252,7 +247,7 @@ def _api_errors(action: str) -> Iterator[None]:
         raise ClusterError(
             f"Kubernetes request failed: {action}: {_message(error) or reason}"
         ) from None
-    except (ConfigException, HTTPError, OSError, yaml.YAMLError) as error:
+    except (config.ConfigException, HTTPError, OSError, yaml.YAMLError) as error:
         raise ClusterError(f"Kubernetes request failed: {action}: {error}") from None
 
 
