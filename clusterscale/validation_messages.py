@@ -62,8 +62,7 @@ def find_ties(values: ArrayLike, *, lowest: bool = False) -> list[int]:
     if not numbers.size or np.isneginf(top := numbers.max()):
         return []
     # 5e-4: numbers that look the same with three digits
-    ties: list[int] = np.flatnonzero(numbers > top - 5e-4).tolist()
-    return ties
+    return np.flatnonzero(numbers > top - 5e-4).tolist()
 
 
 def name_best(names: Sequence[object], values: ArrayLike, *, lowest: bool = False) -> str:

@@ -88,8 +88,7 @@ def score_groups(attack: Attack, trained: Distinguisher, release: Release) -> Sc
         return array_fault(returned, np.float64, (len(release.values),), finite=False)
 
     owner: object = attack if is_foreign(type(attack)) else trained
-    scores: Scores = call_foreign(owner, "score", trained.score, release, fault=fault)
-    return scores
+    return call_foreign(owner, "score", trained.score, release, fault=fault)  # type: ignore[no-any-return]
 
 
 def _check_knowledge(knowledge: Knowledge) -> None:

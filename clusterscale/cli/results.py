@@ -183,8 +183,7 @@ def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArra
     """Return the value of each measure that is farthest from its ideal, shape (measure,)."""
     flat = values.reshape(-1, values.shape[-1])
     distance = np.where(np.isnan(flat), -1.0, np.abs(flat - ideal))
-    worst: NDArray[np.float64] = flat[distance.argmax(axis=0), np.arange(flat.shape[1])]
-    return worst
+    return np.asarray(flat[distance.argmax(axis=0), np.arange(flat.shape[1])])
 
 
 def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Iterator[Table]:

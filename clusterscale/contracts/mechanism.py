@@ -490,5 +490,4 @@ def release_counts(
             "used in audits of a cube with weights"
         )
     release: Any = mechanism.release
-    values: Values = release(counts, group_size=group_size, rng=rng, sums=sums)
-    return values
+    return release(counts, group_size=group_size, rng=rng, sums=sums)  # type: ignore[no-any-return]

@@ -235,5 +235,4 @@ class Pool:
 
 
 def _alternate(n_groups: int) -> Labels:
-    labels: Labels = np.arange(n_groups) % 2 == 0
-    return labels
+    return np.asarray(np.arange(n_groups) % 2 == 0)

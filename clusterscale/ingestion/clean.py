@@ -76,8 +76,7 @@ class Cleaner:
         index = pc.index_in(place.names, value_set=pa.array(self.names, pa.string()))
         known = index.fill_null(-1).to_numpy(zero_copy_only=False)
         codes = place.codes[rows]
-        roi: NDArray[np.integer[Any]] = known[codes] if len(known) else codes
-        return roi
+        return np.asarray(known[codes] if len(known) else codes)
 
     def _collapse(
         self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: ReadingReport

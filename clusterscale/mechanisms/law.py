@@ -102,8 +102,7 @@ class OutputDistribution:
     def _published(self, noisy: Floats) -> Floats:
         values = noisy[None].copy()
         self.revise(values)
-        published: Floats = values[0]
-        return published
+        return np.asarray(values[0])
 
     def _between(self, low: Floats, high: Floats) -> Floats:
         """Return the probability of noise from ``low`` to ``high``, accurate in both tails."""

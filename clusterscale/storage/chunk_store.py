@@ -138,16 +138,13 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         await self._try("", self._store.clear)
 
     async def exists(self, key: str) -> bool:
-        present: bool = await self._try(key, self._store.exists, key)
-        return present
+        return bool(await self._try(key, self._store.exists, key))
 
     async def is_empty(self, prefix: str) -> bool:
-        empty: bool = await self._try(prefix, self._store.is_empty, prefix)
-        return empty
+        return bool(await self._try(prefix, self._store.is_empty, prefix))
 
     async def getsize(self, key: str) -> int:
-        size: int = await self._try(key, self._store.getsize, key)
-        return size
+        return int(await self._try(key, self._store.getsize, key))
 
     async def list(self) -> AsyncIterator[str]:
         for key in await self._try("", _listed, self._store.list):

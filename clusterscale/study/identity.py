@@ -142,8 +142,7 @@ class Identity:
 
 def code_in(uri: str, kind: str) -> dict[str, dict[str, str]]:
     """Return the code of other packages that the study in a folder used; none if it is not said."""
-    code: dict[str, dict[str, str]] = (read_sealed(f"{uri}/{kind}.json") or {}).get("code", {})
-    return code
+    return (read_sealed(f"{uri}/{kind}.json") or {}).get("code", {})  # type: ignore[no-any-return]
 
 
 def run_in(uri: str, kind: str) -> str:

@@ -43,8 +43,7 @@ class AnalysisPlan(NamedModel):
         """Return the analysis with these settings; its ``plan`` is this object."""
         if self.runs is None:
             raise InputError(f"{type(self).__name__} has no `runs`: set it to the analysis' class")
-        made: Analysis = self.runs(self)
-        return made
+        return self.runs(self)  # type: ignore[no-any-return]
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain values that may be shown to anyone."""
@@ -65,8 +64,7 @@ def built_in() -> dict[str, type[Analysis]]:
 def find_kind(kind: str) -> type[Analysis] | None:
     """Return the class of an analysis of this or another package, None if it is not known here."""
     if kind in _BUILT_IN:
-        found: type[Analysis] = resolve_name(_BUILT_IN[kind])
-        return found
+        return resolve_name(_BUILT_IN[kind])  # type: ignore[no-any-return]
     try:
         cls: type[Analysis] | None = ANALYSES[kind].runs
     except ClusterscaleError:  # it is not installed here, or cannot be loaded

@@ -46,8 +46,7 @@ def profiling_error(truth: ArrayLike, estimate: ArrayLike, *, base: float = 2) -
         visited = EpochBelief.of_table(true[:, :, epoch])
         errors = compare(visited, WeightedBelief(belief, weights, normalised=True), 1.0)
         total = total + to_base(np.where(errors.n_true > 0, errors.distance, NO_MASS), base)
-    mean: Values = total / true.shape[2]
-    return mean
+    return np.asarray(total / true.shape[2])
 
 
 def localization_error(truth: ArrayLike, estimate: ArrayLike) -> Values:

@@ -183,8 +183,7 @@ def assign(
         estimate = strategy.estimate(belief, Aggregate(published[:, epoch], reports[order]))
         estimates[order, :, epoch] = estimate.belief.table() * estimate.weights
     total = estimates.sum(axis=1, keepdims=True)
-    posterior: Values = np.divide(estimates, total, out=np.zeros_like(estimates), where=total > 0)
-    return posterior
+    return np.asarray(np.divide(estimates, total, out=np.zeros_like(estimates), where=total > 0))
 
 
 def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:

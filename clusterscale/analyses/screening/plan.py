@@ -78,8 +78,7 @@ def is_counted(screened: xr.Dataset) -> xr.DataArray:
     least = 0 if includes else 1
     n_known = json.loads(screened.attrs.get("cube", "{}")).get("n_known", np.inf)
     seen = screened["n_events"].transpose("user", "period") >= least
-    counted: xr.DataArray = seen & (screened["user"] < n_known)
-    return counted
+    return seen & (screened["user"] < n_known)  # type: ignore[no-any-return]
 
 
 def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:

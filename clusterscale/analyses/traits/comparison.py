@@ -81,8 +81,7 @@ def frequency(traces: Traces) -> Values:
 def share_out(visits: Ints) -> Values:
     """Return counts as shares of their sum, NaN if the sum is 0."""
     total = visits.sum()
-    shares: Values = visits / total if total else np.full(len(visits), np.nan)
-    return shares
+    return np.asarray(visits / total if total else np.full(len(visits), np.nan))
 
 
 def count_visits(

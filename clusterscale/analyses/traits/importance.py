@@ -59,8 +59,7 @@ def loading(rows: Rows, labels: Labels, *, components: int = 5) -> Values:
     total = np.zeros(rows.shape[1])
     for columns, block in blocks(rows):
         total[columns] = _correlate(scores, block)
-    mean: Values = total / max(1, scores.shape[1])
-    return mean
+    return np.asarray(total / max(1, scores.shape[1]))
 
 
 def _decisive(rows: Rows, labels: Labels, components: int) -> Values:
@@ -73,8 +72,7 @@ def _decisive(rows: Rows, labels: Labels, components: int) -> Values:
     weights = np.abs(np.sqrt(size) * (vectors.T @ duals))
     chosen = vectors[:, np.argsort(-weights, kind="stable")[:components]]
     chosen = chosen - chosen.mean(axis=0)
-    scores: Values = chosen / np.linalg.norm(chosen, axis=0)
-    return scores
+    return np.asarray(chosen / np.linalg.norm(chosen, axis=0))
 
 
 def _correlate(scores: Values, block: NDArray[np.float64]) -> Values:
@@ -82,8 +80,7 @@ def _correlate(scores: Values, block: NDArray[np.float64]) -> Values:
     varied = block.min(axis=0) < block.max(axis=0)
     deviations = block - block.mean(axis=0)
     norm = np.where(varied, np.linalg.norm(deviations, axis=0), 1.0)
-    sizes: Values = np.abs(scores.T @ deviations).sum(axis=0) / norm * varied
-    return sizes
+    return np.asarray(np.abs(scores.T @ deviations).sum(axis=0) / norm * varied)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,5 +230,4 @@ def _regress(inputs: Values, labels: Labels) -> Values:
 
 def _separate(high: Values, low: Values) -> Values:
     ranks = scipy.stats.rankdata(np.concatenate([high, low]), axis=0)[: len(high)].sum(axis=0)
-    separation: Values = (ranks - len(high) * (len(high) + 1) / 2) / (len(high) * len(low))
-    return separation
+    return np.asarray((ranks - len(high) * (len(high) + 1) / 2) / (len(high) * len(low)))

@@ -83,8 +83,7 @@ def _active(epoch: NDArray[np.integer], traces: Traces) -> Ints:
     """Return the number of users with an event in each epoch, shape (epoch,)."""
     present = np.zeros((traces.n_held, traces.n_epochs), np.bool_)
     present[np.repeat(np.arange(traces.n_held), np.diff(traces.offsets)), epoch] = True
-    active: Ints = present.sum(axis=0)
-    return active
+    return np.asarray(present.sum(axis=0))
 
 
 def count_unique(task: UnicityTask) -> NDArray[np.int32]:

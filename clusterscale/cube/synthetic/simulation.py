@@ -47,15 +47,13 @@ def from_centre(regions: Regions) -> Floats:
     """Return the distance in km of each region from their mean, shape (roi,), flat-earth."""
     north = regions.lat - regions.lat.mean()
     east = np.cos(np.radians(regions.lat.mean())) * (regions.lon - regions.lon.mean())
-    distance: Floats = KM_PER_DEGREE * np.hypot(north, east)
-    return distance
+    return np.asarray(KM_PER_DEGREE * np.hypot(north, east))
 
 
 def distances(regions: Regions) -> Floats:
     """Return the distance in km between any two regions, shape (roi, roi), flat-earth."""
     north, east = regions.lat, np.cos(np.radians(regions.lat.mean())) * regions.lon
-    distance: Floats = KM_PER_DEGREE * np.hypot(north[:, None] - north, east[:, None] - east)
-    return distance
+    return np.asarray(KM_PER_DEGREE * np.hypot(north[:, None] - north, east[:, None] - east))
 
 
 def heavy_tailed(name: str, n_rois: int, *, sigma: float, cap: float) -> Floats:

@@ -361,8 +361,7 @@ def _sample(law: Floats, uniform: Floats) -> Longs:
     """Return the values of ``law`` for uniform draws in [0, 1), by inversion."""
     edges = np.cumsum(law)
     index = np.searchsorted(edges, uniform * edges[-1], side="right")
-    picked: Longs = np.minimum(index, np.flatnonzero(law)[-1])
-    return picked
+    return np.asarray(np.minimum(index, np.flatnonzero(law)[-1]))
 
 
 @kernel

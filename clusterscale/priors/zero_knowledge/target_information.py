@@ -121,8 +121,7 @@ def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) 
     """Return the ``top`` ROIs of a trace, the most visited first, ties in order of index."""
     rois, visits = np.unique(trace // n_epochs, return_counts=True)
     rois, visits = rois[rois < n_seen], visits[rois < n_seen]
-    most_visited: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # not a view
-    return most_visited
+    return np.asarray(rois[np.argsort(-visits, kind="stable")][:top].copy())  # not a view
 
 
 def describe_target(
