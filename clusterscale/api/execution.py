@@ -13,16 +13,8 @@ from inspect import getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.progress import Progress as Bar
 from rich.segment import Segment
 
@@ -63,12 +55,12 @@ def new_bar(console: Console, *, disable: bool = False) -> Bar:
     Where there is no terminal, it is a line every half minute.
     """
     return (Bar if console.is_terminal else LineBar)(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("[dim]left[/]"),
-        TimeRemainingColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeElapsedColumn(),
+        bars.TextColumn("[dim]left[/]"),
+        bars.TimeRemainingColumn(),
         console=console,
         disable=disable,
     )
@@ -79,7 +71,7 @@ class LineBar(Bar):
 
     _next = 0.0
 
-    def update(self, task_id: TaskID, *args: Any, **fields: Any) -> None:
+    def update(self, task_id: bars.TaskID, *args: Any, **fields: Any) -> None:
         """Note progress, and print it if the last line is not of the last half minute."""
         super().update(task_id, *args, **fields)
         now, task = self.get_time(), self._tasks[task_id]
@@ -113,7 +105,7 @@ class NotebookBar(Bar):
         """Show how far the work has come, and leave the bar there."""
         self.refresh()
 
-    def update(self, task_id: TaskID, *args: Any, **fields: Any) -> None:
+    def update(self, task_id: bars.TaskID, *args: Any, **fields: Any) -> None:
         """Note progress, and show it if the last update was not just now."""
         super().update(task_id, *args, **fields)
         if self.get_time() >= self._shown + _BETWEEN:
@@ -127,16 +119,16 @@ class NotebookBar(Bar):
 
     def _lines(self) -> dict[str, str]:
         """Return the bar as HTML, and as text for frontends that show nothing else."""
-        bars, texts = [], []
+        shown, texts = [], []
         for task in self.tasks:
             name, state = without_controls(task.description), _describe(task)
             share = f' max="{task.total:g}" value="{task.completed:g}"' if task.total else ""
-            bars.append(f"<label>{escape(name)} <progress{share}></progress></label> {state}")
+            shown.append(f"<label>{escape(name)} <progress{share}></progress></label> {state}")
             texts.append(f"{name} {state}")
-        return {"text/html": "<br>".join(bars), "text/plain": "\n".join(texts)}
+        return {"text/html": "<br>".join(shown), "text/plain": "\n".join(texts)}
 
 
-def _describe(task: Task) -> str:
+def _describe(task: bars.Task) -> str:
     """Return counts, elapsed and estimated remaining time of the line of a bar."""
     counts = f"{task.completed:,.0f} of {task.total:,.0f}, " if task.total else ""
     remaining = None if task.finished else task.time_remaining
@@ -144,7 +136,7 @@ def _describe(task: Task) -> str:
     return f"{counts}{timedelta(seconds=int(task.elapsed or 0))}{left}"
 
 
-def teller(bar: Bar, line: TaskID) -> Tell:
+def teller(bar: Bar, line: bars.TaskID) -> Tell:
     """Return a callback that shows the progress of a study on a line of ``bar``."""
 
     def tell(now: Progress) -> None:

@@ -9,14 +9,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from clusterscale.attacks import closed_form
 from clusterscale.attacks.base import BaseAttack
-from clusterscale.attacks.closed_form import (
-    LinearCellScore,
-    build_reference,
-    occupancy_probabilities,
-    require_target_knowledge,
-    variances,
-)
 from clusterscale.contracts import (
     NO_NOISE,
     AttackSeconds,
@@ -256,7 +250,7 @@ class Likelihood(BaseAttack):
 
     def cell_score(self, reference: Reference) -> CellScore:
         """Return the log ratio for the noise and output distribution of ``reference``."""
-        noise, chance = reference.noise, occupancy_probabilities(reference)
+        noise, chance = reference.noise, closed_form.occupancy_probabilities(reference)
         if reference.law is not None and reference.law.revised:
             return PublishedBinomialCounts(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
@@ -271,8 +265,8 @@ class Likelihood(BaseAttack):
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "_Ratio":
         # moments are needed only if the output distribution is not known
         moments = knowledge.training.release.law is None
-        target = require_target_knowledge(knowledge)
-        reference = build_reference(knowledge, moments=moments)
+        target = closed_form.require_target_knowledge(knowledge)
+        reference = closed_form.build_reference(knowledge, moments=moments)
         here = np.zeros(reference.mean_trace.size, np.bool_)
         here[target.trace] = True
         cells = np.arange(len(here)) if target.complete else np.sort(target.trace)
@@ -301,11 +295,14 @@ class _Ratio:
         return cell_score.total(values, self.cells, self.here)
 
 
-def _normal_from_training(reference: Reference, outside: Floats) -> LinearCellScore:
+def _normal_from_training(reference: Reference, outside: Floats) -> closed_form.LinearCellScore:
     """Return the log ratio of normals of equal variance, *inside* shifted by t − p, weighed."""
-    chance, spread = occupancy_probabilities(reference), variances(reference)
+    chance, spread = (
+        closed_form.occupancy_probabilities(reference),
+        closed_form.variances(reference),
+    )
     target, others = reference.weights
     shifts = (target - others * chance, -others * chance)
     slopes = [shift / spread for shift in shifts]
     at_zero = [-slope * (outside + shift / 2) for slope, shift in zip(slopes, shifts, strict=True)]
-    return LinearCellScore(*slopes, *at_zero)
+    return closed_form.LinearCellScore(*slopes, *at_zero)

@@ -28,15 +28,8 @@ from clusterscale.contracts import (
     release_counts,
     stability_of,
 )
+from clusterscale.mechanisms import base
 from clusterscale.mechanisms.accounting import group_privacy
-from clusterscale.mechanisms.base import (
-    MECHANISMS,
-    STAGES,
-    USUAL_EPSILONS,
-    BaseMechanism,
-    Margin,
-    PostProcessing,
-)
 from clusterscale.mechanisms.law import Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
@@ -50,7 +43,7 @@ def weigh(values: Values, counts: Counts, sums: Values) -> Values:
     return np.where(values == counts, sums, values * means)
 
 
-def find_misuse(steps: Sequence[BaseMechanism]) -> str:
+def find_misuse(steps: Sequence[base.BaseMechanism]) -> str:
     """Return what is wrong with the steps around one that uses weights; empty if nothing is."""
     first = next((i for i, step in enumerate(steps) if step.uses_weights), len(steps))
     name = name_of(steps[first]) if first < len(steps) else ""
@@ -87,9 +80,11 @@ def name_of(step: Any) -> str:
 
 
 if TYPE_CHECKING:
-    Steps = tuple[BaseMechanism, ...]
+    Steps = tuple[base.BaseMechanism, ...]
 else:
-    Steps = Annotated[tuple[MECHANISMS.field(BaseMechanism, skip="chain"), ...], Strict(False)]
+    Steps = Annotated[
+        tuple[base.MECHANISMS.field(base.BaseMechanism, skip="chain"), ...], Strict(False)
+    ]
 
 _WEIGHED = (
     "noise is added, but then values are multiplied by the mean weight of the users counted, which "
@@ -118,18 +113,18 @@ _USUAL = (
     UsualSettings({"steps": _ROUNDED}, {}, rank=8),
     UsualSettings(
         {"steps": _CAPPED},
-        {"steps.0.per_day": (2, 8), "steps.1.epsilon": USUAL_EPSILONS},
+        {"steps.0.per_day": (2, 8), "steps.1.epsilon": base.USUAL_EPSILONS},
         rank=13,
     ),
     UsualSettings(
         {"steps": _SUPPRESSED},
-        {"steps.0.epsilon": USUAL_EPSILONS, "steps.1.below": (3, 5)},
+        {"steps.0.epsilon": base.USUAL_EPSILONS, "steps.1.below": (3, 5)},
         rank=14,
     ),
 )
 
 
-class Chain(BaseMechanism):
+class Chain(base.BaseMechanism):
     """Apply ``steps`` in order: on traces, on events, noise, and on published values.
 
     POMACS20's SPSC is ``sample_events`` and ``perturb_small``, its SFPA ``sample_events`` and
@@ -158,7 +153,7 @@ class Chain(BaseMechanism):
         if not self.steps:
             raise ValueError("steps: give at least one")
         for i, (before, after) in enumerate(pairwise(self.steps)):
-            if STAGES.index(before.stage) > STAGES.index(after.stage):
+            if base.STAGES.index(before.stage) > base.STAGES.index(after.stage):
                 raise ValueError(
                     f"steps.{i + 1}: {name_of(after)} {_STAGE_NAMES[after.stage]} and must come "
                     f"before {name_of(before)}, which {_STAGE_NAMES[before.stage]}"
@@ -238,9 +233,9 @@ class Chain(BaseMechanism):
         noise = self._step("noise")
         return NO_NOISE if noise is None else noise.noise
 
-    def widen(self, margin: Margin) -> Margin | None:
+    def widen(self, margin: base.Margin) -> base.Margin | None:
         """Return the margin after all steps."""
-        after: Margin | None = margin
+        after: base.Margin | None = margin
         for step in self.steps:
             after = None if after is None else step.widen(after)
         return after
@@ -252,7 +247,7 @@ class Chain(BaseMechanism):
             own = OutputDistribution() if step.stage == "trace" else step.law(group_size)
             if law is None or own is None:
                 return None
-            known = step.stage == "trace" or isinstance(step, PostProcessing | RoundToBase)
+            known = step.stage == "trace" or isinstance(step, base.PostProcessing | RoundToBase)
             if known and isinstance(own, OutputDistribution) and own.noise == NO_NOISE:
                 law = reduce(lambda before, revise: before.then(revise), own.revisions, law)
             else:  # what it states of counts holds if they were unchanged
@@ -358,7 +353,7 @@ class Chain(BaseMechanism):
         group_size: int,
         rng: np.random.Generator,
         sums: Values | None = None,
-        see: Callable[[BaseMechanism, Values], None] = lambda step, values: None,
+        see: Callable[[base.BaseMechanism, Values], None] = lambda step, values: None,
     ) -> Values:
         """Return the published values of ``counts``, float64.
 
@@ -374,14 +369,14 @@ class Chain(BaseMechanism):
             if step.uses_weights:
                 weighed = None if sums is None else weigh(values, counts, sums)
                 values = release_counts(step, values, weighed, group_size=group_size, rng=rng)
-            elif isinstance(step, PostProcessing) and values is not counts:
+            elif isinstance(step, base.PostProcessing) and values is not counts:
                 step.revise(values)
             else:
                 values = step.release(values, group_size=group_size, rng=rng)
             group_size = _largest(step, group_size)
         return np.array(values, np.float64) if values is counts else values
 
-    def _step(self, stage: str) -> BaseMechanism | None:
+    def _step(self, stage: str) -> base.BaseMechanism | None:
         return next((step for step in self.steps if step.stage == stage), None)
 
 
@@ -390,7 +385,7 @@ def _limit(change: CellChange | None, *, tight: bool) -> CellChange | None:
     return None if change is None else replace(change, tight=change.tight and tight)
 
 
-def _largest(step: BaseMechanism, group_size: int) -> int:
+def _largest(step: base.BaseMechanism, group_size: int) -> int:
     """Return the group size for the steps after one: any, if it expands to other people."""
     # 2**62: people: more than any group counts for
     return 2**62 if step.uses_weights or isinstance(step, Expand) else group_size

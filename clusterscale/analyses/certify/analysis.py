@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage, study
+from clusterscale.analyses.certify import tasks
 from clusterscale.analyses.certify.basis import without_sampling
 from clusterscale.analyses.certify.plan import (
     CERTIFICATES,
@@ -17,15 +18,6 @@ from clusterscale.analyses.certify.plan import (
     Certification,
     Setting,
     has_public_rows,
-)
-from clusterscale.analyses.certify.tasks import (
-    Ceilings,
-    CeilingTask,
-    SettingVisits,
-    VisitsSummary,
-    VisitsTask,
-    compute_ceilings,
-    count_visits,
 )
 from clusterscale.analyses.certify.visits import cells_of, substitutes_of
 from clusterscale.contracts import Bounds, Ints
@@ -47,12 +39,12 @@ Singles = NDArray[np.float32]
 Found = tuple[Ints, list[list[Singles]]]
 
 
-def visits_in(uri: str) -> Records[tuple[int, list[SettingVisits]]]:
+def visits_in(uri: str) -> Records[tuple[int, list[tasks.SettingVisits]]]:
     """Return the visits that are kept in a folder, a file per block, with its first user."""
     return Records(uri, _encode_visits, _decode_visits)
 
 
-def _encode_visits(block: tuple[int, list[SettingVisits]]) -> Parts:
+def _encode_visits(block: tuple[int, list[tasks.SettingVisits]]) -> Parts:
     start, visits = block
     arrays = {f"keys_{i}": one.keys for i, one in enumerate(visits)}
     return [start, [[asdict(bounds) for bounds in one.bounds] for one in visits]], arrays
@@ -60,20 +52,20 @@ def _encode_visits(block: tuple[int, list[SettingVisits]]) -> Parts:
 
 def _decode_visits(
     plain: Any, arrays: Mapping[str, NDArray[Any]]
-) -> tuple[int, list[SettingVisits]]:
+) -> tuple[int, list[tasks.SettingVisits]]:
     start, limits = plain
     return start, [
-        SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
+        tasks.SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
         for i, some in enumerate(limits)
     ]
 
 
-def ceilings_in(uri: str) -> Records[tuple[str, Ceilings]]:
+def ceilings_in(uri: str) -> Records[tuple[str, tasks.Ceilings]]:
     """Return the ceilings that are kept in a folder, a file per task, with its name."""
     return Records(
         uri,
         lambda pair: ([pair[0], asdict(pair[1])], {}),
-        lambda plain, _: (plain[0], Ceilings(**plain[1])),
+        lambda plain, _: (plain[0], tasks.Ceilings(**plain[1])),
     )
 
 
@@ -220,16 +212,18 @@ class CertifyAnalysis(study.Analysis):
         blocks = list(ranges(0, job.cube.n_users, block_size(job.cube)))
         visits, n_blocks = _Visits(f"{job.uri}/visits"), len(blocks)
         count = (
-            VisitsTask(job.source, settings, *users)
+            tasks.VisitsTask(job.source, settings, *users)
             for users in blocks
             if users[0] not in visits.files
         )
         keep_visits, n_counted = study.each(visits.keep), len(visits.files)
-        yield study.Stage("visits", count_visits, count, keep_visits, n_blocks, n_counted)
+        yield study.Stage("visits", tasks.count_visits, count, keep_visits, n_blocks, n_counted)
         work = _Ceilings(self.certification, settings, visits.total, job)
         left = [task for task in work.tasks if task.name not in work.files]
         n_tasks, keep = len(work.tasks), study.each(work.keep)
-        yield study.Stage("ceilings", compute_ceilings, left, keep, n_tasks, n_tasks - len(left))
+        yield study.Stage(
+            "ceilings", tasks.compute_ceilings, left, keep, n_tasks, n_tasks - len(left)
+        )
         files = work.by_case()
         lookups = {str(start): LookupTask(start, visits.files[start], files) for start, _ in blocks}
         add = partial(_add, self.certification, settings, table)
@@ -263,18 +257,18 @@ class _Visits:
     def __init__(self, uri: str) -> None:
         self._records = visits_in(uri)
         self.files: dict[int, str] = {}
-        self.total: list[VisitsSummary] = []
+        self.total: list[tasks.VisitsSummary] = []
         for path in self._records.paths:
             start, visits = self._records.read(path)
             self._add(start, path, visits)
 
-    def keep(self, task: VisitsTask, value: list[SettingVisits]) -> None:
+    def keep(self, task: tasks.VisitsTask, value: list[tasks.SettingVisits]) -> None:
         """Write the visits of a block."""
         self._add(task.start, self._records.add((task.start, value)), value)
 
-    def _add(self, start: int, path: str, value: list[SettingVisits]) -> None:
+    def _add(self, start: int, path: str, value: list[tasks.SettingVisits]) -> None:
         self.files[start] = path
-        new = list(map(VisitsSummary.of, value))
+        new = list(map(tasks.VisitsSummary.of, value))
         self.total = (
             [a.plus(b) for a, b in zip(self.total, new, strict=True)] if self.total else new
         )
@@ -287,12 +281,12 @@ class _Ceilings:
         self,
         certification: Certification,
         settings: Sequence[Setting],
-        visits: Sequence[VisitsSummary],
+        visits: Sequence[tasks.VisitsSummary],
         job: study.Study,
     ) -> None:
         self._made, self._settings, self._cube = certification, settings, job.cube
         self._records = ceilings_in(f"{job.uri}/ceilings")
-        self._stated: dict[str, Ceilings] = {}
+        self._stated: dict[str, tasks.Ceilings] = {}
         self.files: dict[str, str] = {}
         for path in self._records.paths:
             name, found = self._records.read(path)
@@ -303,7 +297,9 @@ class _Ceilings:
             for task in self._of(i, setting, visited)
         ]
 
-    def _of(self, index: int, setting: Setting, visited: VisitsSummary) -> Iterator[CeilingTask]:
+    def _of(
+        self, index: int, setting: Setting, visited: tasks.VisitsSummary
+    ) -> Iterator[tasks.CeilingTask]:
         keys = sorted(visited.added), sorted(visited.replaced)
         limits = visited.limits(setting, self._cube)
         substitutes = [
@@ -316,7 +312,7 @@ class _Ceilings:
                 bound = without_sampling(bound)
             for part, first in enumerate(range(0, max(map(len, keys)), _KEYS)):
                 added, replaced = (tuple(way[first : first + _KEYS]) for way in keys)
-                yield CeilingTask(
+                yield tasks.CeilingTask(
                     f"{index}-{k}-{part}",
                     bound,
                     self._made.group_sizes,
@@ -327,7 +323,7 @@ class _Ceilings:
                     self._made.plan.false_positive_rates,
                 )
 
-    def keep(self, task: CeilingTask, value: Ceilings) -> None:
+    def keep(self, task: tasks.CeilingTask, value: tasks.Ceilings) -> None:
         """Write the results of a task."""
         self.files[task.name] = self._records.add((task.name, value))
         self._stated[task.name] = value

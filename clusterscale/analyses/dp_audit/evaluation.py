@@ -27,17 +27,7 @@ from clusterscale.contracts import (
     release_counts,
     stability_of,
 )
-from clusterscale.cube.blocks import (
-    CellMap,
-    Range,
-    Steps,
-    TraceSetting,
-    block_size,
-    load_settings,
-    map_cells,
-    open_source,
-    read_block,
-)
+from clusterscale.cube import blocks
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, draw_members, sum_weights
 from clusterscale.mechanisms import group_by_trace_steps
@@ -163,19 +153,19 @@ def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluatio
     ClusterscaleError
         If the cube cannot be read or is not the planned one.
     """
-    settings = load_settings(task.source, _lists(task))
+    settings = blocks.load_settings(task.source, _lists(task))
     with threadpool_limits(limits=1):
         total = {steps: _count(task, steps, setting) for steps, setting in settings.items()}
         cells = {steps: setting.cells for steps, setting in settings.items()}
         return _evaluate(task, total, cells, lambda steps, user: settings[steps].traces)
 
 
-Tallies = dict[Steps, CountedUsers]
+Tallies = dict[blocks.Steps, CountedUsers]
 _Part = Part[MechanismEvaluationTask]
 
 
 def fold_evaluation(
-    task: MechanismEvaluationTask, users: Sequence[Range]
+    task: MechanismEvaluationTask, users: Sequence[blocks.Range]
 ) -> Reduction[MechanismEvaluationTask, _Part, Tallies, MechanismEvaluation]:
     """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users.
 
@@ -200,7 +190,7 @@ def count_evaluation(part: _Part) -> Tallies:
 
     Errors are those of :func:`evaluate_mechanism_task`.
     """
-    settings = load_settings(part.task.source, _lists(part.task), part.users)
+    settings = blocks.load_settings(part.task.source, _lists(part.task), part.users)
     with threadpool_limits(limits=1):
         return {steps: _count(part.task, steps, setting) for steps, setting in settings.items()}
 
@@ -216,26 +206,30 @@ def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> Mechanis
     Only reads the traces of the few users who are left out of neighbouring groups, by block.
     """
     source, span = task.source, task.source.spans[-1]
-    cube = open_source(source)
+    cube = blocks.open_source(source)
 
     @lru_cache(maxsize=1)
-    def read(steps: Steps, start: int) -> Traces:
-        stop = min(start + block_size(cube), cube.n_users)
-        return read_block(source, [(span, steps)], start, stop)[0].traces
+    def read(steps: blocks.Steps, start: int) -> Traces:
+        stop = min(start + blocks.block_size(cube), cube.n_users)
+        return blocks.read_block(source, [(span, steps)], start, stop)[0].traces
 
-    def find(steps: Steps, user: int) -> Traces:
-        return read(steps, user // block_size(cube) * block_size(cube))
+    def find(steps: blocks.Steps, user: int) -> Traces:
+        return read(steps, user // blocks.block_size(cube) * blocks.block_size(cube))
 
     with threadpool_limits(limits=1):
-        return _evaluate(task, total, {steps: map_cells(source, steps) for steps in total}, find)
+        return _evaluate(
+            task, total, {steps: blocks.map_cells(source, steps) for steps in total}, find
+        )
 
 
-def _lists(task: MechanismEvaluationTask) -> list[Steps]:
+def _lists(task: MechanismEvaluationTask) -> list[blocks.Steps]:
     """Return all lists of trace steps, and first the empty one, of raw counts."""
     return list(dict.fromkeys([(), *(steps for steps, _ in group_by_trace_steps(task.mechanisms))]))
 
 
-def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -> CountedUsers:
+def _count(
+    task: MechanismEvaluationTask, steps: blocks.Steps, setting: blocks.TraceSetting
+) -> CountedUsers:
     rng = stream(task.source.seed, "utility groups", *task.key)
     traces = setting.traces
     cells = traces.n_rois, traces.n_epochs
@@ -254,10 +248,10 @@ def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -
 
 
 def _design(task: MechanismEvaluationTask) -> Design:
-    cube = open_source(task.source)
+    cube = blocks.open_source(task.source)
     return Design(
         n_users=cube.n_users,
-        block=block_size(cube),
+        block=blocks.block_size(cube),
         group_size=task.group_size,
         n_units=task.verdict.units,
         seed=task.source.seed,
@@ -268,8 +262,8 @@ def _design(task: MechanismEvaluationTask) -> Design:
 def _evaluate(
     task: MechanismEvaluationTask,
     total: Tallies,
-    cells: dict[Steps, CellMap],
-    find: Callable[[Steps, int], Traces],
+    cells: dict[blocks.Steps, blocks.CellMap],
+    find: Callable[[blocks.Steps, int], Traces],
 ) -> MechanismEvaluation:
     raw, evaluation = total[()], MechanismEvaluation(task.key)
     n_days = len(np.unique(cells[()].frame.days))
@@ -308,7 +302,7 @@ def _publish(
     task: MechanismEvaluationTask,
     key: str,
     mechanism: Mechanism,
-    cells: CellMap,
+    cells: blocks.CellMap,
     counted: CountedUsers,
 ) -> Iterator[Values]:
     """Yield the release of each group in visits, on the cells of the cube."""

@@ -5,14 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clusterscale.analyses.dp_audit.privacy_units import (
-    Kind,
-    Survey,
-    Unit,
-    draw_unit,
-    largest_unit,
-    survey_units,
-)
+from clusterscale.analyses.dp_audit import privacy_units
 from clusterscale.contracts import CellCoordinates, Counts, Ints, Stability, Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.blocks import Steps
@@ -72,9 +65,9 @@ class RawTraces:
     stability: Stability | None
     find: Callable[[int], Traces]
     frame: CellCoordinates
-    survey: Survey
+    survey: privacy_units.Survey
 
-    def needed(self, kind: Kind) -> bool:
+    def needed(self, kind: privacy_units.Kind) -> bool:
         """Return whether removing a unit changes other events than its own after the steps."""
         if not self.steps or kind not in ("event", "user_day"):
             return False
@@ -106,7 +99,7 @@ class Design:
     seed: int
     path: tuple[str, int]
 
-    def groups(self, kind: Kind) -> Iterator[Ints]:
+    def groups(self, kind: privacy_units.Kind) -> Iterator[Ints]:
         """Yield the group of each unit, shape (member,); the user of the unit replaces a member."""
         rng = stream(self.seed, "verdict groups", *self.path, kind)
         for _ in range(self.n_units):
@@ -121,8 +114,8 @@ class Nearby:
     of these users have the largest units, and how many have any.
     """
 
-    groups: dict[Kind, Counts]
-    survey: Survey
+    groups: dict[privacy_units.Kind, Counts]
+    survey: privacy_units.Survey
 
     def plus(self, other: "Nearby") -> "Nearby":
         """Add the counts of the users that follow these."""
@@ -131,7 +124,7 @@ class Nearby:
 
 
 def count_nearby(
-    design: Design, kinds: Sequence[Kind], traces: Traces, frame: CellCoordinates
+    design: Design, kinds: Sequence[privacy_units.Kind], traces: Traces, frame: CellCoordinates
 ) -> Nearby:
     """Count the loaded users in the groups of a design, and find the largest units.
 
@@ -149,7 +142,7 @@ def count_nearby(
     for kind, counts in groups.items():
         for row, members in zip(counts, design.groups(kind), strict=True):
             row[:] = count_visits(traces, np.sort(members)[None])[0]
-    return Nearby(groups, survey_units(traces, frame, block=design.block))
+    return Nearby(groups, privacy_units.survey_units(traces, frame, block=design.block))
 
 
 @dataclass(slots=True)
@@ -175,9 +168,9 @@ class Neighbours:
     find: Callable[[int], Traces]
     frame: CellCoordinates
     raw: RawTraces | None = None
-    _pairs: dict[Kind, list[Pair]] = field(default_factory=dict)
+    _pairs: dict[privacy_units.Kind, list[Pair]] = field(default_factory=dict)
 
-    def pairs(self, kind: Kind) -> list[Pair]:
+    def pairs(self, kind: privacy_units.Kind) -> list[Pair]:
         """Return the group with and without each unit; empty if there is no unit."""
         if kind not in self._pairs:
             groups = zip(self.nearby.groups[kind], self.design.groups(kind), strict=True)
@@ -188,19 +181,21 @@ class Neighbours:
             ]
         return self._pairs[kind]
 
-    def _units(self, kind: Kind) -> Iterator[Unit | None]:
+    def _units(self, kind: privacy_units.Kind) -> Iterator[privacy_units.Unit | None]:
         """Yield the largest unit of all users, and then random ones."""
         path = "verdict units", *self.design.path, kind
         survey, find, frame = self.nearby.survey, self.find, self.frame
         if self.raw is not None and self.raw.needed(kind):
             survey, find, frame = self.raw.survey, self.raw.find, self.raw.frame
         largest = survey.largest["user" if kind == "answer" else kind].user
-        yield largest_unit(kind, find(largest), largest, frame)
+        yield privacy_units.largest_unit(kind, find(largest), largest, frame)
         rng = stream(self.design.seed, *path)
         for _ in range(self.design.n_units - 1):
-            yield draw_unit(kind, survey, find, frame, rng=rng)
+            yield privacy_units.draw_unit(kind, survey, find, frame, rng=rng)
 
-    def _count(self, kind: Kind, unit: Unit, counts: Counts, members: Ints) -> Pair:
+    def _count(
+        self, kind: privacy_units.Kind, unit: privacy_units.Unit, counts: Counts, members: Ints
+    ) -> Pair:
         """Replace a member, the user if in the group, by the user with and without the unit."""
         leaves = unit.user if unit.user in members else int(members[-1])
         others = counts.copy()

@@ -10,15 +10,9 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from clusterscale.analyses.screening import evidence_table
 from clusterscale.analyses.screening.base_groups import BaseGroups, open_groups
 from clusterscale.analyses.screening.counting import members_within
-from clusterscale.analyses.screening.evidence_table import (
-    EvidenceTable,
-    PublishedGroups,
-    moments,
-    publish,
-    tabulate,
-)
 from clusterscale.analyses.screening.kernels import gather, rank_targets
 from clusterscale.analyses.screening.plan import ScreenPlan, ScreenSetting
 from clusterscale.contracts import CellScore, Counts, Ints, Mechanism, Reference, Traces
@@ -202,7 +196,7 @@ class _Prepared:
     mechanism: Mechanism
     key: str
     rules: list[CellScore]
-    table: EvidenceTable
+    table: evidence_table.EvidenceTable
     series: _SeriesEvidence | None
 
 
@@ -224,10 +218,10 @@ def _prepare(
     reference = _build_reference(task, base, bound, name)
     reference = replace(reference, weights=(weight, mean_weight))
     rules = [attack.cell_score(reference) for attack in task.plan.attacks]
-    published = publish(base, bound, groups, key=name, weight=weight)
+    published = evidence_table.publish(base, bound, groups, key=name, weight=weight)
     by_series = mechanism.noise_scope == "series"
     series = _weigh_series(base, published, rules, groups) if by_series else None
-    table = tabulate(published, rules, base, reference.weights)
+    table = evidence_table.tabulate(published, rules, base, reference.weights)
     _CACHE[key] = _Prepared(bound, name, rules, table, series)
     return _CACHE[key]
 
@@ -242,7 +236,7 @@ def _build_reference(
     outside = spread = None
     if mechanism.noise is None:
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
-        outside, spread = moments(base, mechanism, extra, key=key)
+        outside, spread = evidence_table.moments(base, mechanism, extra, key=key)
     size = base.setting.group_size
     return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
 
@@ -270,7 +264,10 @@ def _sum(
 
 
 def _weigh_series(
-    base: BaseGroups, published: PublishedGroups, rules: list[CellScore], groups: range
+    base: BaseGroups,
+    published: evidence_table.PublishedGroups,
+    rules: list[CellScore],
+    groups: range,
 ) -> _SeriesEvidence:
     """Return the evidence of each published series by every attack's rule, in visited cells."""
     counts = np.stack([base.everywhere(some.counts) for some in base.counts(groups)])

@@ -13,6 +13,7 @@ from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, pred
 from clusterscale.analyses.audit.blockwise import fold_play, play_whole
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask
+from clusterscale.analyses.traits import mobility
 from clusterscale.analyses.traits.comparison import WHO, CompareTask, ComparisonResult, compare
 from clusterscale.analyses.traits.exposure import (
     Exposed,
@@ -21,15 +22,6 @@ from clusterscale.analyses.traits.exposure import (
     hash_exposures,
 )
 from clusterscale.analyses.traits.importance import MOST, loading
-from clusterscale.analyses.traits.mobility import (
-    MeasureTask,
-    MobilityMeasures,
-    UnicityTask,
-    count_unique,
-    measure,
-    part_size,
-    slices,
-)
 from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
 from clusterscale.analyses.traits.results import TRAITS, TraitsStore, lay_out
 from clusterscale.attacks import ATTACKS
@@ -351,16 +343,16 @@ def _mobility_stages(
     if not left:
         return
     spans = tuple(spec.periods[i][1] for i in left)
-    parts = ranges(0, job.cube.n_users, part_size(job.cube))
-    tasks = [MeasureTask(job.source, spans, *part) for part in parts]
-    sums: list[MobilityMeasures] = []
+    parts = ranges(0, job.cube.n_users, mobility.part_size(job.cube))
+    tasks = [mobility.MeasureTask(job.source, spans, *part) for part in parts]
+    sums: list[mobility.MobilityMeasures] = []
 
-    def keep(task: MeasureTask, results: list[MobilityMeasures]) -> None:
+    def keep(task: mobility.MeasureTask, results: list[mobility.MobilityMeasures]) -> None:
         for period, measures in zip(left, results, strict=True):
             store.add_movement(period, task.start, measures.values)
         sums[:] = map(_add, sums, results) if sums else results
 
-    yield Stage("measure", measure, tasks, each(keep), len(tasks))
+    yield Stage("measure", mobility.measure, tasks, each(keep), len(tasks))
     for period, total in zip(left, sums, strict=True):
         store.add_popularity(period, total.roi_events, total.epoch_events, total.active)
         yield from _unicity_stages(period, total, spec, job, store)
@@ -368,20 +360,22 @@ def _mobility_stages(
 
 def _unicity_stages(
     period: int,
-    measured: MobilityMeasures,
+    measured: mobility.MobilityMeasures,
     spec: AnalysisSpec,
     job: Study,
     store: TraitsStore,
-) -> Iterator[Stage[UnicityTask, NDArray[np.int64]]]:
+) -> Iterator[Stage[mobility.UnicityTask, NDArray[np.int64]]]:
     first, last = span = spec.periods[period][1]
-    parts = slices(job.cube, measured.active, span, memory=job.memory, n_workers=job.n_workers)
-    tasks = [UnicityTask(job.source, *part) for part in parts]
+    parts = mobility.slices(
+        job.cube, measured.active, span, memory=job.memory, n_workers=job.n_workers
+    )
+    tasks = [mobility.UnicityTask(job.source, *part) for part in parts]
     total = np.zeros(job.cube.n_users, np.int64)
 
-    def keep(_: UnicityTask, counts: NDArray[np.int64]) -> None:
+    def keep(_: mobility.UnicityTask, counts: NDArray[np.int64]) -> None:
         np.add(total, counts, out=total)
 
-    yield Stage("unicity", count_unique, tasks, each(keep), len(tasks))
+    yield Stage("unicity", mobility.count_unique, tasks, each(keep), len(tasks))
     store.add_unicity(period, total / (last - first))
 
 
@@ -404,9 +398,11 @@ def _comparison_stage(
     return Stage("compare", compare, list(tasks), each(keep), n_tasks, n_tasks - len(tasks))
 
 
-def _add(one: MobilityMeasures, other: MobilityMeasures) -> MobilityMeasures:
+def _add(
+    one: mobility.MobilityMeasures, other: mobility.MobilityMeasures
+) -> mobility.MobilityMeasures:
     """Add the sums over users; the users' own measures are no longer needed."""
-    return MobilityMeasures(
+    return mobility.MobilityMeasures(
         one.values[:0],
         one.roi_events + other.roi_events,
         one.epoch_events + other.epoch_events,

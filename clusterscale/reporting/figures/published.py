@@ -12,15 +12,9 @@ from bokeh.models import ColumnDataSource, FixedTicker
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from clusterscale.reporting.figures import single
 from clusterscale.reporting.figures.curves import boxes, curves, distributions
 from clusterscale.reporting.figures.planar import Point, axis, heatmap, scale, tradeoff
-from clusterscale.reporting.figures.single import (
-    Floats,
-    colour,
-    legend,
-    marks,
-    panel,
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +40,7 @@ class PlotPoint:
     error: float = nan
     printed: float = nan
     loss: float = nan
-    people: Floats = field(default_factory=lambda: np.empty(0))
+    people: single.Floats = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class PaperPlot:
     log: str = ""
     ticks: Sequence[str | float] = ()
     series: Sequence[PlotSeries] = ()
-    cells: Floats | None = None
+    cells: single.Floats | None = None
     claims: Sequence[str] = ()
 
     def merge(self, other: PaperPlot) -> PaperPlot:
@@ -107,8 +101,8 @@ class PaperPlot:
         if len(self.series) < 2:
             return Markup("")
         if self.kind == "points":
-            return marks(self.names, line="")
-        return legend(self.names, dashed=self.kind in ("lines", "cumulative"))
+            return single.marks(self.names, line="")
+        return single.legend(self.names, dashed=self.kind in ("lines", "cumulative"))
 
 
 _PRINTED = "printed in the paper"
@@ -167,7 +161,7 @@ def _draw_lines(plot: PaperPlot) -> tuple[Any, _Marks]:
     _draw_errors(drawn, points)
     if len(x) <= _FEW:  # a number beside unknown ones has no line
         dots = {"x": [x for _, x, _ in points], "y": [p.value for _, _, p in points]}
-        source = ColumnDataSource(dots | {"hue": [colour(i) for i, _, _ in points]})
+        source = ColumnDataSource(dots | {"hue": [single.colour(i) for i, _, _ in points]})
         drawn.scatter("x", "y", color="hue", size=6, source=source)
     return drawn, _printed(points)
 
@@ -176,12 +170,12 @@ _FEW = 24  # ticks of an axis with a label each, and rows of a table
 
 
 def _printed(points: _Points) -> _Marks:
-    return [(x, p.printed, colour(i)) for i, x, p in points if isfinite(p.printed)]
+    return [(x, p.printed, single.colour(i)) for i, x, p in points if isfinite(p.printed)]
 
 
 def _draw_errors(drawn: Any, points: _Points) -> None:
     ends = [
-        (x, p.value - p.error, p.value + p.error, colour(i))
+        (x, p.value - p.error, p.value + p.error, single.colour(i))
         for i, x, p in points
         if isfinite(p.error)
     ]
@@ -213,12 +207,12 @@ def _draw_columns(plot: PaperPlot) -> tuple[Any, _Marks]:
 
 
 def _bars(plot: PaperPlot, points: _Points) -> Any:
-    drawn = panel(height=300, x_axis_label=plot.x, y_axis_label=plot.y)
+    drawn = single.panel(height=300, x_axis_label=plot.x, y_axis_label=plot.y)
     data = {
         "x": [x for _, x, _ in points],
         "top": [point.value for _, _, point in points],
         "bottom": [0.0] * len(points),
-        "hue": [colour(i) for i, _, _ in points],
+        "hue": [single.colour(i) for i, _, _ in points],
     }
     look = {"fill_color": "hue", "line_color": "hue", "fill_alpha": 0.45}
     drawn.vbar("x", 0.8, "top", "bottom", source=ColumnDataSource(data), **look)
@@ -236,9 +230,9 @@ def _draw_cumulative(plot: PaperPlot) -> tuple[Any, _Marks]:
     )
     drawn.yaxis.axis_label = plot.y
     means = {"x": [one.points[0].value for one in plot.series], "y": [0.03] * len(series)}
-    source = ColumnDataSource(means | {"hue": [colour(i) for i in series]})
+    source = ColumnDataSource(means | {"hue": [single.colour(i) for i in series]})
     drawn.scatter("x", "y", color="hue", size=5, source=source, name="means")
-    marked = [(x, y, colour(i)) for i, one in enumerate(plot.series) for x, y in one.shares]
+    marked = [(x, y, single.colour(i)) for i, one in enumerate(plot.series) for x, y in one.shares]
     points = [(i, nan, one.points[0]) for i, one in enumerate(plot.series)]
     return drawn, marked + [(mean, 0.03, hue) for _, mean, hue in _printed(points)]
 
