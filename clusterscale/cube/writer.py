@@ -119,13 +119,14 @@ class CubeWriter:
             column.flush()
         regions, weights = self._regions, self._weights
         if weights is not None:
-            self._seal_weights(weights)
-        for name, dtype, values in (
-            ("roi", str, np.asarray(regions.names, dtype=np.dtypes.StringDType())),
-            ("roi_lat", np.dtype(np.float64), regions.lat),
-            ("roi_lon", np.dtype(np.float64), regions.lon),
+            check_weights(weights, self._n_users)
+        for name, dim, dtype, values in (
+            *([] if weights is None else [(WEIGHT, "user", np.dtype(np.float64), weights)]),
+            ("roi", "roi", str, np.asarray(regions.names, dtype=np.dtypes.StringDType())),
+            ("roi_lat", "roi", np.dtype(np.float64), regions.lat),
+            ("roi_lon", "roi", np.dtype(np.float64), regions.lon),
         ):
-            column = _GrowingArray(self._group, name, dtype, "roi")
+            column = _GrowingArray(self._group, name, dtype, dim)
             column.append(values)
             column.flush()
         store = self._group.store_path.store
@@ -145,12 +146,6 @@ class CubeWriter:
             FILES: {key: store.digests[key] for key in sorted(store.digests) if key != "zarr.json"},
         }
         self._group.attrs.put({**attributes, "digest": digest(attributes)})
-
-    def _seal_weights(self, weights: Weights) -> None:
-        check_weights(weights, self._n_users)
-        column = _GrowingArray(self._group, WEIGHT, np.dtype(np.float64), "user")
-        column.append(weights)
-        column.flush()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clusterscale.contracts import GroupSample, Ints, Labels, Members, Traces
+from clusterscale.contracts import GroupSample, Ints, Members, Traces
 from clusterscale.errors import PoolError
 from clusterscale.groups.choose import (
     CandidatePool,
@@ -123,7 +123,7 @@ class Pool:
             substitutes.append(part.substitutes)
             first = stop
         blocks = np.arange(n_groups) // (2 if paired else 1)
-        sample = GroupSample(counts, _alternate(n_groups), blocks, sums)
+        sample = GroupSample(counts, np.arange(n_groups) % 2 == 0, blocks, sums)
         return sample, np.concatenate(substitutes)
 
     def draw_more(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
@@ -232,7 +232,3 @@ class Pool:
             f"no more than {len(self.drawn) // 2} pairs of groups of {self.size} were found among "
             f"{len(others) + 1} users including the target: draw fewer or smaller groups"
         )
-
-
-def _alternate(n_groups: int) -> Labels:
-    return np.asarray(np.arange(n_groups) % 2 == 0)

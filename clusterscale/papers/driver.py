@@ -5,10 +5,9 @@ POPETS24's authors published; the 168 hours end where that code stops, at 22:00 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import nan
 from time import monotonic
 
 import numpy as np
@@ -24,8 +23,7 @@ from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.papers.compare import Results, check_claims, compare
 from clusterscale.papers.figures import plot_figures
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
-from clusterscale.reporting.figures import PaperPlot
-from clusterscale.reporting.papers import ClaimRow, ComparedNumber, Missing, StudyReport
+from clusterscale.reporting.papers import Missing, StudyReport
 from clusterscale.seeds import stream
 from clusterscale.storage import exists, put, read
 from clusterscale.study import Analysis, Tell, run
@@ -230,13 +228,11 @@ def reproduce(
     preset = f"synthetic users of the preset {study.cube}"
     data = f"{cube.n_users:,} {REAL[study.cube].users if cubes.is_real(study) else preset}"
     undrawn = {figure.item for figure in study.figures} - {plot.item for plot in plots}
-    return _report(
-        name,
-        study,
-        data,
+    return replace(
+        _report(name, study, data),
         core_seconds=cost[0],
         compared=compared,
-        kept=claims,
+        claims=claims,
         plots=plots,
         missing=[
             Missing(item, "this run did not compute what it shows") for item in sorted(undrawn)
@@ -258,33 +254,12 @@ def _analyses(study: PaperStudy) -> Iterator[Analysis]:
 def report_without_results(name: str, study: PaperStudy, why: str) -> StudyReport:
     """Return the report of a study that was not run; ``why`` is the reason."""
     missing = [Missing(item, why) for item in study.items()]
-    return _report(name, study, "Nothing was run", missing=missing)
+    return replace(_report(name, study, "Nothing was run"), missing=missing)
 
 
-def _report(
-    name: str,
-    study: PaperStudy,
-    data: str,
-    *,
-    core_seconds: float = nan,
-    compared: Sequence[ComparedNumber] = (),
-    kept: Sequence[ClaimRow] = (),
-    plots: Sequence[PaperPlot] = (),
-    missing: Sequence[Missing] = (),
-) -> StudyReport:
-    return StudyReport(
-        paper=study.paper,
-        paper_title=PAPERS[study.paper],
-        name=name,
-        title=study.title,
-        data=data,
-        core_seconds=core_seconds,
-        compared=compared,
-        claims=kept,
-        plots=plots,
-        missing=missing,
-        remarks=study.remarks,
-    )
+def _report(name: str, study: PaperStudy, data: str) -> StudyReport:
+    title = PAPERS[study.paper]
+    return StudyReport(study.paper, title, name, study.title, data, remarks=study.remarks)
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
     if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
         values = np.array(decode.numbers(name, plain, where=spot.file).values)
         empty = np.isnan(values)
-        codes = [float(code) for code in hidden if _is_number(code)]
+        codes = [float(code) for code in hidden if re.fullmatch(r"[+-]?\d+(\.\d+)?", code)]
         values[np.isin(values, codes)] = np.nan
         texts = None
     else:
@@ -183,10 +183,6 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
         raise SourceError(f"{spot.name(row, name)}: {marks.fault(texts[row].as_py() or '')}")
     spot.refuse(np.isinf(values), name, "the value is infinite")
     return values
-
-
-def _is_number(code: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+(\.\d+)?", code) is not None
 
 
 def bands_in(raw: Any, values: Values) -> set[int]:

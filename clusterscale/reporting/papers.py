@@ -103,11 +103,11 @@ class StudyReport:
     name: str
     title: str
     data: str
-    core_seconds: float
-    compared: Sequence[ComparedNumber]
-    claims: Sequence[ClaimRow]
-    missing: Sequence[Missing]
-    remarks: Sequence[str]
+    core_seconds: float = nan
+    compared: Sequence[ComparedNumber] = ()
+    claims: Sequence[ClaimRow] = ()
+    missing: Sequence[Missing] = ()
+    remarks: Sequence[str] = ()
     plots: Sequence[figures.PaperPlot] = ()
 
     def count_statements(self, verdict: Holding) -> int:

@@ -1,16 +1,12 @@
 """Checks of readers of records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from clusterscale.ingestion import Reader
 from clusterscale.testing.checks import Check, expect, named, run
-
-if TYPE_CHECKING:
-    from clusterscale.ingestion import Reader
 
 __all__ = ["check_reader", "checks_of_reader"]
 
@@ -43,8 +39,6 @@ def checks_of_reader() -> Iterator[tuple[str, Check]]:
     tuple[str, Callable[..., None]]
         Name and function; the function takes a class or an object, and raises AssertionError.
     """
-    from clusterscale.ingestion import Reader  # imports Dask
-
     yield from named(Reader, globals())
 
 

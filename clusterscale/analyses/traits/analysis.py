@@ -162,14 +162,11 @@ class Sums:
     def add(self, place: int, values: Single) -> None:
         """Add the loading of the target at position ``place``, once all before it have arrived."""
         self._waiting[place] = values
-        for ready in self._ready():
+        while self._next in self._waiting:
             weights = self._members[:, self._next].astype(np.float64)
+            ready = self._waiting.pop(self._next)
             self._total = self._total + weights[:, None, None] * ready
             self._next += 1
-
-    def _ready(self) -> Iterator[Single]:
-        while self._next in self._waiting:
-            yield self._waiting.pop(self._next)
 
     def means(self) -> tuple[list[int], Values]:
         """Return the size of each group, and its mean loading, shape (who, roi, epoch)."""

@@ -265,19 +265,9 @@ def _scheduler(settings: Kubernetes) -> Manifest:
 
 def _worker(settings: Kubernetes, namespace: str) -> Manifest:
     memory = f"{settings.memory_bytes * 5 // 4 // _MEBIBYTE}Mi"
-    args = [
-        settings.scheduler_address(namespace),
-        "--name",
-        "$(DASK_WORKER_NAME)",
-        "--nthreads",
-        "1",
-    ]
-    args += [
-        "--memory-limit",
-        f"{settings.memory_bytes // _MEBIBYTE}MiB",
-        "--local-directory",
-        _SCRATCH,
-    ]
+    args = [settings.scheduler_address(namespace), "--name", "$(DASK_WORKER_NAME)"]
+    limit = f"{settings.memory_bytes // _MEBIBYTE}MiB"
+    args += ["--nthreads", "1", "--memory-limit", limit, "--local-directory", _SCRATCH]
     args += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # metrics are served anyway
     worker: Manifest = {
         "name": "worker",
