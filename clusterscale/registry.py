@@ -22,7 +22,7 @@ from clusterscale.errors import (
     SignalExit,
     UnknownNameError,
 )
-from clusterscale.validation_messages import choices, explain, forget_schemas, quote
+from clusterscale.validation_messages import choices, explain, forget_schemas
 
 T = TypeVar("T")
 _LOCK = RLock()  # of no registry, so that a registry can be pickled
@@ -224,9 +224,6 @@ class _Entry:
         if not classes and not isinstance(value, BaseModel):
             raise ValueError(f"no {self.registry.kind} is installed or registered")
         if isinstance(value, str):
-            names = [_name_of(cls) for cls in classes]
-            if value not in names:
-                raise ValueError(f"{quote(value)} is not known: {choices(value, names)}")
             value = {"name": value}
         if base is None or not isinstance(value, BaseModel) or type(value) in classes:
             return _adapter(classes).validate_python(value)

@@ -110,7 +110,7 @@ def test_the_type_of_a_config_value():
     alone: Registry[ConfigModel] = Registry("noise", Rounding)
     for named in (NOISES, alone):
         assert TypeAdapter(named.field()).validate_python("rounding") == Rounding()
-        with pytest.raises(ValueError, match=r"'rouding' is not known: .* mean 'rounding'"):
+        with pytest.raises(ValueError, match="'rounding'"):
             TypeAdapter(named.field()).validate_python("rouding")
         editor = Draft202012Validator(named.schema())
         known = ["rounding", {"name": "rounding"}]

@@ -93,15 +93,14 @@ def init(
         str | None,
         typer.Option("--who", "--size", help="Who is counted: everyone, a number, or a list."),
     ] = None,
-    often: Annotated[str | None, option("once, daily, weekly or monthly.")] = None,
-    length: Annotated[str | None, option("Length of a release, e.g. 7d.")] = None,
-    cell: Annotated[str | None, option("Length of one count, e.g. 6h.")] = None,
+    often: Annotated[str | None, option("How often: once, daily, weekly, monthly.")] = None,
+    length: Annotated[str | None, option("Length of a release, e.g. 7d; usual by --often.")] = None,
+    cell: Annotated[str | None, option("Length of one count, e.g. 6h; usually an epoch.")] = None,
     publishes: Annotated[
         str | None, option("Published now: nothing, counts, hidden, noise, capped; a mechanism.")
     ] = None,
     limit: Annotated[
-        str | None,
-        option("Not to be exceeded: exposed, average, worst, few, anyone, event, day, person."),
+        str | None, option("Limits: exposed, average, worst=0.5, few, anyone, event, day, person.")
     ] = None,
     knows: Annotated[str, option("What the adversary knows: users, past, release.")] = "users",
     force: Force = False,
@@ -123,17 +122,16 @@ def init(
     for file in files.values():
         if file.exists() and not force:
             raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
-    given = {"who": who, "often": often, "length": length, "cell": cell}
-    answers = _ask(cube, knows, {**given, "publishes": publishes, "limit": limit})
+    given = {"cube": cube, "who": who, "often": often, "length": length, "cell": cell}
+    answers = _ask({**given, "publishes": publishes, "limit": limit}, knows)
     texts = _fill(answers, files)
     config.parent.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         files[name].write_text(text, encoding="utf-8")
     out.print(f"wrote {', '.join(map(str, files.values()))}", markup=False, soft_wrap=True)
-    policy, advice = str(files["policy"]), f"{_folder(config)}-advice"
+    policy, release, advice = *map(str, list(files.values())[1:3]), f"{_folder(config)}-advice"
     say_command("who is exposed", "audit", str(config))
     say_command("what to publish", "advise", str(config), "--policy", policy, "--output", advice)
-    release = str(files["release"])
     say_command("the release", "publish", release, "--from", advice, "--gate", policy)
     if answers.often != "once":
         say_command("each new release", "reaudit", policy)
@@ -143,14 +141,14 @@ def _folder(config: Path) -> Path:
     return config.with_suffix("").parent / "runs" / config.stem
 
 
-def _ask(cube: str | None, knows: str, given: Mapping[str, str | None]) -> _Answers:
+def _ask(given: Mapping[str, str | None], knows: str) -> _Answers:
     """Return the answers that options give; ask for others in a terminal."""
 
     def answer(name: str, parse: Callable[[str], T], usual: str = "") -> T:
         """Return what an option says, else the terminal, else what is usual."""
-        option_text = given.get(name)
-        if option_text is not None or not sys.stdin.isatty():
-            return parse(usual if option_text is None else option_text)
+        said = given[name]
+        if said is not None or not sys.stdin.isatty():
+            return parse(usual if said is None else said)
         for each, about in _known().get(name, {}).items():
             typer.echo(f"  {each:9} {about['meaning']}")
         question = _known()["questions"][name]
@@ -160,9 +158,9 @@ def _ask(cube: str | None, knows: str, given: Mapping[str, str | None]) -> _Answ
             except ClusterscaleError as error:
                 typer.echo(f"{error}: answer again")
 
-    if cube is None and not sys.stdin.isatty():
+    if given["cube"] is None and not sys.stdin.isatty():
         raise InputError("name the cube to audit: `--cube CUBE`")
-    opened = answer("cube", TraceCube) if cube is None else TraceCube(cube)
+    opened = answer("cube", TraceCube)
     n_counted, population = answer("who", partial(_parse_who, opened))
     rate = answer("often", partial(_one_of, "often"), "once")
     length, step = _known()["often"][rate]["length"], f"{opened.calendar.step}s"
