@@ -14,6 +14,8 @@ from clusterscale.contracts import Address, ConfigModel, Mechanism, Positive
 from clusterscale.cube.coded_cells import coarser_cells
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.mechanisms.base import Identity
+from clusterscale.mechanisms.chain import steps_of
 from clusterscale.reading.places import ARROW
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.entry import Format, Name, choose_format, read_table
@@ -203,7 +205,9 @@ def read_strata(plan: Publication) -> Iterator[Stratum]:
             mechanism = entry.mechanism or stated.mechanism or plan.mechanism
             if entry.factor is not None and mechanism is not None:
                 expand = MECHANISMS.create("expand", factor=entry.factor)
-                mechanism = MECHANISMS.create("chain", steps=[mechanism, expand])
+                changed = not isinstance(mechanism, Identity)
+                steps = [*steps_of(mechanism), expand]
+                mechanism = MECHANISMS.create("chain", steps=steps) if changed else expand
             told = ", ".join(f"{column} {text}" for column, text in texts.items())
             yield Stratum(
                 entry,

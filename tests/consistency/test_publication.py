@@ -1,6 +1,12 @@
 """Tables that are published together: what follows from all of them, and from which values."""
 
+import pytest
+
 from clusterscale.api import check_tables
+from clusterscale.errors import ClusterscaleError
+from clusterscale.reauditing import junit_of_tables
+from clusterscale.release.publication import Hierarchy
+from clusterscale.reporting import render_checks
 
 HEAD = """
 format: {name: long, place: zone, count: people}
@@ -174,3 +180,86 @@ def test_hours_of_districts_and_days_of_regions_are_related(tmp_path):
         hours=hours.replace("ES22 23 7", "ES22 23 *"),
     )
     assert texts(found)[0].startswith("ES22 at 2026-03-02 23:00 is 2: ES2 at 2026-03-02 00:00 to ")
+
+
+def test_codes_name_what_places_are_parts_of():
+    coded = Hierarchy()
+    assert list(coded.above("ES21")) == [(1, "ES2"), (2, "ES"), (3, "E")]
+    assert next(coded.above("85283473fffffff")) == (1, "8428347ffffffff")
+    inspire = dict(map(reversed, coded.above("CRS3035RES500mN2689500E4337500")))
+    assert inspire["CRS3035RES1000mN2689000E4337000"] == 1
+    assert "CRS3035RES2000mN2688000E4336000" in inspire
+    assert list(coded.above("a1 → b1")) == [(1, "a → b1"), (1, "a1 → b"), (2, "a → b")]
+    listed = Hierarchy({"z": ("S", "P"), "S": ("all",), "P": ("all",)})
+    assert list(listed.above("z")) == [(1, "S"), (1, "P"), (2, "all")]
+
+
+def test_what_tables_state_relates_them(tmp_path):
+    """Parts, columns of parents, factors, and counts that have not changed."""
+    (tmp_path / "z.csv").write_text(
+        "zone,time,people,region\n"
+        "a,2026-03-02T08:00Z,12,R\nb,2026-03-02T08:00Z,*,R\n"
+        "a,2026-03-02T09:00Z,*,R\nb,2026-03-02T09:00Z,*,R\n"
+    )
+    found = publish(
+        tmp_path,
+        """
+  - {counts: FOLDER/z.csv, parent_columns: [region]}
+  - {counts: FOLDER/r.csv, factor: 2.5, mechanism: {name: exact}}
+  - {counts: FOLDER/in.csv, parts_of: r.csv}
+  - {counts: FOLDER/out.csv, parts_of: r.csv}
+  - {counts: FOLDER/next.csv, people: later, unchanged_from: out.csv, mechanism: {name: exact}}
+""",
+        **{"r": "R 08 37.5\nR 09 15", "in": "R 08 12\nR 09 *", "out": "R 08 *\nR 09 *",
+           "next": "R 10 3\nR 11 4"},
+    )  # fmt: skip
+    at = " at 2026-03-02 "
+    assert set(texts(found)) == {
+        f"R{at}09:00 is 2: r.csv shows 15,{at}11:00 in next.csv shows 4",
+        f"R{at}08:00 is 3: r.csv shows 37.5, in.csv shows 12",
+        f"b{at}08:00 is 3: R shows 37.5, a shows 12",
+        f"R{at}09:00 is 4:{at}11:00 in next.csv shows 4",
+        f"a{at}09:00 is 2 to 4: R shows 15, b is 0 to 4",
+        f"b{at}09:00 is 2 to 4: R shows 15, a is 0 to 4",
+    }
+
+
+def test_what_cannot_be_decided_is_never_consistent(tmp_path):
+    two, three = "A 08 14\nA 09 20", "A1 08 11\nA2 08 *\nA1 09 12\nA2 09 8"
+    tables = "\n  - {counts: FOLDER/two.csv}\n  - {counts: FOLDER/three.csv, parents: codes}"
+    noise = "\n    mechanism: {name: laplace, epsilon: 1.0, sensitivity: 1}"
+    noisy = publish(
+        tmp_path, tables.replace("{counts: FOLDER/two.csv}", "counts: FOLDER/two.csv" + noise),
+        two=two, three=three,
+    )  # fmt: skip
+    assert noisy[0].verdict == "warn"
+    assert noisy[0].omitted == "values of two.csv do not determine counts, and take no part"
+    wrong = publish(tmp_path, tables, two=two.replace("20", "21"), three=three)
+    assert wrong[0].verdict == "fail"
+    assert "A at 2026-03-02 09:00 in two.csv shows 21, A1 at" in wrong[0].results[0].text
+    lists_some = publish(
+        tmp_path, tables.replace("codes", "codes, complete: false"), two=two, three=three
+    )
+    assert (lists_some[0].verdict, texts(lists_some)) == ("pass", [])  # there may be others
+    for fault, text in (
+        ("{counts: FOLDER/two.csv, subset_of: all}", "two.csv names all, which is none of"),
+        ("{counts: FOLDER/two.csv, strata: {sex: _T}}", "sex"),
+        ("{counts: FOLDER/two.csv, strat: {}}", "strat"),
+    ):
+        with pytest.raises(ClusterscaleError, match=text):
+            publish(tmp_path, f"\n  - {fault}", two=two)
+
+
+def test_a_column_of_levels_needs_no_file(tmp_path):
+    rows = [("ES2", 1, 14, 20), ("ES21", 2, 11, 12), ("ES22", 2, "*", 8)]
+    (tmp_path / "t.csv").write_text("zone,level,time,people\n" + "".join(
+        f"{zone},{level},2026-03-02T0{8 + i}:00Z,{n}\n"
+        for zone, level, *values in rows for i, n in enumerate(values)
+    ))  # fmt: skip
+    given = {"form": {"name": "long", "place": "zone", "count": "people"}, "group_size": 500}
+    hidden = {"name": "threshold", "k": 5, "shown": "hidden"}
+    (found,) = check_tables([str(tmp_path / "t.csv")], mechanism=hidden, **given)
+    assert found.verdict == "fail"
+    assert texts([found]) == ["ES22 at 2026-03-02 08:00 is 3: ES2 shows 14, ES21 shows 11"]
+    assert "Counts of t.csv (level 2) that follow" in render_checks([found])
+    assert "ES22 at 2026-03-02 08:00 is 3" in junit_of_tables([found])

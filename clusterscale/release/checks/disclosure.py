@@ -30,7 +30,7 @@ from clusterscale.release.checks.together import (
 )
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
-from clusterscale.release.intervals import Ranges, Relations, bound_counts
+from clusterscale.release.intervals import MOST_CELLS, Ranges, Relations, bound_counts
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import (
     CODES,
@@ -47,6 +47,7 @@ from clusterscale.validation_messages import exact_number, plural
 LEVEL, TOGETHER = "level", "together"
 
 _MOST = 100  # cells that are listed with what they follow from
+_MOST_HIDDEN = 5_000  # counts of a publication for which integer programs are solved
 _SHOWN = 6  # published values in a sentence
 
 _Flags = NDArray[np.bool_]
@@ -252,6 +253,7 @@ class _System:
 
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         relations, n_computed = sums.relations(low, high)
+        most = MOST_CELLS if np.count_nonzero(low < high) <= _MOST_HIDDEN else 0
         return cls(
             sums=sums,
             relations=relations,
@@ -260,7 +262,7 @@ class _System:
             values=flat("values", np.nan),
             filled=flat("filled", np.nan),
             hidden=(low < high) & flat("covered", 1).astype(np.bool_),
-            ranges=bound_counts(low, high, relations),
+            ranges=bound_counts(low, high, relations, most=most),
             small=small,
             n_computed=n_computed,
             shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
