@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, predict
 from clusterscale.analyses.audit.blockwise import fold_play, play_whole
 from clusterscale.analyses.audit.targets import Chosen
@@ -30,19 +31,9 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import map_cells, ranges
 from clusterscale.cube.describe import describe_shapes, raw_bytes
 from clusterscale.errors import InputError
-from clusterscale.game import study
+from clusterscale.game import study as study_game
 from clusterscale.schema import TRAITS_FORMAT, Variable
 from clusterscale.seeds import stream
-from clusterscale.study import (
-    Analysis,
-    Page,
-    Stage,
-    Study,
-    describe_bytes,
-    describe_cost,
-    each,
-    measure_slowness,
-)
 
 Single = NDArray[np.float32]
 
@@ -63,7 +54,7 @@ class LoadTask:
         The training groups are exactly those of the audit.
         """
         (mechanism,), source, path = self.audit.mechanisms, self.audit.source, self.audit.path
-        training = study(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
+        training = study_game(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
         weights = loading(training.release.flat, training.labels, components=self.components)
         values = weights.reshape(training.release.values.shape[1:])
         if mechanism.trace_steps:
@@ -175,7 +166,7 @@ class Sums:
         return numbers.tolist(), self._total / weights[:, None, None]
 
 
-class TraitsAnalysis(Analysis):
+class TraitsAnalysis(study.Analysis):
     """Comparison of the users that a run's audit or screen found most and least exposed.
 
     Parameters
@@ -199,7 +190,7 @@ class TraitsAnalysis(Analysis):
         "times": "frequency",
         "loadings": "loading",
     }
-    page: ClassVar[Page] = Page(
+    page: ClassVar[study.Page] = study.Page(
         word="report of traits",
         title="What exposes people in published counts",
         heading="Traits of exposed users",
@@ -228,7 +219,7 @@ class TraitsAnalysis(Analysis):
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return what it takes to compare all targets of the audit, if none of them fails."""
-        plan, how, slowness = self.plan, self.how, measure_slowness()
+        plan, how, slowness = self.plan, self.how, study.measure_slowness()
         n_targets = predict(plan, cube, memory, n_workers).n_targets
         n_views = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
         n_exposures = n_views * plan.n_cases
@@ -249,9 +240,9 @@ class TraitsAnalysis(Analysis):
         return {
             "comparisons": f"{n_exposures:,}",
             "components": f"{n_views:,} × {min(n_targets, how.targets):,} targets",
-            **describe_cost(
-                read=f"{describe_bytes(raw_bytes(cube))}, three times or more",
-                worker=describe_bytes(loads.worker_bytes),
+            **study.describe_cost(
+                read=f"{study.describe_bytes(raw_bytes(cube))}, three times or more",
+                worker=study.describe_bytes(loads.worker_bytes),
                 core_seconds=moving + comparing + loads.core_seconds,
                 seconds=(
                     moving / n_workers + comparing / min(n_workers, n_exposures) + loads.seconds,
@@ -275,7 +266,7 @@ class TraitsAnalysis(Analysis):
         """
         return hash_exposures(self._exposures(cube, run_uri))
 
-    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+    def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
         """Yield the stages of mobility, comparison and, for each view, components."""
         plan, exposures = self.plan, find_exposures(self.plan, job.cube, job.run_uri)
         views = list_views(plan, exposures, self.how)
@@ -294,8 +285,8 @@ class TraitsAnalysis(Analysis):
             sums = Sums(view.groups(self.how.share))
             tasks = tasks_of(view, plan, job.cube, self.how)
             function = partial(fold_play, users=users) if users else play_whole
-            keep = each(partial(_add_loading, view, sums))
-            yield Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
+            keep = study.each(partial(_add_loading, view, sums))
+            yield study.Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
             store.add_view(number, *sums.means())
         table.finish()
 
@@ -323,7 +314,7 @@ class TraitsAnalysis(Analysis):
             periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
             exposures=exposures,
             views=tuple(view.view for view in views),
-            names={each.id: (each.label, each.heading) for each in named},
+            names={one.id: (one.label, one.heading) for one in named},
         )
 
 
@@ -332,8 +323,8 @@ def _add_loading(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) 
 
 
 def _mobility_stages(
-    spec: AnalysisSpec, job: Study, store: TraitsStore
-) -> Iterator[Stage[Any, Any]]:
+    spec: AnalysisSpec, job: study.Study, store: TraitsStore
+) -> Iterator[study.Stage[Any, Any]]:
     """Yield the stages that measure all users' mobility, then the unicity in each period."""
     done, n_periods = store.done(), len(spec.periods)
     left = [i for i in range(n_periods) if f"unicity-{i}" not in done]
@@ -349,7 +340,7 @@ def _mobility_stages(
             store.add_movement(period, task.start, measures.values)
         sums[:] = map(_add, sums, results) if sums else results
 
-    yield Stage("measure", mobility.measure, tasks, each(keep), len(tasks))
+    yield study.Stage("measure", mobility.measure, tasks, study.each(keep), len(tasks))
     for period, total in zip(left, sums, strict=True):
         store.add_popularity(period, total.roi_events, total.epoch_events, total.active)
         yield from _unicity_stages(period, total, spec, job, store)
@@ -359,9 +350,9 @@ def _unicity_stages(
     period: int,
     measured: mobility.MobilityMeasures,
     spec: AnalysisSpec,
-    job: Study,
+    job: study.Study,
     store: TraitsStore,
-) -> Iterator[Stage[mobility.UnicityTask, NDArray[np.int64]]]:
+) -> Iterator[study.Stage[mobility.UnicityTask, NDArray[np.int64]]]:
     first, last = span = spec.periods[period][1]
     parts = mobility.slices(
         job.cube, measured.active, span, memory=job.memory, n_workers=job.n_workers
@@ -372,13 +363,13 @@ def _unicity_stages(
     def keep(_: mobility.UnicityTask, counts: NDArray[np.int64]) -> None:
         np.add(total, counts, out=total)
 
-    yield Stage("unicity", mobility.count_unique, tasks, each(keep), len(tasks))
+    yield study.Stage("unicity", mobility.count_unique, tasks, study.each(keep), len(tasks))
     store.add_unicity(period, total / (last - first))
 
 
 def _comparison_stage(
-    spec: AnalysisSpec, job: Study, store: TraitsStore
-) -> Stage[CompareTask, ComparisonResult]:
+    spec: AnalysisSpec, job: study.Study, store: TraitsStore
+) -> study.Stage[CompareTask, ComparisonResult]:
     """Return the stage that compares the most with the least exposed users in each setting."""
     done, tasks = store.done(), dict[CompareTask, int]()
     for number, exposure in enumerate(spec.exposures):
@@ -392,7 +383,9 @@ def _comparison_stage(
         store.add_comparison(tasks[task], result)
 
     n_tasks = len(spec.exposures)
-    return Stage("compare", compare, list(tasks), each(keep), n_tasks, n_tasks - len(tasks))
+    return study.Stage(
+        "compare", compare, list(tasks), study.each(keep), n_tasks, n_tasks - len(tasks)
+    )
 
 
 def _add(
