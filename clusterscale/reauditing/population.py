@@ -189,7 +189,12 @@ def complete_population(
             f"{release.name}: a null ROI is published, and positions of ROIs are not known: give a "
             "cube that has them, if only with nobody in it"
         )
-    part = _describe(release, cube, n_people, left_out)
+    basis, doubt = "the published values", ""
+    if known_part.knows_all_counted(release, cube):
+        basis = "the counts of these"
+    elif not release.mechanism.hides_more_in_larger_groups:
+        doubt = ", which are hidden or coarse: real people may be easier to recognise"
+    part = known_part.KnownPart(cube.n_users, n_people, left_out, basis, doubt)
     if not uri:
         sizes = {"users": n_people, "places": cube.n_rois, "epochs": cube.n_epochs}
         events = max(1.0, float(np.nansum(content.values)) / release.group_size)
@@ -197,18 +202,6 @@ def complete_population(
     if not _is_written(uri, release, n_people):
         _write(uri, release, content, cube, n_people, template.seed)
     return Population(TraceCube(uri), plan, part)
-
-
-def _describe(
-    release: ResolvedRelease, cube: TraceCube, n_people: int, left_out: tuple[str, ...]
-) -> known_part.KnownPart:
-    """Return what is known of the people."""
-    basis, doubt = "the published values", ""
-    if known_part.knows_all_counted(release, cube):
-        basis = "the counts of these"
-    elif not release.mechanism.hides_more_in_larger_groups:
-        doubt = ", which are hidden or coarse: real people may be easier to recognise"
-    return known_part.KnownPart(cube.n_users, n_people, left_out, basis, doubt)
 
 
 def add_places(folder: str, cube: TraceCube, names: Sequence[str]) -> str:

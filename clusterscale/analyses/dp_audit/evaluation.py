@@ -107,7 +107,9 @@ def lay_out_evaluations(
     variables["float_noise"][:] = [
         "yes" if mechanism.publishes_float_noise else "no" for mechanism in mechanisms
     ]
-    for at, evaluation in _placed(coords, evaluations):
+    periods, sizes = (coords[name][1].tolist() for name in ("period_id", "group_size"))
+    for (period, size), evaluation in sorted(evaluations.items()):
+        at = periods.index(period), sizes.index(size)
         if evaluation.guess:
             variables["random_guess"][at] = evaluation.guess
         for i, key in enumerate(coords["mechanism"][1].tolist()):
@@ -123,14 +125,6 @@ def lay_out_evaluations(
                 variables["utility_sd"][(*at, i)] = spread
                 variables["released_share"][(*at, i)] = evaluation.released_share[key]
     return variables
-
-
-def _placed(
-    coords: Coordinates, evaluations: Evaluations
-) -> Iterator[tuple[tuple[int, int], MechanismEvaluation]]:
-    periods, sizes = (coords[name][1].tolist() for name in ("period_id", "group_size"))
-    for (period, size), evaluation in sorted(evaluations.items()):
-        yield (periods.index(period), sizes.index(size)), evaluation
 
 
 def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluation:

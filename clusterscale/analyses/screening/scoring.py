@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -215,8 +215,12 @@ def _prepare(
         _CACHE.popitem(last=False)
     bound, name = mechanism.bind(base.bounds), mechanism.id
     mean_weight = open_source(task.source).mean_weight if mechanism.uses_weights else 1.0
-    reference = _build_reference(task, base, bound, name)
-    reference = replace(reference, weights=(weight, mean_weight))
+    outside = spread = None
+    if bound.noise is None:  # moments are estimated
+        extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
+        outside, spread = evidence_table.moments(base, bound, extra, key=name)
+    how = bound.noise, outside, spread, None, (weight, mean_weight)
+    reference = Reference(base.mean_trace, base.n_users, base.setting.group_size, *how)
     rules = [attack.cell_score(reference) for attack in task.plan.attacks]
     published = evidence_table.publish(base, bound, groups, key=name, weight=weight)
     by_series = mechanism.noise_scope == "series"
@@ -224,21 +228,6 @@ def _prepare(
     table = evidence_table.tabulate(published, rules, base, reference.weights)
     _CACHE[key] = _Prepared(bound, name, rules, table, series)
     return _CACHE[key]
-
-
-def _build_reference(
-    task: ScreenTask, base: BaseGroups, mechanism: Mechanism, key: str
-) -> Reference:
-    """Return the adversary's reference of the visited cells.
-
-    Moments are estimated if the noise is not known.
-    """
-    outside = spread = None
-    if mechanism.noise is None:
-        extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
-        outside, spread = evidence_table.moments(base, mechanism, extra, key=key)
-    size = base.setting.group_size
-    return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
 
 
 def _sum(
