@@ -16,13 +16,7 @@ from clusterscale.cube.bounds import merge_bounds
 from clusterscale.groups import count_visits
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import PublishedTotals, RawRelease
-from clusterscale.release.checks import (
-    CheckResult,
-    PublishedTable,
-    check_table,
-    check_together,
-    create_checks,
-)
+from clusterscale.release import checks as release_checks
 from clusterscale.storage import manifest, open_group
 from clusterscale.study.execution import Part, Reduction
 
@@ -31,7 +25,7 @@ INSIDE = "inside"
 
 
 Limits = tuple[NDArray[np.int64], NDArray[np.int64]]
-Checked = tuple[tuple[CheckResult, ...], Bounds | None]
+Checked = tuple[tuple[release_checks.CheckResult, ...], Bounds | None]
 """Results of all checks that need no other table, and the largest changes by one unit of data.
 
 None for these if the mechanism depends on the contributions of people who are not known.
@@ -105,17 +99,17 @@ def _check(task: TableTask, known: KnownCounts) -> Checked:
     some = not task.everyone and release.needs_largest_contribution
     bounds = None if some else known.bounds
     table = make_table(release, read_content(task.uri), bounds, counts, limits)
-    checks = create_checks(compares=False)
-    return tuple(check_table(table, [], checks, seed=task.source.seed)), bounds
+    checks = release_checks.create_checks(compares=False)
+    return tuple(release_checks.check_table(table, [], checks, seed=task.source.seed)), bounds
 
 
 def find_faults(release: ResolvedRelease, content: RawRelease, seed: int) -> str:
     """Return what the checks that need no traces find in a release; empty if that is nothing."""
     raw = RawRelease(content.values, None, None, content.totals, name=release.name)
-    (found,) = check_together(
+    (found,) = release_checks.check_together(
         [raw],
         [],
-        create_checks(compares=False),
+        release_checks.create_checks(compares=False),
         mechanism=release.mechanism,
         group_size=release.group_size,
         seed=seed,
@@ -163,10 +157,10 @@ def make_table(
     bounds: Bounds | None,
     counts: Counts | None = None,
     limits: Limits | None = None,
-) -> PublishedTable:
+) -> release_checks.PublishedTable:
     """Return a release as input of consistency checks; None: nothing is known of its counts."""
     unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
-    return PublishedTable(
+    return release_checks.PublishedTable(
         name=release.name,
         values=content.values,
         group_size=release.group_size,
