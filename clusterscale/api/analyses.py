@@ -163,7 +163,7 @@ def advise(
     xr.Dataset
         One row per candidate, read lazily; conforms to
         :data:`clusterscale.analyses.advise.ADVICE`. Its attributes ``verdict``, ``advised`` and
-        ``yaml`` are the answer.
+        ``yaml`` are the answer, and ``cause`` and ``notes``, a JSON list, say why.
 
     Raises
     ------

@@ -49,6 +49,9 @@ GatePolicy = Annotated[
 AllowWarn = Annotated[
     bool, typer.Option("--allow-warn", help="With --gate, the verdict warn is enough.")
 ]
+Coarsen = Annotated[
+    bool, typer.Option("--coarsen", help="Search coarser cells and larger groups if none is left.")
+]
 WithoutGuarantee = Annotated[
     bool,
     typer.Option(
@@ -78,22 +81,26 @@ class PublishOptions(RunOptions):
             if self.mechanism is not None:
                 raise InputError("--mechanism is for the run of --from, which is missing")
             return super().loaded
-        settings = _settings_of(self.from_run.rstrip("/"), self.mechanism)
-        return shared.load_config(self.config, mechanism=settings)
+        return shared.load_config(
+            self.config, mechanism=_read_run(self.from_run, self.mechanism)[0]
+        )
 
 
-def _settings_of(run: str, title: str | None) -> Mapping[str, Any]:
-    """Return the settings of a mechanism of a finished audit, or of the one that was advised."""
+def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], int]:
+    """Return the settings of a mechanism of a finished audit or advice, and its group size."""
     import yaml
 
     from clusterscale.mechanisms import MECHANISMS
 
+    run = run.rstrip("/")
     audit = read_sealed(f"{run}/audit.json")
     if audit is not None and exists(f"{run}/results.zarr"):
         several: Sequence[Mapping[str, Any]] = audit["plan"]["mechanisms"]
+        size = min(audit["plan"]["group_sizes"])
     else:
         advice = openers.open_advice(run)
         several = yaml.safe_load(str(advice.attrs["yaml"])) or []
+        size = int(advice.attrs.get("group_size", 0))
         if not several:
             raise InputError(f"{run}: no mechanism was advised, so none is taken over")
     made = [MECHANISMS.create(**settings) for settings in several]
@@ -102,7 +109,7 @@ def _settings_of(run: str, title: str | None) -> Mapping[str, Any]:
         known = ", ".join(one.title or one.label for one in made)
         asked = "name one with --mechanism" if title is None else f"none is {title!r}"
         raise InputError(f"{run} has the mechanisms {known}: {asked}")
-    return several[fits.index(True)]
+    return several[fits.index(True)], size
 
 
 @with_options
@@ -122,6 +129,7 @@ def publish(
 
     With --from, the mechanism is that of a finished audit or advice, and the config states none.
     """
+    from clusterscale.analyses.publish.analysis import count_users
     from clusterscale.config import load_gate
     from clusterscale.reauditing import Gate
 
@@ -132,6 +140,13 @@ def publish(
         rules = Gate(plan=load_gate(gate, options.loaded.audit), allow_warnings=allow_warn)
     try:
         analysis = api.publish.analysis(plan, gate=rules, without_guarantee=without_guarantee)
+        if options.from_run is not None:
+            least = _read_run(options.from_run, options.mechanism)[1]
+            if (n := count_users(plan, options.cube)) < least:
+                raise ConfigError(
+                    f"publish.population: {n:,} users are counted, but {options.from_run} says "
+                    f"what groups of {least:,} or more expose: count at least as many"
+                )
         run_verb(analysis, options, partial(_show, plan), page=False)
     except RefusedError as refused:
         text = f"[{VERDICT_STYLES['fail']}]refused[/]  {escape(clean(str(refused)))}"
@@ -185,6 +200,7 @@ def advise(
     policy: Annotated[
         Path | None, typer.Option(help="YAML file of a policy, whose limits hold in addition.")
     ] = None,
+    coarsen: Coarsen = False,
 ) -> None:
     """Search for the mechanism that serves a goal within limits, confirm it, and explain why.
 
@@ -195,6 +211,8 @@ def advise(
     from clusterscale.cube import TraceCube
 
     plan, wanted = options.loaded.the_audit(), options.loaded.advise
+    if coarsen:
+        wanted = wanted.model_copy(update={"coarsen": True})
     other = TraceCube(confirm) if confirm else options.cube if on else None
     analysis = api.advise.analysis(plan, wanted=wanted, policy=policy, confirm=other)
     results = run_verb(analysis, options, cube=TraceCube(on) if on else None)

@@ -77,9 +77,10 @@ def leading(advice: xr.Dataset, n: int | None = None) -> list[CandidateRow]:
 
 
 def answer(advice: xr.Dataset) -> list[str]:
-    """Return the answer in plain words, a sentence or two."""
+    """Return the answer in plain words: what it is, and then why."""
     rows = {row.is_advised: row for row in _rows(advice)}
     verdict = str(advice.attrs["verdict"])
+    notes = list(map(str, json.loads(str(advice.attrs.get("notes", "[]")))))
     if verdict == "advised":
         score = float(advice.confirmed_score.sel(mechanism=str(advice.attrs["advised"])))
         what = (
@@ -90,25 +91,17 @@ def answer(advice: xr.Dataset) -> list[str]:
         return [
             f"Publish with: {rows[True].title}.",
             f"It {what}; all limits hold on users and groups that the search has not used.",
+            *notes,
         ]
-    if verdict == "inconclusive":
-        return [
-            "Inconclusive: candidates kept the limits in the search, but none was confirmed on "
-            "users and groups that the search has not used.",
-            "This is no advice to publish. Confirm with more targets and groups, relax a limit, or "
-            "add candidates.",
-        ]
-    if verdict == "undecided":
-        return [
-            "Undecided: no candidate was shown to keep all limits and bounds, but some may: their "
-            "intervals contain a limit, or a screen cannot score them.",
-            "Search with more targets and groups, or add candidates with more noise or coarser "
-            "cells.",
-        ]
-    return [
-        "No candidate keeps all limits and bounds, so there is none to advise.",
-        "Relax a limit, or add candidates with more noise or coarser cells.",
-    ]
+    return [_NOT_ADVISED[verdict], *notes]
+
+
+_NOT_ADVISED = {
+    "inconclusive": "Inconclusive: candidates kept the limits in the search, but none was "
+    "confirmed on users and groups that the search has not used. This is no advice to publish.",
+    "undecided": "Undecided: no candidate was shown to keep all limits and bounds, but some may.",
+    "none": "No candidate keeps all limits and bounds, so there is none to advise.",
+}
 
 
 def summarise(advice: xr.Dataset) -> str:

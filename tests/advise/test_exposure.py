@@ -66,8 +66,6 @@ def test_who_could_not_be_compared_counts_as_exposed_and_who_was_absent_does_not
 def test_a_mechanism_without_a_screen_is_not_shown_to_keep_its_limit():
     assert [one.verdict for one in screened_findings(None, LIMIT)] == ["unclear"]
     assert not list(screened_findings(None, None))
-    limit = AttackedLimit(mean_auc=0.7)
-    assert [one.verdict for one in attacked_findings(None, limit)] == ["unclear"]
 
 
 def attacked(auc):

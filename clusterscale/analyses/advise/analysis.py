@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from clusterscale.analyses.advise.candidate import Candidate
+from clusterscale.analyses.advise.causes import Cause, find_causes, furthest
 from clusterscale.analyses.advise.choosing import Search, can_screen, unfit
+from clusterscale.analyses.advise.goal import AttackedLimit
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.advise.results import ADVICE, ADVICE_FORMAT, lay_out
 from clusterscale.analyses.audit import predict as predict_audit
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ConfigError
+from clusterscale.errors import ConfigError, PoolError
 from clusterscale.schema import Variable
 from clusterscale.study import Analysis, Page, Stage, Study
+from clusterscale.validation_messages import plural
 
 
 class AdviseAnalysis(Analysis):
@@ -95,12 +101,74 @@ class AdviseAnalysis(Analysis):
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages of the search and of the confirmation, then write the advice."""
-        search = Search(self.advice, job, job.cube if self.confirm is None else self.confirm)
-        yield from search.certify()
-        yield from search.screen()
-        yield from search.measure()
-        yield from search.attack()
-        advised, verdict = yield from search.confirm()
-        columns, about = lay_out(self.advice, search, advised, verdict)
+        plan, confirm = self.advice.plan, job.cube if self.confirm is None else self.confirm
+        first = Search(self.advice, job, confirm, plan.tries)
+        advised = yield from first.run()
+        searches, notes, causes = [first], list[str](), list[tuple[Cause, str]]()
+        if advised is None:
+            causes = find_causes(first.candidates, first.users)
+            if plan.coarsen or causes[0][0] != "too slow to confirm":
+                advised = yield from self._coarsen(job, searches, notes)
+        columns, about = lay_out(self.advice, searches, advised)
+        about |= {"verdict": "advised", "cause": ""}
+        if advised is None:
+            candidates = [one for search in searches for one in search.candidates]
+            causes = find_causes(candidates, first.users)
+            tried = "inconclusive" if any(one.confirmed for one in candidates) else "undecided"
+            verdict = "none" if causes[0][0] == "none exists" else tried
+            about |= {"verdict": verdict, "cause": causes[0][0]}
+        plain = "With the cells and groups of the plan: " if advised else ""
+        about["notes"] = json.dumps([*(f"{plain}{text}" for _, text in causes), *notes])
         chunks = {name: len(columns[name]) for name in ("mechanism", "measure")}
         self.table(job, columns, chunks, about).finish()
+
+    def _coarsen(
+        self, job: Study, searches: list[Search], notes: list[str]
+    ) -> Generator[Stage[Any, Any], None, Candidate | None]:
+        """Yield the stages of searches of coarser cells and larger groups until one advises.
+
+        Without ``coarsen`` none of their candidates is attacked; ``notes`` get which may help.
+        """
+        (first,), plan = searches, self.advice.plan
+        chosen = furthest(first.candidates)[: None if plan.coarsen else plan.finalists]
+        least = min(one.exposure for one in chosen)
+        for variant in self.advice.coarser([one.mechanism for one in chosen]):
+            size, last = min(variant.audit.group_sizes), searches[-1]
+            what = f"groups of {size:,} and merged places and epochs"
+            try:
+                AdviseAnalysis(variant, self.confirm).check(job.cube, job.memory)
+            except (ConfigError, PoolError) as error:
+                notes.append(f"Not searched: {what}: {error}.")
+                if size > self.advice.audit.group_sizes[0]:
+                    break
+                continue
+            part = replace(job, uri=f"{job.uri}/coarser-{size}")
+            search = Search(variant, part, first.confirm_cube, last.tries)
+            if not plan.coarsen:
+                yield from search.evaluate()
+                notes += _say_useful(search, what, least, len(chosen))
+            elif last.tries:
+                notes.append(f"Searched, too: {what}.")
+                searches.append(search)
+                if (advised := (yield from search.run())) is not None:
+                    return advised
+        return None
+
+
+def _say_useful(search: Search, what: str, least: float, n: int) -> Iterator[str]:
+    """Yield which candidates may keep all limits: the one on the finest cells, the least exposed.
+
+    ``least`` is the least exposure of the ``n`` candidates that they are made of.
+    """
+    limit = search.plan.limits.attacked or AttackedLimit(worst_auc=1.0)
+    most = 2 * min(limit.mean_auc or 1, limit.worst_auc or 1) - 1
+    left = [one for one in search.left if one.exposure <= most]
+    useful = [one for one in left if search.useful(one) == "holds"]
+    for one in dict.fromkeys([*useful[:1], *sorted(useful, key=lambda one: one.exposure)[:1]]):
+        yield (
+            f"May help in {what.partition(' and')[0]}, but was not attacked: "
+            f"{one.mechanism.heading}, with a privacy loss of {one.exposure:.3f}, not {least:.3f}; "
+            "search it by --coarsen."
+        )
+    if not useful:
+        yield f"Not shown to help: {what}, for the {plural(n, 'candidate')} that got furthest."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 Reached = Literal["listed", "certified", "screened", "measured", "attacked", "confirmed"]
-STAGES: tuple[Reached, ...] = (
-    "listed", "certified", "screened", "measured", "attacked", "confirmed",
-)  # fmt: skip
+STAGES: tuple[Reached, ...] = get_args(Reached)
 """How far a candidate can get."""
 
 
@@ -88,8 +86,8 @@ class Candidate:
         Results of the stages; None before them.
     on_front
         Whether no measured candidate has both a better score and a lower exposure.
-    is_unclear
-        Whether it fell out only because it could not be decided whether limits hold.
+    doubts
+        Why it fell out, if it only could not be decided whether limits hold.
     """
 
     mechanism: Mechanism
@@ -101,7 +99,7 @@ class Candidate:
     attacked: Attacked | None = None
     confirmed: Confirmation | None = None
     on_front: bool = field(default=False)
-    is_unclear: bool = False
+    doubts: tuple[Finding, ...] = ()
 
     @property
     def id(self) -> str:
@@ -123,4 +121,5 @@ class Candidate:
         """Note why it falls out, if any finding is not among the verdicts of ``unless``."""
         wrong = [finding for finding in findings if finding.verdict not in unless]
         self.reason = "; ".join(finding.text for finding in wrong)
-        self.is_unclear = bool(wrong) and all(finding.verdict == "unclear" for finding in wrong)
+        decided = any(finding.verdict == "fails" for finding in wrong)
+        self.doubts = () if decided else tuple(wrong)

@@ -157,16 +157,13 @@ def _certify(
 
 def worst_of(certificates: Sequence[Certificate]) -> Certificate:
     """Return the certificate of one mechanism over all periods: the highest numbers."""
-    first = certificates[0]
-    return Certificate(
-        mechanism=first.mechanism,
+    return replace(
+        certificates[-1],  # what it means for a person is that of all periods together
         auc=max(one.auc for one in certificates),
         worst=max(one.worst for one in certificates),
-        unit=first.unit,
         epsilon=max(one.epsilon for one in certificates),
         delta=max(one.delta for one in certificates),
         holds=all(one.holds for one in certificates),
-        person=certificates[-1].person,  # of all periods together, if there are several
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from clusterscale.analyses.advise.exposure import (
     read_screened,
     screened_findings,
 )
-from clusterscale.analyses.advise.goal import Verdict
+from clusterscale.analyses.advise.goal import Finding, Verdict
 from clusterscale.analyses.advise.measuring import measure, read_utility, utility_findings
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, count_failed
@@ -41,7 +41,6 @@ from clusterscale.errors import StudyError
 from clusterscale.study import Analysis, Stage, Study, each
 
 Steps = Generator[Stage[Any, Any], None, None]
-Outcome = Literal["advised", "inconclusive", "undecided", "none"]
 Floats = NDArray[np.float64]
 
 
@@ -182,12 +181,15 @@ class Search:
         The study; all results are kept in its folder.
     confirm
         Cube of the confirmation.
+    tries
+        Largest number of candidates that are confirmed; less than that of the plan if an earlier
+        search has confirmed some.
     """
 
-    def __init__(self, advice: Advice, job: Study, confirm: TraceCube) -> None:
-        self.advice, self.plan, self._job, self._confirm = advice, advice.plan, job, confirm
+    def __init__(self, advice: Advice, job: Study, confirm: TraceCube, tries: int) -> None:
+        self.advice, self.plan, self._job, self.confirm_cube = advice, advice.plan, job, confirm
         self.candidates = [Candidate(mechanism) for mechanism in advice.candidates]
-        self.users = advice.split(job.cube, confirm)
+        self.users, self.tries = advice.split(job.cube, confirm), tries
         self.confirmed_on_search_cube = job.cube.fingerprint == confirm.fingerprint
         self.order: list[Candidate] = []
         self.n_batches = 0
@@ -198,6 +200,18 @@ class Search:
     def left(self) -> list[Candidate]:
         """Candidates that have not fallen out."""
         return [candidate for candidate in self.candidates if not candidate.reason]
+
+    def evaluate(self) -> Steps:
+        """Yield the stages before any attack."""
+        yield from self.certify()
+        yield from self.screen()
+        yield from self.measure()
+
+    def run(self) -> Generator[Stage[Any, Any], None, Candidate | None]:
+        """Yield all stages; return the advised candidate, None if there is none."""
+        yield from self.evaluate()
+        yield from self.attack()
+        return (yield from self.confirm())
 
     def certify(self) -> Steps:
         """Yield the stage of certificates; drop who misses a limit on them."""
@@ -251,8 +265,8 @@ class Search:
     def measure(self) -> Steps:
         """Yield the rounds of utility; after each but the last, keep the better half.
 
-        A round ends the search if few enough are left. Who misses a bound by more than two standard
-        errors falls out.
+        A round ends the search if few enough are left. Who misses a bound with its whole interval
+        falls out.
         """
         for number in range(self.plan.rounds):
             left, n_groups = self.left, self.plan.groups * 2**number
@@ -329,7 +343,7 @@ class Search:
         The front is that of the screen, whose attacks may be weak against a mechanism that others
         break, or strong against one that they do not.
         """
-        others = [one for one in self.candidates if self._useful(one) == "holds"]
+        others = [one for one in self.candidates if self.useful(one) == "holds"]
         others.sort(key=lambda one: one.exposure)
         for start in range(0, len(others), self.plan.finalists):
             if any(map(self._passed, self.order)):
@@ -342,7 +356,7 @@ class Search:
         if not self.plan.by_bounds:
             self.order.sort(key=lambda one: -one.score(self.plan))
 
-    def _useful(self, candidate: Candidate) -> Verdict:
+    def useful(self, candidate: Candidate) -> Verdict:
         """Return whether a candidate that was measured, but not attacked, keeps all bounds."""
         if candidate.reached != "measured" or candidate.measured is None:
             return "fails"
@@ -392,16 +406,13 @@ class Search:
             )
         return results
 
-    def confirm(self) -> Generator[Stage[Any, Any], None, tuple[Candidate | None, Outcome]]:
-        """Yield the stages of the confirmation; return the advised candidate, and the verdict.
+    def confirm(self) -> Generator[Stage[Any, Any], None, Candidate | None]:
+        """Yield the stages of the confirmation, and return who is advised.
 
         Up to ``tries`` candidates are confirmed, the best first, until all limits hold for one.
         """
         passed = [one for one in self.order if one.reached == "attacked" and not one.reason]
-        if not passed:
-            may_fit = (one.is_unclear or self._useful(one) != "fails" for one in self.candidates)
-            return None, "undecided" if any(may_fit) else "none"
-        for number, candidate in enumerate(passed[: self.plan.tries]):
+        for number, candidate in enumerate(passed[: self.tries]):
             yield from self._confirm_one(f"confirm-{number + 1}", candidate)
             assert candidate.confirmed is not None
             findings = list(candidate.confirmed.findings(self.plan))
@@ -410,26 +421,33 @@ class Search:
                 for other in passed[number + 1 :]:
                     word = "less exposed" if self.plan.by_bounds else "more useful"
                     other.reason = f"{candidate.mechanism.heading} is {word} and was confirmed"
-                return candidate, "advised"
+                return candidate
             candidate.reason = f"not confirmed: {candidate.reason}"
-        for other in passed[self.plan.tries :]:
+        for other in passed[self.tries :]:
             other.reason = f"not tried after {self.plan.tries} that were not confirmed"
-        return None, "inconclusive"
+            other.doubts = (Finding("", "unclear", other.reason, "tries"),)
+        for other in self.candidates:
+            if other.measured is not None and self.useful(other) != "fails":
+                found = utility_findings(other.measured, self.plan.goal)
+                doubts = tuple(one for one in found if one.verdict == "unclear")
+                other.doubts = doubts or (Finding("", "unclear", "it was not attacked", "tries"),)
+        self.tries -= len(passed[: self.tries])
+        return None
 
     def _confirm_one(self, name: str, candidate: Candidate) -> Steps:
         certificate = candidate.certificate
         if not self.confirmed_on_search_cube:
-            found = yield from self._certificates(f"{name}-certify", self._confirm, [candidate])
+            found = yield from self._certificates(f"{name}-certify", self.confirm_cube, [candidate])
             certificate = found[candidate.id]
         screened = None
         if can_screen(candidate.mechanism):
             scored = yield from self._screens(
-                f"{name}-screen", self._confirm, [candidate], self.users.confirm
+                f"{name}-screen", self.confirm_cube, [candidate], self.users.confirm
             )
             screened = scored[candidate.id]
         users = self.users.confirm[: self.plan.confirm_targets]
         plan = self.advice.confirming(candidate.mechanism, users)
-        results = yield from self._audit(f"{name}-audit", plan, self._confirm)
+        results = yield from self._audit(f"{name}-audit", plan, self.confirm_cube)
         assert certificate is not None
         with results:
             candidate.confirmed = Confirmation(

@@ -50,7 +50,8 @@ class Attacked:
     mean, low, high
         Largest mean over targets, and the largest ends of its intervals.
     worst, worst_low, worst_high
-        Largest AUC of a target, and the largest ends of its intervals.
+        Largest AUC of a target, and the largest ends of its intervals; the lower ones are widened
+        (Bonferroni), so that the largest of many is above the true AUC as rarely as one.
     n_targets
         Number of targets.
     """
@@ -128,7 +129,8 @@ def screened_findings(screened: Screened | None, limit: ScreenedLimit | None) ->
         f"{screened.share:.1%} of users above a privacy loss of {limit.loss:g} "
         f"({screened.low:.1%} to {screened.high:.1%}; limit {limit.share:.1%})"
     )
-    yield Finding.of("screen", screened.low, screened.high, limit.share, text)
+    ends = screened.low, screened.share, screened.high, limit.share
+    yield Finding.of("screen", *ends, text, "users")
 
 
 def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
@@ -152,30 +154,30 @@ def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
     if not settings:
         return Attacked(np.nan, 0.0, 1.0, np.nan, 0.0, 1.0, 0)
     ends = [mean_interval(values, confidence=CONFIDENCE) for values in settings]
+    alpha = (1 - CONFIDENCE) / 2
+    wider = scipy.stats.norm.isf(alpha / np.isfinite(auc).sum()) / scipy.stats.norm.isf(alpha)
     return Attacked(
         mean=max(float(values.mean()) for values in settings),
         low=max(end for end, _ in ends),
         high=max(end for _, end in ends),
         worst=float(np.nanmax(auc)),
-        worst_low=float(np.nanmax(low)),
+        worst_low=float(np.nanmax(auc - wider * (auc - low))),
         worst_high=float(np.nanmax(high)),
         n_targets=int(np.isfinite(auc).any(axis=0).sum()),
     )
 
 
-def attacked_findings(attacked: Attacked | None, limit: AttackedLimit | None) -> Iterator[Finding]:
+def attacked_findings(attacked: Attacked, limit: AttackedLimit | None) -> Iterator[Finding]:
     """Yield whether each limit on attacked exposure holds."""
     if limit is None:
         return
-    if attacked is None:
-        yield Finding("attacks", "unclear", "it was not attacked")
-        return
-    numbers = ("mean", attacked.mean, attacked.low, attacked.high, limit.mean_auc)
-    worst = ("worst", attacked.worst, attacked.worst_low, attacked.worst_high, limit.worst_auc)
-    for word, value, low, high, most in (numbers, worst):
+    mean = ("mean", attacked.low, attacked.mean, attacked.high, limit.mean_auc)
+    worst = ("worst", attacked.worst_low, attacked.worst, attacked.worst_high, limit.worst_auc)
+    for (word, low, value, high, most), seen in ((mean, "targets"), (worst, "challenges")):
         if most is not None:
             text = (
                 f"{word} AUC {value:.3f} ({low:.3f} to {high:.3f}) of {attacked.n_targets} "
                 f"attacked users (limit {most:g})"
             )
-            yield Finding.of(f"{word} AUC", low, high, most, text)
+            n = attacked.n_targets if seen == "targets" else 0
+            yield Finding.of(f"{word} AUC", low, value, high, most, text, seen, n)

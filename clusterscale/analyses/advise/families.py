@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from pydantic import Field, Strict, model_validator
@@ -13,7 +13,11 @@ from pydantic import Field, Strict, model_validator
 from clusterscale.contracts import ConfigModel, Count, Mechanism, Positive
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.mechanisms.base import BaseMechanism, Exact
+from clusterscale.mechanisms.chain import Chain, steps_of
+from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
 
+_MERGING = CoarsenSpace, CoarsenTime
 _DIGITS = 2  # significant digits of spaced values
 
 
@@ -134,6 +138,24 @@ def usual_families() -> tuple[Family, ...]:
         Family(mechanism={"name": name, **one.settings}, over=dict(one.over))
         for one, name in sorted(usual, key=lambda pair: pair[0].rank)
     )
+
+
+def merged(mechanisms: Sequence[Mechanism]) -> tuple[Mechanism, ...]:
+    """Return mechanisms on coarser cells: places, epochs or both merged by 2 or 4, as chains.
+
+    Those that merge cells themselves, or cannot be a step of a chain, are left out.
+    """
+    factors = sorted(product((1, 2, 4), repeat=2), key=lambda pair: pair[0] ** 2 * pair[1])
+    found = []
+    for space, time in factors[1:]:
+        pairs = (CoarsenSpace, space), (CoarsenTime, time)
+        merging = [merge(factor=factor) for merge, factor in pairs if factor > 1]
+        for steps in map(steps_of, mechanisms):
+            if all(isinstance(one, BaseMechanism) and type(one) not in _MERGING for one in steps):
+                own = [one for one in steps if not isinstance(one, Exact)]
+                chain = Chain(steps=cast(Any, (*merging, *own)))
+                found.append(chain if chain.steps[1:] else merging[0])
+    return tuple(found)
 
 
 def list_candidates(

@@ -37,16 +37,31 @@ class Finding:
         ``holds`` or ``fails`` where the whole interval says so, else ``unclear``.
     text
         The measured value with its interval, and the limit.
+    seen, n
+        What was observed, ``users``, ``targets``, ``groups`` or ``challenges``, and how many of
+        them, 0 if all; ``tries`` if more of them would tell, and empty if nothing would.
+    times
+        How many times as many would narrow the interval until it does not contain the limit, if the
+        measured value stays; infinite if that is the limit.
     """
 
     about: str
     verdict: Verdict
     text: str
+    seen: str = ""
+    n: int = 0
+    times: float = np.inf
 
     @classmethod
-    def of(cls, about: str, low: float, high: float, limit: float, text: str) -> Finding:
-        """Compare an interval with a largest value; NaN leaves it unclear."""
-        return cls(about, "holds" if high <= limit else "fails" if low > limit else "unclear", text)
+    def of(
+        cls, about: str, low: float, value: float, high: float, limit: float, text: str,
+        seen: str = "", n: int = 0,
+    ) -> Finding:  # fmt: skip
+        """Compare a value with its interval with a largest value; NaN leaves it unclear."""
+        verdict: Verdict = "holds" if high <= limit else "fails" if low > limit else "unclear"
+        reach = high - value if value <= limit else value - low
+        times = (reach / (limit - value)) ** 2 if abs(limit - value) > 0 else np.inf
+        return cls(about, verdict, text, seen, n, times)
 
 
 class Aim(ConfigModel):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.analyses.advise.goal import Aim, Finding, score_utility
@@ -78,8 +79,8 @@ class Measured:
         return score_utility(aims, self.values)
 
     def ends(self, aim: int) -> tuple[float, float]:
-        """Return the interval of the mean of a measure: two standard errors to either side."""
-        reach = 2 * float(self.errors[aim])
+        """Return the 95 % interval of the mean of a measure over groups, by Student's t."""
+        reach = float(scipy.stats.t.ppf(0.975, self.n_groups - 1) * self.errors[aim])
         return float(self.values[aim]) - reach, float(self.values[aim]) + reach
 
 
@@ -95,8 +96,12 @@ def utility_findings(measured: Measured, aims: tuple[Aim, ...]) -> Iterator[Find
         side = "at most" if aim.is_loss else "at least"
         text = f"{aim.measure.label} {measured.values[i]:.3f} ({low:.3f} to {high:.3f}; "
         text += f"bound {side} {aim.bound:g})"
-        ends = (low, high, aim.bound) if aim.is_loss else (-high, -low, -aim.bound)
-        yield Finding.of(aim.measure.name, *ends, text)
+        value, bound = float(measured.values[i]), aim.bound
+        if not aim.is_loss:
+            low, value, high, bound = -high, -value, -low, -bound
+        yield Finding.of(
+            aim.measure.name, low, value, high, bound, text, "groups", measured.n_groups
+        )
 
 
 def measure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.analyses.advise.families import Family, list_candidates, usual_families
+from clusterscale.analyses.advise.families import Family, list_candidates, merged, usual_families
 from clusterscale.analyses.advise.goal import Aim, Limits
 from clusterscale.analyses.audit import AuditPlan, Targets, UtilityPlan
 from clusterscale.analyses.audit.targets import Presence
@@ -76,6 +76,9 @@ class AdvicePlan(ConfigModel):
         Number of new groups on which the utility of the advice is confirmed.
     tries
         Largest number of candidates that are confirmed, one after another.
+    coarsen
+        Whether places and epochs merged by 2 or 4, and then groups 2 or 4 times as large, are
+        searched, too, if no candidate can be advised.
     """
 
     goal: Goal = _USUAL_GOAL
@@ -89,6 +92,7 @@ class AdvicePlan(ConfigModel):
     confirm_targets: Count = 30
     confirm_groups: Annotated[int, Strict(), Field(ge=2, le=10_000)] = 50
     tries: Annotated[int, Strict(), Field(ge=1, le=2)] = 2
+    coarsen: bool = False
 
     @model_validator(mode="after")
     def _has_aim(self) -> Self:
@@ -138,6 +142,19 @@ class Advice:
         return hash_of(
             {"advise": self.plan.canonical, "audit": self.audit.canonical, "candidates": ids}
         )
+
+    def coarser(self, mechanisms: Sequence[Mechanism]) -> Iterator[Advice]:
+        """Yield advice on coarser cells for some mechanisms, and then on larger groups as well.
+
+        Without ``coarsen``, utility is measured in one round.
+        """
+        fields = {"families": (), **({} if self.plan.coarsen else {"rounds": 1})}
+        coarse = merged(mechanisms)
+        for times in (1, 2, 4):
+            some = coarse if times == 1 else (*mechanisms, *coarse)
+            sizes = tuple(times * size for size in self.audit.group_sizes)
+            audit = self.audit.model_copy(update={"mechanisms": some, "group_sizes": sizes})
+            yield Advice(self.plan.model_copy(update=fields), audit)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings as plain values that may be shown to anyone."""

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from clusterscale.analyses.advise.candidate import Candidate
-from clusterscale.analyses.advise.choosing import Outcome, Search
+from clusterscale.analyses.advise.choosing import Search
 from clusterscale.analyses.advise.measuring import Measured
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
@@ -35,6 +35,20 @@ _NUMBERS = {
     "attacked_high": "upper end of the interval of attacked_auc",
     "worst_auc": "largest AUC of an attacked user",
     "worst_high": "largest upper end of the interval of the AUC of an attacked user",
+}
+_FIELDS = {
+    "released_share": ("measured", "released_share"),
+    "certified_auc": ("certificate", "auc"),
+    "certified_worst": ("certificate", "worst"),
+    "screened_loss": ("screened", "mean"),
+    "screened_share": ("screened", "share"),
+    "screened_low": ("screened", "low"),
+    "screened_high": ("screened", "high"),
+    "attacked_auc": ("attacked", "mean"),
+    "attacked_low": ("attacked", "low"),
+    "attacked_high": ("attacked", "high"),
+    "worst_auc": ("attacked", "worst"),
+    "worst_high": ("attacked", "worst_high"),
 }
 
 ADVICE: Mapping[str, Variable] = {
@@ -101,19 +115,24 @@ def _plain(value: Any) -> Any:
 
 
 def lay_out(
-    advice: Advice, search: Search, advised: Candidate | None, verdict: Outcome
+    advice: Advice, searches: Sequence[Search], advised: Candidate | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns of the dataset of a finished search, and the attributes of the answer."""
+    """Return the columns of the dataset of finished searches, and the attributes of the answer.
+
+    A mechanism that several searches evaluated is in the state of the last one.
+    """
+    every = {one.id: one for search in searches for one in search.candidates}
+    candidates = list(every.values())
     about = {
-        "verdict": verdict,
         "advised": "" if advised is None else advised.id,
         "yaml": "" if advised is None else f"- {to_yaml(advised.mechanism)}",
         "findings": json.dumps([] if advised is None else _findings(advice, advised)),
-        "price": _price(search),
-        "n_attacked": sum(one.attacked is not None for one in search.candidates),
+        "price": _price(searches, len(candidates)),
+        "n_attacked": sum(one.attacked is not None for one in candidates),
+        "group_size": min(searches[-1].advice.audit.group_sizes),
         "goal": "bounds" if advice.plan.by_bounds else "score",
     }
-    return _columns(advice, search.candidates), about
+    return _columns(advice, candidates), about
 
 
 def _findings(advice: Advice, advised: Candidate) -> list[str]:
@@ -130,17 +149,17 @@ def _findings(advice: Advice, advised: Candidate) -> list[str]:
     ]
 
 
-def _price(search: Search) -> str:
+def _price(searches: Sequence[Search], n_candidates: int) -> str:
     """Return what the choice itself gives away, in words."""
-    n_tried = sum(one.confirmed is not None for one in search.candidates)
+    n_tried = sum(one.confirmed is not None for search in searches for one in search.candidates)
     times = "once" if n_tried == 1 else f"{n_tried} times"
-    if not search.confirmed_on_search_cube:
+    if not searches[0].confirmed_on_search_cube:
         return (
             "The mechanism was chosen on other data. The data of the confirmation were only asked "
             f"{times} whether the limits hold; that answer is not covered by any guarantee."
         )
     return (
-        f"The mechanism was chosen among {len(search.candidates)} on the data that it would "
+        f"The mechanism was chosen among {n_candidates} on the data that it would "
         "publish. The choice depends on these data, and no guarantee, not even that of the "
         "mechanism, covers what it gives away. If that matters, search on synthetic or past data "
         "(--on) and only confirm on these."
@@ -184,34 +203,12 @@ def _utilities(prefix: str, measured: Sequence[Measured | None], n: int) -> dict
 
 def _numbers(advice: Advice, candidate: Candidate) -> dict[str, float]:
     """Return the numbers of a candidate by variable; NaN where a stage was not reached."""
-    certificate, values = candidate.certificate, dict[str, float]()
+    values = dict[str, float]()
     for name in ("epsilon", "delta"):
-        values[f"guarantee_{name}"] = getattr(certificate, name, np.nan)
+        values[f"guarantee_{name}"] = getattr(candidate.certificate, name, np.nan)
     for prefix, one in (("", candidate), ("confirmed_", candidate.confirmed)):
-        found: dict[str, float] = {}
-        if one is not None:
-            found |= _read(one.certificate, certified_auc="auc", certified_worst="worst")
-            found |= _read(
-                one.screened,
-                screened_loss="mean",
-                screened_share="share",
-                screened_low="low",
-                screened_high="high",
-            )
-            found |= _read(
-                one.attacked,
-                attacked_auc="mean",
-                attacked_low="low",
-                attacked_high="high",
-                worst_auc="worst",
-                worst_high="worst_high",
-            )
-            found |= _read(one.measured, released_share="released_share")
-            if one.measured is not None:
-                found["score"] = one.measured.score(advice.plan.goal)
-        values |= {f"{prefix}{name}": found.get(name, np.nan) for name in _NUMBERS}
+        measured = None if one is None else one.measured
+        values[f"{prefix}score"] = np.nan if measured is None else measured.score(advice.plan.goal)
+        for name, (part, field) in _FIELDS.items():
+            values[f"{prefix}{name}"] = getattr(getattr(one, part, None), field, np.nan)
     return values
-
-
-def _read(found: object, **names: str) -> dict[str, float]:
-    return {} if found is None else {key: getattr(found, name) for key, name in names.items()}

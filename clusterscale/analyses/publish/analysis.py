@@ -98,6 +98,11 @@ def read_population(uri: str, cube: TraceCube) -> Ints:
     return np.sort(rows)
 
 
+def count_users(plan: PublishPlan, cube: TraceCube) -> int:
+    """Return the number of people whom a release counts; see :func:`read_population`."""
+    return cube.n_users if plan.everyone else len(read_population(plan.population, cube))
+
+
 class PublishAnalysis(Analysis):
     """The release of the counts of all users of a cube, or of some.
 
@@ -156,7 +161,7 @@ class PublishAnalysis(Analysis):
                 refuse_formulas(row_names(plan, cube))
             except InputError as error:
                 raise ConfigError(f"publish.format: csv: {error}") from None
-        n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
+        n_users = count_users(plan, cube)
         if plan.among is not None and plan.among < n_users:
             raise ConfigError(
                 f"publish.among: {plan.among:,} people, but {n_users:,} users are counted"
@@ -187,7 +192,7 @@ class PublishAnalysis(Analysis):
         plan, series = self.publish, Series(self.publish, cube.calendar.timezone)
         entry = describe_entry(plan, cube, series, "")
         series.check(entry)
-        n_users = cube.n_users if plan.everyone else len(read_population(plan.population, cube))
+        n_users = count_users(plan, cube)
         n_cells = (len(row_names(plan, cube)) + plan.null_roi) * plan.period.epochs
         work = cube.n_events * _READ + n_cells * _NOISE
         n_blocks = -(-cube.n_users // block_size(cube))
