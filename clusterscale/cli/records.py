@@ -78,7 +78,10 @@ def ingest(
     geohash: Annotated[str | None, _area("PRECISION, 1 to 9, of geohash cells.")] = None,
     inspire: Annotated[str | None, _area("METRES of INSPIRE cells, e.g. 1000.")] = None,
     epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d, 1w, 1mo.")] = "1h",
-    timezone: Annotated[str, typer.Option(help="IANA name of the time zone of epochs.")] = "UTC",
+    timezone: Annotated[
+        str | None,
+        option("IANA name of the time zone of epochs; by default that of the records, or UTC."),
+    ] = None,
     pseudonymise: Annotated[
         str | None, option("File with a secret key; user ids become keyed hashes.")
     ] = None,
@@ -101,7 +104,7 @@ def ingest(
     options = IngestOptions(
         reader=READERS.create(reader, **fields),
         locator=_locator(areas, points, cutoff),
-        calendar=Calendar.parse(start, epoch, epochs, timezone),
+        calendar=Calendar.parse(start, epoch, epochs, timezone or fields.get("timezone", "UTC")),
         pseudonymise=read_key(pseudonymise) if pseudonymise else None,
         top_users=top_users,
         min_events=min_events,

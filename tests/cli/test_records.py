@@ -64,10 +64,10 @@ def test_columns_and_settings_of_a_reader(tmp_path):
     words = ["ingest", source, tmp_path / "cube", *PERIOD, *GRID]
     words += ["--column", "user=card", "--column", "time=when"]
     words += ["--setting", "timezone=America/New_York", "--setting", "delimiter=;"]
-    words += ["--timezone", "America/New_York"]
     result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    assert TraceCube(tmp_path / "cube").n_users == 2
+    cube = TraceCube(tmp_path / "cube")
+    assert (cube.n_users, cube.calendar.timezone) == (2, "America/New_York")
     factors = tmp_path / "factors.csv"
     factors.write_text("weight;card\n2.5;bob\n1;ann\n7;eve\n")  # with the reader's delimiter
     words += ["--weights", factors, "--force"]
