@@ -5,6 +5,7 @@ import pytest
 from clusterscale.api import check_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.reauditing import junit_of_tables
+from clusterscale.release.checks import disclosure
 from clusterscale.release.publication import Hierarchy
 from clusterscale.reporting import render_checks
 
@@ -263,3 +264,19 @@ def test_a_column_of_levels_needs_no_file(tmp_path):
     assert texts([found]) == ["ES22 at 2026-03-02 08:00 is 3: ES2 shows 14, ES21 shows 11"]
     assert "Counts of t.csv (level 2) that follow" in render_checks([found])
     assert "ES22 at 2026-03-02 08:00 is 3" in junit_of_tables([found])
+
+
+def test_ranges_that_are_not_exact_are_inconclusive_unless_only_determined_counts_matter(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(disclosure, "_MOST_HIDDEN", 0)
+    lines = "{z} 08 {n} {s}\n{z} 09 {more} {s}"
+    cells = [(z, s, "*", 20) for z in "AB" for s in "MF"]
+    cells += [(z, "_T", 8, 40) for z in "AB"] + [("Total", s, 8, 40) for s in "MF"]
+    cells += [("Total", "_T", 16, 80)]
+    table = "\n".join(lines.format(z=z, s=s, n=n, more=more) for z, s, n, more in cells)
+    head = HEAD.replace("count: people", "count: people, total: Total").replace("k: 5", "k: 8")
+    tables = "\n  - {counts: FOLDER/t.csv, strata: {sex: _T}}"
+    for more, verdict in (("", "warn"), ("within: 0\n", "pass")):
+        found = publish(tmp_path, tables, head=head + more, t=table)[0]
+        assert (found.verdict, found.open_cells) == (verdict, ())

@@ -47,7 +47,7 @@ from clusterscale.validation_messages import exact_number, plural
 LEVEL, TOGETHER = "level", "together"
 
 _MOST = 100  # cells that are listed with what they follow from
-_MOST_HIDDEN = 5_000  # counts of a publication for which integer programs are solved
+_MOST_HIDDEN = 1_000  # counts of a publication for which integer programs are solved
 _SHOWN = 6  # published values in a sentence
 
 _Flags = NDArray[np.bool_]
@@ -286,7 +286,11 @@ class _System:
         if kinds["narrowed"].any() and not plan.model_fields_set & {"within", "percent"}:
             omitted.append(results[-1].text)
             results = results[:-1]
-        if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.exact)):
+        known = self.ranges.exact
+        if not plan.within and plan.percent is None:  # it is enough that none is determined
+            is_cell = np.arange(len(self.low)) < self.sums.n
+            known = known | (self.ranges.settled & is_cell)
+        if n_left := int(np.count_nonzero(self.hidden & ~known)):
             omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
         return TableFindings(
             name, mechanism, results, "; ".join(omitted), notes, tuple(shown.values())
