@@ -81,15 +81,15 @@ def test_margins_of_hidden_corners():
 def test_counts_of_strata_in_crossing_trees():
     """Strata of places and hours with totals: three relations a count, no programs."""
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for i in range(20):
         true = rng.integers(0, 4, (2, 3))
         women = rng.binomial(true, 0.5)
         cells = np.arange(6).reshape(2, 3)
         counts = np.concatenate(
             [each.ravel() for each in (true, women, true - women, true.sum(1), true.sum(0))]
         )
-        rows = [(18 + i, line.tolist(), True) for i, line in enumerate([*cells, *cells.T])]
-        rows += [(cell, [6 + cell, 12 + cell], True) for cell in range(6)]
+        rows = [(18 + j, line.tolist(), True) for j, line in enumerate([*cells, *cells.T])]
+        rows += [(cell, [6 + cell, 12 + cell], i % 2 == 0) for cell in range(6)]  # or persons
         hidden = (rng.random(23) < 0.6) & (np.arange(23) < 18)
         low, high = np.where(hidden, 0, counts), np.where(hidden, 3, counts)
         relations = Relations.of(rows)
