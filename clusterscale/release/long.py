@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import AfterValidator, model_validator
 
-from clusterscale import storage
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
@@ -188,7 +187,7 @@ class LongTable(LineTable):
         table = self.lay_out(rows, absent=self.absent, about=metadata)
         release = replace(table, metadata=metadata, uris=uris, texts=texts)
         if metadata.ledger is not None:
-            release = self._compare(uri, release)
+            release = self._compare(pieces, release)
         changes = list(self._merged_folders(uri, pieces))
         if rows.n_added:
             were = "row was" if rows.n_added == 1 else "rows were"
@@ -201,19 +200,20 @@ class LongTable(LineTable):
         changes += [f"no row has {quote(text)} in {name}" for name, text in sorted(rows.unmatched)]
         return replace(release, changes=tuple(changes))
 
-    def _compare(self, uri: str, release: RawRelease) -> RawRelease:
+    def _compare(self, pieces: Sequence[Piece], release: RawRelease) -> RawRelease:
         """Return a release of a series with the list of centres in its file, and compare flags."""
-        frame, accuracy = files.read_frame(storage.read_file(uri), uri), release.metadata.accuracy
-        if {*CENTRE} <= {*frame}:
-            places = frame[[self.place, *CENTRE]].drop_duplicates()
-            names, *at = (places[name] for name in places)
-            texts = list_centres(names, *(pd.to_numeric(numbers) for numbers in at))
-            release = replace(release, texts=(*release.texts, texts))
-        if accuracy is None:
-            return release
-        values = pd.to_numeric(frame[self.count], errors="coerce").astype(float)
-        flags = frame.get(_FLAG, "") == UNCERTAIN
-        return replace(release, flags_fit=np.array_equal(flags, accuracy.is_uncertain(values)))
+        accuracy, fit, centres = release.metadata.accuracy, True, set[tuple[Any, ...]]()
+        for batch in (each for piece in pieces for each in files.batches(piece, (), self.layout)):
+            texts = {key: text_of(column).to_pylist() for key, column in batch.columns.items()}
+            if {*CENTRE} <= {*texts}:
+                at = ([value or "nan" for value in texts[key]] for key in CENTRE)
+                centres |= {*zip(texts[self.place], *at, strict=True)}
+            if accuracy is not None:
+                flags = np.array(texts.get(_FLAG)) == UNCERTAIN
+                values = np.array([value or "nan" for value in texts[self.count]], float)
+                fit &= np.array_equal(flags, accuracy.is_uncertain(values))
+        listed = [list_centres(*zip(*centres, strict=True))] if centres else []
+        return replace(release, texts=(*release.texts, *listed), flags_fit=fit)
 
     def _merged_folders(self, uri: str, pieces: Sequence[Piece]) -> Iterator[str]:
         """Yield which folders of different levels or strata were read as one table."""

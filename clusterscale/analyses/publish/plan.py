@@ -96,8 +96,8 @@ class PublishPlan(ConfigModel):
         None: the exact number; with a guarantee it is not published, because it depends on data.
     places
         Parquet or CSV file with a column ``name``: the public list of all places, each of which is
-        a row, e.g. ``places.csv``. None: the places of the cube, which must be public for a
-        guarantee.
+        a row, e.g. ``places.csv``. Columns ``lat`` and ``lon``, if there are any, are published.
+        None: the places of the cube, which must be public for a guarantee.
     other_places
         What happens to visits to places that are not listed: ``drop``, or ``one_row`` for all.
     null_roi

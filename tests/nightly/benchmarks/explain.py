@@ -1,12 +1,13 @@
 """Whether ``--explain`` tells how long a command takes: ten configs, predicted and measured.
 
-    python tests/nightly/benchmarks/explain.py FOLDER [--cluster serial] [--only NAME ...]
+    python tests/nightly/benchmarks/explain.py FOLDER [--cluster NAME] [--only NAME ...] [--busy N]
 
 Each line is one config on synthetic users: seconds that ``clusterscale COMMAND CONFIG --explain``
 prints, and those that the run takes in processes of its own, from the interpreter to the report.
-Processor seconds are compared as well: on a busy machine only these mean anything. The last line
-has the largest factor, and the one that ``--explain`` states. Cubes are made in FOLDER where they
-are not there yet, and loops are compiled, outside all times.
+``--busy`` runs N processes beside them that use a processor each; predicted seconds are those of
+``time``, as many times longer as ``now`` says. Processor seconds are compared as well. The last
+line has the largest factor, and the one that ``--explain`` states. Cubes are made in FOLDER where
+they are not there yet, and loops are compiled, outside all times.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -142,14 +145,28 @@ def others() -> dict[str, tuple[str, str, int, dict[str, Any]]]:
 
 
 def seconds_in(shown: str) -> dict[str, float]:
-    """Return the seconds in all tables that ``--explain`` prints; of a range, the middle."""
+    """Return the seconds now in all tables of ``--explain``; of a range, the middle."""
+    now = re.search(r"^now +about ([\d.]+) times", shown, re.M)
     total = {"s": 0.0, "cpu": 0.0}
     for name, numbers in re.findall(
         r"^(work|time) +(?:about )?([\d,]+(?: to [\d,]+)?) s", shown, re.M
     ):
         parts = [float(each.replace(",", "")) for each in numbers.split(" to ")]
         total["s" if name == "time" else "cpu"] += float(np.sqrt(parts[0] * parts[-1]))
+    total["s"] *= float(now[1]) if now else 1.0
     return total
+
+
+@contextmanager
+def busy(n: int) -> Iterator[None]:
+    """Run ``n`` processes that do nothing but use a processor."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def spent() -> float:
@@ -171,6 +188,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cluster", default="serial")
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--busy", type=int, default=0)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     slowness = measure_slowness()
@@ -183,6 +201,17 @@ def main() -> None:
         name: ("audit", preset, users, {"audit": {**week, **audit}})
         for name, (preset, users, audit) in audits().items()
     } | others()
+    with busy(given.busy):
+        compare(given, every, worst)
+    sum_up(
+        "explain",
+        f"at most off by a factor of {worst['s']:.2f} (seconds), {worst['cpu']:.2f} (processor), "
+        f"{UNSURE} is stated",
+    )
+
+
+def compare(given: argparse.Namespace, every: dict[str, Any], worst: dict[str, float]) -> None:
+    """Predict and measure each config, print a line for each, and note the largest factors."""
     for name in given.only or every:
         verb, preset, users, sections = every[name]
         uri = given.folder / f"{preset}{users}.zarr"
@@ -208,11 +237,6 @@ def main() -> None:
             print(f"{told[kind]:{width}.1f}{taken[kind]:{width + (kind == 'cpu')}.1f}", end="")
             print(f"{ratio:7.2f}", end="")
         print(flush=True)
-    sum_up(
-        "explain",
-        f"at most off by a factor of {worst['s']:.2f} (seconds), {worst['cpu']:.2f} (processor), "
-        f"{UNSURE} is stated",
-    )
 
 
 if __name__ == "__main__":
