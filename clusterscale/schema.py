@@ -228,10 +228,13 @@ def with_labels(dataset: xr.Dataset, *, suffix: str = "label") -> xr.Dataset:
     """
     for name in (str(name).removesuffix(f"_{suffix}") for name in dataset.variables):
         names = dataset.variables.get(f"{name}_{suffix}")
-        if names is None or f"{name}_id" in dataset.variables:
+        if names is None or (suffix == "label" and f"{name}_id" in dataset.variables):
             continue
-        ids = dataset.variables[name]
+        ids = dataset.variables.get(f"{name}_id", dataset.variables[name])
         shown = np.where(names.values == "", ids.values, names.values)
+        if suffix == "title" and len(set(shown.tolist())) < len(shown):  # some share a title
+            labels = dataset.variables[f"{name}_label"].values
+            shown = np.where(labels == "", ids.values, labels)
         found = {name: (ids.dims, shown), f"{name}_id": (ids.dims, ids.values)}
         to = dataset.assign_coords if name in dataset.coords else dataset.assign
         dataset = to(found)

@@ -19,6 +19,7 @@ publish         makes a release within a budget          the release, over (roi,
 reaudit         audits the new releases of a catalogue   dataset, the verdict on each release
 gate            evaluates a run against a policy         verdict and reasons
 report          writes the page of a run                 location of the page
+sign_off        writes the page to sign, and its JSON    location of the page
 play            plays the game on groups of one's own    dataset, one value per attack
 attack          trains an attack on releases             dataset, one score per release
 =============== ======================================== =====================================
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
         open_traits,
     )
     from clusterscale.api.records import ingest, inspect
-    from clusterscale.api.releases import Gate, gate, reaudit
+    from clusterscale.api.releases import Gate, gate, reaudit, sign_off
     from clusterscale.api.reports import report
     from clusterscale.api.tables import check, check_tables, read_table
 
@@ -84,6 +85,7 @@ __all__ = [
     "recover",
     "report",
     "screen",
+    "sign_off",
     "traits",
 ]
 
@@ -92,7 +94,7 @@ _HOMES = {
     "games": "attack play",
     "openers": "open_advice open_certificates open_recovery open_results open_screen open_traits",
     "records": "ingest inspect",
-    "releases": "Gate gate reaudit",
+    "releases": "Gate gate reaudit sign_off",
     "reports": "report",
     "tables": "check check_tables read_table",
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 
 from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.api.reports import gather
+from clusterscale.contracts import hash_of
 from clusterscale.errors import InputError
 from clusterscale.html_tables import grid
-from clusterscale.phrases import argument
+from clusterscale.phrases import argument, option
 from clusterscale.redaction import clean
 from clusterscale.schema import RAW_COUNTS, find_mechanism
+from clusterscale.storage import put
 from clusterscale.study import Tell
 
 if TYPE_CHECKING:
@@ -113,12 +116,11 @@ def evaluate_run(
 
     The other parameters and errors are those of :func:`gate`.
     """
-    from clusterscale.config import load_policy
-    from clusterscale.reauditing import Policy, evaluate_audit, json_safe, known_part, of_size
+    from clusterscale.reauditing import evaluate_audit, json_safe, known_part, of_size
     from clusterscale.reauditing.policy_evaluation import verdict_of
     from clusterscale.study.identity import require_same_code
 
-    rules = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy or Policy()
+    rules = _read(policy)
     if run.audit is None:
         raise InputError(f"{name}: there is no audit to evaluate")
     require_same_code(name.rstrip("/").removesuffix("/results.zarr"))
@@ -129,11 +131,95 @@ def evaluate_run(
     return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
 
 
+def sign_off(
+    results: str | Path | Run,
+    output: str | Path | None = None,
+    *,
+    policy: Policy | str | Path | None = None,
+    mechanism: str | None = None,
+    group_size: int | None = None,
+) -> str:
+    """Write the page to sign before a release, and a JSON file with the same content beside it.
+
+    Parameters
+    ----------
+    results
+        Folder of a finished run, or a :class:`clusterscale.reporting.Run`.
+    output
+        HTML file to write, a local path or fsspec URL. None: ``sign-off.html`` in the folder.
+    policy, mechanism, group_size
+        As for :func:`gate`.
+
+    Returns
+    -------
+    str
+        Location of the page.
+
+    Raises
+    ------
+    InputError
+        As :func:`gate`, or if ``output`` is missing and ``results`` is not a folder.
+    MissingError, DamagedError, ConfigError
+        As :func:`gate`.
+    StoreError
+        If a file cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If an analysis in the folder is left out.
+    """
+    from clusterscale.reauditing import json_safe, of_size
+    from clusterscale.reporting import describe, render_sign_off
+
+    run = gather(results) if isinstance(results, str | Path) else results
+    if output is None:
+        if not isinstance(results, str | Path):
+            raise InputError(f"{option('output')} is missing: give the file to write")
+        output = f"{str(results).rstrip('/').removesuffix('/results.zarr')}/sign-off.html"
+    rules, said = _read(policy), run.name or "the run"
+    found = evaluate_run(run, said, policy=rules, mechanism=mechanism, group_size=group_size)
+    changed, digest = (
+        rules.model_dump_json(exclude_defaults=True),
+        hash_of(rules.model_dump(mode="json")),
+    )
+    name = str(policy) if isinstance(policy, str | Path) else "given" if policy else "none"
+    size = group_size or rules.group_size
+    outcome = asdict(found) | {
+        "policy": f"{name}; settings that differ from the defaults: {changed}; digest {digest}",
+        "group_size": size,
+    }
+    shown = of_size(mark(run, rules, found.mechanism), size)
+    facts = json_safe(describe(shown, outcome))
+    facts["digest"] = hash_of(facts)
+    put(f"{str(output).removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
+    put(str(output), render_sign_off(shown, facts).encode())
+    return str(output)
+
+
+def mark(run: Run, policy: Policy | str | Path | None, mechanism: str | None) -> Run:
+    """Return a run whose picture marks a mechanism, and has the limits of a policy on mean loss."""
+    limit = _read(policy).mean_privacy_loss
+    losses = {} if limit is None else limit.model_dump(exclude_none=True)
+    aucs = {f"policy: {level} above": (1 + loss) / 2 for level, loss in losses.items()}
+    chosen = "" if mechanism is None or run.audit is None else _pick(run.audit, mechanism)
+    return replace(run, chosen=chosen, limits=aucs)
+
+
+def _read(policy: Policy | str | Path | None) -> Policy:
+    from clusterscale.config import load_policy
+    from clusterscale.reauditing import Policy
+
+    return load_policy(Path(policy)) if isinstance(policy, str | Path) else policy or Policy()
+
+
 def _pick(audit: xr.Dataset, wanted: str | None) -> str:
-    """Return the label of the mechanism to evaluate; ``wanted`` is a label or an id."""
-    if wanted is not None:
-        return find_mechanism(audit, wanted) or wanted
+    """Return the label of the mechanism to evaluate; ``wanted`` is a label, a title or an id."""
     raw_counts, labels = find_mechanism(audit, RAW_COUNTS), list(map(str, audit.mechanism.values))
+    if wanted is not None:
+        titles = map(str, audit.get("mechanism_title", audit.mechanism).values)
+        named = [label for label, title in zip(labels, titles, strict=True) if title == wanted]
+        return find_mechanism(audit, wanted) or (named[0] if len(named) == 1 else wanted)
     candidates = [label for label in labels if label != raw_counts] or labels
     if len(candidates) > 1:
         raise InputError(

@@ -20,7 +20,7 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_refusal
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
-from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
+from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs
 from clusterscale.errors import ConfigError, InputError, RefusedError
 from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
@@ -242,14 +242,12 @@ def show_advice(advice: xr.Dataset) -> None:
     add_numbers(table, "score", "loss", "attack")
     table.add_column("why not")
     for row in rows:
-        key.plain(row.title)
-    for row in rows:
         numbers = (row.score, row.exposure, row.attacked)
         shown = ("" if number != number else f"{number:.3f}" for number in numbers)
         reason = row.reason
-        for title in titles:
-            reason = reason.replace(title, key.plain(title)) if title in reason else reason
-        name, style = key.short(row.title), "bold" if row.is_advised else ""
+        for title in (title for title in titles if len(title) > NAME and title in reason):
+            reason = reason.replace(title, key.letter(title))
+        name, style = key.name(row.title), "bold" if row.is_advised else ""
         table.add_row(name, *shown, escape(reason), style=style)
     out.print(table)
     out.print(
@@ -266,7 +264,7 @@ def show_screen(screened: xr.Dataset) -> None:
     from clusterscale.reporting.screening import AUC_LEVELS, BY_SIZE, read_cases, shares_by_size
     from clusterscale.reporting.section import absent_users
 
-    screened = with_labels(screened)
+    screened = with_labels(screened, suffix="title")
     for sentence in absent_users(screened):
         out.print(sentence, markup=False)
     key, cases = Key(), list(read_cases(screened))
@@ -278,7 +276,7 @@ def show_screen(screened: xr.Dataset) -> None:
         for line in case.exposures:
             shares = (f"{100 * share:.1f} %" for share in line.above)
             numbers = (f"{line.mean:.3f}", f"{line.high:.3f}", *shares, f"{line.half:.3f}")
-            table.add_row(key.short(line.mechanism), key.short(line.attack), *numbers)
+            table.add_row(key.name(line.mechanism), key.short(line.attack), *numbers)
         out.print(table)
         out.print(
             f"[dim]AUC of the attack with the highest mean; each user against {case.n_groups:,} "
@@ -290,7 +288,7 @@ def show_screen(screened: xr.Dataset) -> None:
         table = new_table("mechanism")
         add_numbers(table, *(f"{size:,}" for size in sizes))
         for name, values in by_mechanism.items():
-            table.add_row(key.short(name), *(f"{100 * share:.1f} %" for share in values))
+            table.add_row(key.name(name), *(f"{100 * share:.1f} %" for share in values))
         out.print(table)
         out.print(f"[dim]{BY_SIZE}[/]")
     key.show(out)
@@ -300,20 +298,21 @@ def show_certificates(certificates: xr.Dataset) -> None:
     """Print the ceilings of users in aggregate, one table per period and group size."""
     from clusterscale.reporting.certificates import COVERS, NEIGHBOURS, read_ceilings, show_ceiling
 
-    certificates = with_labels(certificates)
+    certificates = with_labels(certificates, suffix="title")
     key = Key()
     for case in read_ceilings(certificates):
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
         out.print(title, markup=False)
-        table = new_table("mechanism", "user is")
+        table, last = new_table("mechanism", "user is", ""), ""
         rate = f"TPR {case.rate:g}"
         add_numbers(table, "median", "95 %", "worst", "accuracy", rate, "if found")
         for line in case.lines:
             numbers = (line.median, line.high, line.worst, line.accuracy, line.tpr)
-            mark = "" if line.tight else "≤ "
-            cells = [f"{mark}{show_ceiling(number)}" for number in numbers]
-            cells.append(f"{mark}{line.posterior(case.prior, case.rate):.2f}")
-            table.add_row(key.short(line.mechanism), NEIGHBOURS[line.neighbours], *cells)
+            cells = ["" if line.tight else "≤", *map(show_ceiling, numbers)]
+            cells.append(f"{line.posterior(case.prior, case.rate):.2f}")
+            name = "" if line.mechanism == last else key.name(line.mechanism)
+            last = line.mechanism
+            table.add_row(name, NEIGHBOURS[line.neighbours], *cells)
         out.print(table)
         out.print(
             f"[dim]highest AUC of any adversary, who knows all but whether the user is inside: "
@@ -327,14 +326,14 @@ def show_certificates(certificates: xr.Dataset) -> None:
 
 def show_recovery(recovery: xr.Dataset) -> None:
     """Print mean errors over users by prior and strategy, one table per mechanism."""
-    recovery = with_labels(recovery)
+    recovery = with_labels(recovery, suffix="title")
     profiling = recovery.profiling_error.mean("user").compute()
     localization = recovery.localization_error.mean("user").compute()
     key = Key()
     errors = recovery.relative_error.values
     n_users = recovery.sizes["user"]
     for mechanism, error in zip(recovery.mechanism.values, errors, strict=True):
-        title = f"{n_users:,} users, {key.short(mechanism)}, relative error {error:.3g}"
+        title = f"{n_users:,} users, {escape(str(mechanism))}, relative error {error:.3g}"
         out.print(title)
         for start in range(0, recovery.sizes["strategy"], _STRATEGIES):
             strategies = recovery.strategy.values[start : start + _STRATEGIES]
@@ -365,10 +364,9 @@ def show_traits(results: xr.Dataset) -> None:
 
 
 def _show_comparison(comparison: xr.Dataset) -> None:
-    key = Key()
     names = "period", "prior", "group_size", "mechanism", "attack"
     setting = [str(comparison[f"compared_{name}"].item()) for name in names]
-    title = ", ".join(key.plain(part) for part in (str(comparison.source.item()), *setting) if part)
+    title = ", ".join(part for part in (str(comparison.source.item()), *setting) if part)
     out.print(title, markup=False)
     high, low = comparison.auc_top.item(), comparison.auc_bottom.item()
     table = new_table()
@@ -387,7 +385,6 @@ def _show_comparison(comparison: xr.Dataset) -> None:
         f"{comparison.forest_accuracy.item():.0%} correctly; weight of a logistic regression; "
         "apart: probability that one of the most exposed has more[/]"
     )
-    key.show(out)
     # 0.02: between mean AUCs: with less, the membership of the two groups is chance
     if high - low < 0.02:
         out.print("[bold]both groups are about equally exposed[/]: the comparison explains little")

@@ -100,7 +100,7 @@ def audit(options: SizedOptions, full: shared.Full = False) -> None:
     results = run_verb(analysis, options, show)
     if results is None:
         unrounded = [item.label for item in plan.mechanisms if item.publishes_float_noise]
-        for line in warn_of_float_noise(map(escape, unrounded)):
+        for line in warn_of_float_noise(", ".join(map(escape, unrounded))):
             out.print(line)
         return
     if n_failed := int((results.status == "failed").sum()):

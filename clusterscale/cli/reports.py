@@ -5,7 +5,7 @@ from __future__ import annotations
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,11 +39,25 @@ def report(
         bool, typer.Option("--full", help="Print all cases of the audit, and write nothing.")
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    sign_off: Annotated[
+        bool, typer.Option("--sign-off", help="Write the page to sign, and its JSON beside it.")
+    ] = False,
+    policy: Annotated[
+        Path | None, typer.Option(help="YAML file of a policy, whose limits the page shows.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Title, label or id of the mechanism to be published.")
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(min=2, help="With --sign-off, people that the release counts.")
+    ] = None,
 ) -> None:
     """Write the audit, screen, traits and recovery of a run as one HTML page.
 
-    Several runs share one page, one below the other. With --format the numbers become tables.
+    Several runs share one page, one below the other. With --format the numbers become tables. With
+    --sign-off the page is for who decides: it prints on two sheets, and is evaluated by a policy.
     """
+    from clusterscale.api import releases
     from clusterscale.reporting import write_report, write_tables
 
     if full:
@@ -53,8 +67,15 @@ def report(
     if len(results) > 1 and output is None:
         raise InputError("these are several runs: give the file or folder to write with --output")
     runs = [gather(folder) for folder in results]
+    if sign_off and (len(runs) > 1 or form is not Format.html):
+        raise InputError("--sign-off is a page of one run: give one folder, and no --format")
     if form is Format.html:
-        page = write_report(runs, output or f"{_folder(results[0])}/report.html")
+        page = output or f"{_folder(results[0])}/{'sign-off' if sign_off else 'report'}.html"
+        if sign_off:
+            how: Any = {"policy": policy, "mechanism": mechanism, "group_size": group_size}
+            releases.sign_off(runs[0], page, **how)
+        else:
+            write_report([releases.mark(run, policy, mechanism) for run in runs], page)
         out.print(page, soft_wrap=True)
         if show:
             _open(page)
@@ -110,6 +131,7 @@ def _show_brackets(run: Run) -> bool:
     """Print lower limits and ceilings, a row per mechanism; return whether one is exceeded."""
     from clusterscale.analyses.certify.comparison import ERROR_RATE
     from clusterscale.reporting.certificates import read_brackets, show_ceiling
+    from clusterscale.reporting.render import entitle
 
     if not (cases := read_brackets(run)):
         return False
@@ -117,6 +139,7 @@ def _show_brackets(run: Run) -> bool:
     add_numbers(table, "at least", "certified", "mean at least", "mean certified")
     table.add_column("")
     worst: dict[tuple[str, str], Bracket] = {}
+    titles = entitle([run])[0].titles
     for case in cases:
         at = case.mechanism, case.kind
         rank = case.bracket.is_violated, case.bracket.low
@@ -126,7 +149,7 @@ def _show_brackets(run: Run) -> bool:
         verdict = "[bold red]exceeded[/]" if one.is_violated else ""
         means = one.mean_low, one.mean_certified
         numbers = map(show_ceiling, (one.low, one.certified, *means))
-        table.add_row(key.short(mechanism), kind, *numbers, verdict)
+        table.add_row(key.name(titles.get(mechanism, mechanism)), kind, *numbers, verdict)
     out.print(table)
     out.print(
         f"[dim]AUC of the most exposed, and mean: lower limits (error at most {ERROR_RATE:g} for "

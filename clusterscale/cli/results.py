@@ -13,7 +13,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from clusterscale.cli.console import out
-from clusterscale.cli.tables import LONGEST, Key, add_numbers, fits, lines_of, new_table, several
+from clusterscale.cli.tables import (
+    LONGEST,
+    NAME,
+    Key,
+    add_numbers,
+    fits,
+    lines_of,
+    new_table,
+    several,
+)
 from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, NOT_TESTED, privacy_unit
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import find_ties
@@ -68,27 +77,23 @@ def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
 
 def name_float_noise(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     """Yield a warning about mechanisms that publish unrounded noise, ``most`` by name."""
-    labels = audit.float_noise
-    more = ["…"] if labels[most:] else []
-    yield from warn_of_float_noise([*map(key.short, labels[:most]), *more])
+    yield from warn_of_float_noise(key.names(audit.float_noise, most))
 
 
 def name_refused(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     """Yield which mechanisms ``publish`` refuses, at most ``most`` by name for each reason."""
     if audit.refused:
         yield "[yellow]publish refuses[/] " + "; ".join(
-            ", ".join(map(key.short, names[:most]))
-            + ", …" * bool(names[most:])
-            + f" ({escape(reason)})"
+            f"{key.names(names, most)} ({escape(reason)})"
             for reason, names in audit.refused.items()
         )
 
 
-def warn_of_float_noise(names: Iterable[str]) -> Iterator[str]:
+def warn_of_float_noise(listed: str) -> Iterator[str]:
     """Yield a warning about the named mechanisms, which publish unrounded noise."""
     from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 
-    if listed := ", ".join(names):
+    if listed:
         yield f"[yellow]not safe to publish as floating-point numbers:[/] {listed}"
         yield f"{FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
 
@@ -100,8 +105,7 @@ def _count(
     for word in order:
         labels = [label for label, verdict in worst.items() if verdict == word]
         if labels:
-            shown = ", ".join(map(key.short, labels[:most])) + (", …" if labels[most:] else "")
-            yield f"{subject}{_styled(word)}: {len(labels)} ({shown})"
+            yield f"{subject}{_styled(word)}: {len(labels)} ({key.names(labels, most)})"
 
 
 def _styled(verdict: str) -> str:
@@ -122,7 +126,7 @@ def _rows(results: xr.Dataset, varied: list[str], key: Key) -> Iterator[list[str
             at[f"guarantee_{name}"].item() for name in ("unit", "epsilon", "delta")
         )
         yield [
-            key.short(index["mechanism"]),
+            key.name(index["mechanism"]),
             escape(privacy_unit(unit)),
             *(key.short(index[dim]) for dim in varied),
             f"{epsilon:.3g}" + (f", δ {delta:.2g}" if delta > 0 else ""),
@@ -144,7 +148,7 @@ def empty_lines(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     several_cases = len(list(audit.defences.cases())) > 1
     some = " for some group size or period" if several_cases else ""
     if audit.empty:
-        yield f"[bold red]nearly empty releases{some}:[/] {', '.join(map(key.short, audit.empty))}"
+        yield f"[bold red]nearly empty releases{some}:[/] {key.names(audit.empty)}"
 
 
 def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
@@ -161,29 +165,20 @@ def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
         yield from _tables(results, [*rows, _UtilityRow("", 1.0, chosen.random_guess.values)], key)
 
 
-def worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+def worst_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     """Yield the measures of every mechanism, each in its worst setting."""
+    results, defences = audit.results, audit.defences
     if not _has_utility(results):
         return
     varied = any(results.sizes[dim] > 1 for dim in ("period", "group_size"))
     yield "utility" + (", worst case over all groups" if varied else "")
-    ideal = results.ideal.values
     rows = []
-    for mechanism in results.mechanism.values:
-        at = results.sel(mechanism=mechanism)
-        values = at.utility.transpose(..., "measure").values
-        shares = at.released_share.values
-        least = np.nan if np.isnan(shares).all() else float(np.nanmin(shares))
-        rows.append(_UtilityRow(str(mechanism), least, _farthest(values, ideal)))
-    guess = results.random_guess.transpose(..., "measure").values
-    yield from _tables(results, [*rows, _UtilityRow("", 1.0, _farthest(guess, ideal))], key)
-
-
-def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the value of each measure that is farthest from its ideal, shape (measure,)."""
-    flat = values.reshape(-1, values.shape[-1])
-    distance = np.where(np.isnan(flat), -1.0, np.abs(flat - ideal))
-    return np.asarray(flat[distance.argmax(axis=0), np.arange(flat.shape[1])])
+    for i, mechanism in enumerate(defences.mechanisms):
+        least = float(np.fmin.reduce(defences.released_share[:, :, i], axis=None))
+        values = defences.farthest(defences.utility[:, :, i])
+        rows.append(_UtilityRow(mechanism, least, values))
+    guess = _UtilityRow("", 1.0, defences.farthest(defences.guess))
+    yield from _tables(results, [*rows, guess], key)
 
 
 def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Iterator[Table]:
@@ -202,7 +197,7 @@ def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Itera
         table = new_table("mechanism")
         add_numbers(table, *map(key.letter, titles[part]))
         for row in rows:
-            label = key.short(row.mechanism) if row.mechanism else "[italic]random guess[/]"
+            label = key.name(row.mechanism) if row.mechanism else "[italic]random guess[/]"
             if empty := emptiness(row.released_share):
                 label += f" [bold red]({empty})[/]"
             table.add_row(label, *map(_measured_value, row.values[part]))
@@ -227,7 +222,7 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
     """
     from clusterscale.reporting.audit.model import AuditReport
 
-    audit, key = AuditReport.of(with_labels(results)), Key()
+    audit, key = AuditReport.of(with_labels(results, suffix="title")), Key()
     parts: Iterable[RenderableType] = _full(audit, key)
     if not full:
         parts, key = _summary(audit)
@@ -260,9 +255,13 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
     # 8: characters of labels in a table with many columns
     longest = LONGEST if fits(out, _strongest_table(audit, Key(), _MECHANISMS)) else 8
     n_all = audit.results.sizes["mechanism"]
-    # (8, 6, 4, 2, 1): or fewer if their labels are long
-    for n_mechanisms, with_utility in ((_MECHANISMS, True), *((n, False) for n in (8, 6, 4, 2, 1))):
-        key = Key(longest)
+    for n_mechanisms, with_utility, name in (
+        (_MECHANISMS, True, NAME),
+        (_MECHANISMS, False, NAME),
+        (_MECHANISMS, True, longest),
+        *((n, False, longest) for n in (8, 6, 4, 2, 1)),  # fewer if their labels are long
+    ):
+        key = Key(longest, name)
         parts = ["strongest case of each mechanism, mean over targets"]
         parts.append(_strongest_table(audit, key, n_mechanisms))
         if (n_left := n_all - n_mechanisms) > 0:
@@ -278,9 +277,9 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
         if with_utility:
             if n_all > n_mechanisms:
                 continue
-            parts += worst_utility(audit.results, key)
-        # 35: lines of a summary, which leaves five for errors and the paths of the results
-        if lines_of(out, [*parts, key.table(out.width)]) <= 35:
+            parts += worst_utility(audit, key)
+        # 31: lines of a summary, which leaves nine for errors, paths of results and ceilings
+        if lines_of(out, [*parts, key.table(out.width)]) <= 31:
             break
     return parts, key
 
@@ -314,7 +313,7 @@ def _strongest_table(audit: AuditReport, key: Key, n_rows: int) -> Table:
     kept = np.argsort([-auc for auc, *_ in rows], kind="stable")[:n_rows]
     for number in sorted(kept.tolist()):
         _, mechanism, cells = rows[number]
-        table.add_row(key.short(mechanism), *cells)
+        table.add_row(key.name(mechanism), *cells)
     return table
 
 
@@ -350,7 +349,7 @@ def _case_table(audit: AuditReport, period: str, prior: str, key: Key) -> Table:
             gain = _shown_gain(audit.gains.get((period, prior, int(size), mechanism)))
             for number, attack in enumerate(audit.cases.attacks):
                 line = lines[settings[period, prior, mechanism], int(size), attack]
-                first = [key.short(mechanism) if number == 0 else ""] if defended else []
+                first = [key.name(mechanism) if number == 0 else ""] if defended else []
                 cells = [_number(line.mean), _number(line.mean_loss)]
                 cells += [gain if number == 0 else ""] if defended else []
                 table.add_row(*first, key.short(attack), *cells, _controls(audit, line))

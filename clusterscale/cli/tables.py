@@ -1,4 +1,4 @@
-"""Tables for a terminal of 80 columns: long labels get a letter, and a key below explains it."""
+"""Tables for a terminal of 80 columns, whose names wrap; what is too long for that has a letter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 LONGEST = 15
 """Maximal length of a label shown in full: that of any attack without settings."""
 
+NAME = 60
+"""Maximal length of the name of a mechanism, which takes two or three lines of a column."""
+
 _GAP = "   "
+_NARROW = 8  # characters in the name of a column of numbers
 
 
 class Key:
@@ -31,10 +35,12 @@ class Key:
     ----------
     longest
         Maximal length of a label shown in full.
+    name
+        The same of the name of a mechanism, whose column wraps between words.
     """
 
-    def __init__(self, longest: int = LONGEST) -> None:
-        self._longest = longest
+    def __init__(self, longest: int = LONGEST, name: int = NAME) -> None:
+        self._longest, self._name = longest, name
         self._letters: dict[str, str] = {}
 
     @property
@@ -50,6 +56,17 @@ class Key:
         """Return a label if it is short, else its letter."""
         text = str(label)
         return text if len(text) <= self._longest else self.letter(text)
+
+    def name(self, mechanism: object) -> str:
+        """Return the name of a mechanism if it can fit, else its letter, escaped for rich."""
+        text = str(mechanism)
+        fits = len(text) <= self._name and max(map(len, text.split()), default=0) <= LONGEST
+        return escape(text if fits else self.letter(text))
+
+    def names(self, mechanisms: Sequence[str], most: int = NAME) -> str:
+        """Return a list of names, at most so many."""
+        shown = [*map(self.name, mechanisms[:most]), *(["…"] if mechanisms[most:] else [])]
+        return ("; " if "," in "".join(shown) else ", ").join(shown)
 
     def short(self, label: object) -> str:
         """Return a label if it is short, else its letter, escaped for rich."""
@@ -78,17 +95,18 @@ class Key:
 
 
 def new_table(*names: str) -> Table:
-    """Return a table without lines between columns, with first columns that do not wrap."""
+    """Return a table without lines between columns; of its first columns, only names wrap."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in names:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=name not in ("mechanism", "candidate"), overflow="fold")
     return table
 
 
 def add_numbers(table: Table, *names: str) -> None:
-    """Add columns of numbers; only their names may wrap, between words."""
+    """Add columns of numbers; long names are broken after their first word."""
     for name in names:
-        table.add_column(escape(name), justify="right", no_wrap=False, overflow="fold")
+        lines = name.replace(" ", "\n", 1) if len(name) > _NARROW else name
+        table.add_column(escape(lines), justify="right", no_wrap=False, overflow="fold")
 
 
 def show_pairs(console: Console, title: str, rows: Mapping[str, str]) -> None:

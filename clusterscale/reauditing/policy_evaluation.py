@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -356,8 +356,12 @@ def of_size(run: Run, group_size: int | None) -> Run:
     """Return the results for groups of one size; all of them if the audit has none of that size."""
     if run.audit is None or group_size not in run.audit["group_size"].values:
         return run
-    found = (data for data in (run.audit, run.screen, run.certify) if data is not None)
-    return Run.of((data.sel(group_size=[group_size]) for data in found), name=run.name)
+    sized: Any = {
+        kind: data.sel(group_size=[group_size])
+        for kind, data in run.parts()
+        if kind in ("audit", "screen", "certify")
+    }
+    return replace(run, **sized)
 
 
 def evaluate_scope(

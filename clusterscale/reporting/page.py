@@ -217,15 +217,21 @@ def _lists(results: xr.Dataset) -> Markup:
     cube = json_attribute(results, "cube")
     known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
     known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
-    about = {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
-    versions = json_attribute(results, "versions")
-    lists = {
-        "Data": known or {"Cube": "not recorded"},
-        "Run": about,
-        "Software": {key: str(versions[key]) for key in sorted(versions)}
-        or {"Versions": "not recorded"},
-    }
+    lists = {"Data": known or {"Cube": "not recorded"}, "Run": digests(results)}
+    lists["Software"] = versions_of(results)
     return fill_part("layout.definitions", lists=lists)
+
+
+def digests(results: xr.Dataset) -> dict[str, str]:
+    """Return fingerprint, digest and seed of results, by title."""
+    return {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
+
+
+def versions_of(results: xr.Dataset) -> dict[str, str]:
+    """Return the versions of the software that computed results, by package."""
+    versions = json_attribute(results, "versions")
+    known = {key: str(versions[key]) for key in sorted(versions)}
+    return known or {"Versions": "not recorded"}
 
 
 def _text(value: object) -> str:

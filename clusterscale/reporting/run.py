@@ -43,6 +43,10 @@ class Run:
         Titles that a page shows instead of labels, by label.
     others
         Results of further analyses by kind, of which a page has a summary.
+    chosen
+        Label of the mechanism that the picture of a page marks, empty for the best defence.
+    limits
+        AUCs by name, which are lines in that picture.
     """
 
     audit: xr.Dataset | None = None
@@ -53,6 +57,8 @@ class Run:
     name: str = ""
     titles: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, xr.Dataset] = field(default_factory=dict)
+    chosen: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from clusterscale.phrases import LOOKS
+from clusterscale.phrases import LOOKS, privacy_unit
 from clusterscale.validation_messages import plural
 
 TEMPLATES = Environment(
@@ -300,5 +300,6 @@ TEMPLATES.globals |= {
     "number": number,
     "percent": percent,
     "plural": plural,
+    "privacy_unit": privacy_unit,
     "quantity": quantity,
 }

@@ -44,8 +44,7 @@ def test_recover_reports_all_users_without_their_ids(config, tmp_path, monkeypat
     bare = found.sel(mechanism="exact", prior="roi_day", strategy="max_user")
     words = f"{bare.profiling_error.mean():.2f} {bare.localization_error.mean('user').min():.2f}"
     assert words in result.output
-    assert "20 users, A, relative error" in result.output
-    assert "A  laplace(epsilon=0.5, unit='event')" in result.output
+    assert "20 users, Laplace noise, ε 0.5 per event, relative error" in result.output
     lines = [line for line in result.output.splitlines() if str(tmp_path) not in line]
     assert max(map(len, lines)) <= 80
     page = (tmp_path / "run" / "report.html").read_text()

@@ -1,5 +1,6 @@
 """The verb that tells results: what it gathers, what it writes, and what it refuses."""
 
+import json
 import shutil
 import webbrowser
 
@@ -109,6 +110,26 @@ def test_other_formats(folder, form):
     if form == "parquet":
         again = call("audit", folder.parent / "run.yaml")  # the tables are not in its way
         assert again.exit_code == 0, again.output
+
+
+@pytest.mark.slow
+def test_the_page_to_sign_has_the_verdict_of_the_gate_and_its_content_as_json(folder, tmp_path):
+    (tmp_path / "policy.yaml").write_text("mean_privacy_loss: {warn: 0.1, fail: 0.9}")
+    title = "Laplace noise, ε 1 per event"
+    named = ("--mechanism", title, "--group-size", "6", "--policy", tmp_path / "policy.yaml")
+    result = call("report", folder, "--sign-off", *named)
+    assert result.exit_code == 0, result.output
+    facts = json.loads((folder / "sign-off.json").read_text())
+    page = (folder / "sign-off.html").read_text()
+    assert f"<h1>Sign-off: {title}</h1>" in page
+    assert facts["digest"] in page
+    assert call("gate", folder, *named, "--json", tmp_path / "gate.json").exit_code in (3, 4)
+    told = json.loads((tmp_path / "gate.json").read_text())
+    assert {key: facts["policy"][key] for key in told} == told
+    assert facts["group_sizes"] == [6]
+    assert "policy: warn above" in page
+    refused = call("report", folder, "--sign-off", "--format", "csv")
+    assert "--sign-off is a page of one run" in str(refused.exception)
 
 
 @pytest.mark.slow

@@ -48,8 +48,8 @@ def test_everyone_is_screened_and_nobody_named(config, tmp_path, monkeypatch):
     means = laplace.isel(period=0).mean("user").values
     lines = [line for line in result.output.splitlines() if str(tmp_path) not in line]
     assert max(map(len, lines)) <= 80
-    letter = next(line for line in lines if line.endswith("laplace(epsilon=1.0, unit='event')"))[0]
-    line = next(line for line in reversed(lines) if re.match(rf"{letter} +[a-z]+ +[01]\.", line))
+    title = "Laplace noise, ε 1 per event"
+    line = next(line for line in reversed(lines) if re.match(rf"{title} +[a-z]+ +[01]\.", line))
     assert f"{means.max():.3f}" in line
     assert str(laplace.attack.values[means.argmax()]) in line
     above = laplace.isel(period=0, attack=means.argmax()).values > 0.9

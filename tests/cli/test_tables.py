@@ -49,6 +49,21 @@ def test_a_key_shows_every_label_and_fits(labels):
         assert "".join(label.split()) in packed
 
 
+def test_names_of_mechanisms_wrap_and_only_those_that_cannot_have_a_letter():
+    key, table = Key(), new_table("mechanism")
+    add_numbers(table, *(["privacy loss"] * 6))
+    name = "Laplace noise, ε 0.1 per user and day, rounded"
+    long = "at most 3 visits per user and day, then " + name
+    for label in (name, long, "laplace(epsilon=0.1,unit=user_day)", "exact"):
+        table.add_row(key.name(label), *(["0.500"] * 6))
+    text = shown(table, key=key)
+    assert key.labels == [long, "laplace(epsilon=0.1,unit=user_day)"]
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search(r"Laplace noise, ε .*0\.500", text)
+    assert key.names([name, "exact", "a"], 2) == f"{name}; exact; …"
+    assert key.names(["exact", "[a]"]) == r"exact, \[a]"
+
+
 def test_labels_are_no_markup():
     key = Key()
     table = new_table()

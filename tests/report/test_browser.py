@@ -4,13 +4,15 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from report.made import make_screen, make_traits
 from report.made_trend import make_trend
 
-from clusterscale.reporting import Run, write_report, write_trend
+from clusterscale.reauditing import json_safe
+from clusterscale.reporting import Run, describe, render_sign_off, write_report, write_trend
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -151,6 +153,18 @@ def test_every_section_is_there_and_draws_on_wide_and_narrow_screens(whole, tmp_
     if width == 1280:
         assert re.search(r'data-cut="([^"]*)"', html)[1] == "", "no table is cut off"
     assert all("bokeh" in line and "idle" in line for line in console), console
+
+
+def test_the_page_to_sign_prints_on_two_sheets(whole, tmp_path):
+    reasons = [{"check": f"check {i}", "level": "pass", "text": "a reason " * 12} for i in range(9)]
+    outcome = {"verdict": "pass", "policy": "p.yaml", "group_size": 50, "reasons": reasons}
+    run = replace(whole, chosen="laplace(epsilon=1.0)")
+    path = tmp_path / "a.html"
+    path.write_text(render_sign_off(run, json_safe(describe(run, outcome)) | {"digest": "d"}))
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={tmp_path / 'a.pdf'}"]
+    subprocess.run([*command, path.as_uri()], capture_output=True, timeout=120, check=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "a.pdf").read_bytes())) <= 2
 
 
 def test_tables_sort_filter_page_and_save(whole, tmp_path):

@@ -21,9 +21,11 @@ from clusterscale.reporting.audit.gains import (
     least_gains,
     tradeoff_figures,
 )
+from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.audit.targets import auc_figures, loss_figure
 from clusterscale.reporting.findings import worst_finding
+from clusterscale.reporting.run import Run
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import find_ties
 
@@ -58,14 +60,15 @@ _VERDICT_COLUMNS = (
 )
 
 
-def findings(audit: AuditReport) -> Markup:
-    """Build the first screen; it exists even if no test finished."""
+def findings(audit: AuditReport, headline: str = "") -> Markup:
+    """Build the first screen, with its picture; it exists even if no test finished."""
     table, defences = audit.cases, audit.defences
     lines = strongest_rows(table)
     full = [line for line in lines if not defences.emptiest(line.setting.mechanism)]
     most, least = _tied(lines), _tied(full or lines, lowest=True)
     return html.fill(
         "overview.html.j2",
+        headline=headline,
         audited=_audited(audit),
         lines=lines,
         most=most,
@@ -221,11 +224,17 @@ _SECTIONS: tuple[Callable[[AuditReport], html.Section | None], ...] = (
 )
 
 
-def render_sections(results: xr.Dataset) -> tuple[Markup, list[html.Section]]:
-    """Return an audit's part of the first screen of a page, and its sections."""
-    audit = AuditReport.of(results)
+def render_sections(
+    results: xr.Dataset, run: Run | None = None
+) -> tuple[Markup, list[html.Section]]:
+    """Return an audit's part of the first screen of a page, and its sections.
+
+    ``run`` says which mechanism its picture marks, and which limits it has.
+    """
+    audit, run = AuditReport.of(results), run or Run()
+    headline = build_headline(audit, run.titles.get(run.chosen, run.chosen), run.limits)
     sections = (build(audit) for build in _SECTIONS)
-    return findings(audit), [section for section in sections if section is not None]
+    return findings(audit, headline), [section for section in sections if section is not None]
 
 
 def draw_auc(results: xr.Dataset) -> figures.Figures:

@@ -404,6 +404,13 @@ class Defences:
             share = lost / guessed
         return np.where(np.isfinite(share), share, np.nan)
 
+    def farthest(self, values: Floats) -> Floats:
+        """Return the value of each measure that is farthest from its ideal, shape (measure,)."""
+        flat = values.reshape(-1, len(self.measures))
+        distance = np.where(np.isnan(flat), -1.0, np.abs(flat - self._ideals))
+        farthest: Floats = flat[distance.argmax(axis=0), np.arange(flat.shape[1])]
+        return farthest
+
     def attacked_priors(self, case: CaseIndex) -> list[int]:
         """Return the priors with an attack on raw counts."""
         return [prior for prior in range(len(self.priors)) if self.strongest(case, prior)]

@@ -311,6 +311,16 @@ def largest_loss(defences: Defences, mechanism: str) -> tuple[float, Measure | N
     return float(np.nanmax(shares)), defences.measures[worst]
 
 
+def mean_loss(defences: Defences, mechanism: str) -> float:
+    """Return the mean utility loss over measures, at most 1 each, where it is largest.
+
+    The loss is relative to that of a random guess; NaN if utility was not measured.
+    """
+    index = defences.mechanisms.index(mechanism)
+    shares = (np.minimum(defences.relative_loss(case)[index], 1) for case in defences.cases())
+    return max((found for each in shares if np.isfinite(found := mean(each))), default=np.nan)
+
+
 def _compare(audited: Defences) -> tuple[CaseIndex, dict[int, float]]:
     """Return the case where raw counts expose most, and the least gains of mechanisms there."""
     assert audited.raw_counts is not None
