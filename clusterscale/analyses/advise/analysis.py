@@ -93,6 +93,8 @@ class AdviseAnalysis(Analysis):
             "attacks on finalists": f"{low:,.0f} to {high:,.0f} s, up to a few times",
             "way": "certificates, screens, utility by successive halving, attacks on "
             "finalists, confirmation",
+            "if nothing is left": "the first three steps for finalists on 8 coarser cells, in 3 "
+            "group sizes; with coarsen all steps for all candidates; not in these seconds",
         }
 
     def input_digest(self, cube: TraceCube, run_uri: str) -> str:
@@ -135,11 +137,14 @@ class AdviseAnalysis(Analysis):
         for variant in self.advice.coarser([one.mechanism for one in chosen]):
             size, last = min(variant.audit.group_sizes), searches[-1]
             what = f"groups of {size:,} and merged places and epochs"
+            if plan.coarsen and not last.tries:
+                notes.append(f"Not searched: {what}: all {plan.tries} tries were used.")
+                break
             try:
                 AdviseAnalysis(variant, self.confirm).check(job.cube, job.memory)
             except (ConfigError, PoolError) as error:
                 notes.append(f"Not searched: {what}: {error}.")
-                if size > self.advice.audit.group_sizes[0]:
+                if size > min(self.advice.audit.group_sizes):
                     break
                 continue
             part = replace(job, uri=f"{job.uri}/coarser-{size}")
@@ -147,7 +152,7 @@ class AdviseAnalysis(Analysis):
             if not plan.coarsen:
                 yield from search.evaluate()
                 notes += _say_useful(search, what, least, len(chosen))
-            elif last.tries:
+            else:
                 notes.append(f"Searched, too: {what}.")
                 searches.append(search)
                 if (advised := (yield from search.run())) is not None:
