@@ -14,7 +14,6 @@ from clusterscale.contracts import (
     NoiseScope,
     Positive,
     Support,
-    UsualSettings,
     Values,
     hash_of,
 )
@@ -63,7 +62,6 @@ class CellKey(BaseMechanism):
         "the record keys of people are not kept from one release to the next, so its perturbations "
         "could be averaged away: use round_to_base, or laplace with discrete: true"
     )
-    usual = (UsualSettings({"deviation": 5}, {"variance": (1.0, 2.0, 3.0)}, rank=3),)
     deviation: Annotated[int, Strict(), Field(ge=1, le=_MOST)] | None = None
     variance: Positive | None = None
     blocked: Annotated[int, Strict(), Field(ge=0, le=_MOST)] = 0

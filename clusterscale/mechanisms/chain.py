@@ -107,14 +107,18 @@ _EXPANDED = ({"name": "expand", "factor": 3.0}, {"name": "threshold", "k": 15})
 _ROUNDED = ({"name": "threshold", "k": 5}, {"name": "round_to_base", "base": 5})
 _NOISY = {"name": "laplace", "epsilon": 1.0, "clip": True, "discrete": True}
 _CAPPED = ({"name": "cap_contributions", "per_day": 4}, {**_NOISY, "unit": "user_day"})
+_GAUSSIAN = (_CAPPED[0], {**_NOISY, "name": "gaussian", "delta": 1e-5, "unit": "user_day"})
 _SUPPRESSED = ({**_NOISY, "unit": "event"}, {"name": "suppress_small", "below": 5})
 _USUAL = (
     UsualSettings({"steps": _EXPANDED}, {"steps.1.k": (15, 30)}, rank=7),
     UsualSettings({"steps": _ROUNDED}, {}, rank=8),
-    UsualSettings(
-        {"steps": _CAPPED},
-        {"steps.0.per_day": (2, 8), "steps.1.epsilon": base.USUAL_EPSILONS},
-        rank=13,
+    *(
+        UsualSettings(
+            {"steps": steps},
+            {"steps.0.per_day": (2, 8), "steps.1.epsilon": base.USUAL_EPSILONS},
+            rank=rank,
+        )
+        for rank, steps in ((10, _CAPPED), (11, _GAUSSIAN))
     ),
     UsualSettings(
         {"steps": _SUPPRESSED},

@@ -14,12 +14,11 @@ from clusterscale.contracts import (
     Positive,
     PrivacyLoss,
     Probability,
-    UsualSettings,
     Values,
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss
-from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
+from clusterscale.mechanisms.base import USE_LAPLACE
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.mechanisms.noisy_counts import deviation, guaranteed_epsilon
 from clusterscale.validation_messages import exact_number, plural
@@ -122,13 +121,6 @@ class Fourier(_FirstWaves):
     name: Literal["fourier"] = "fourier"
     publish_seconds = 1.4e-8
     publish_refusal = f"its noise is continuous: {USE_LAPLACE}"
-    usual = (
-        UsualSettings(
-            {"clip": True, "integers": "round"},
-            {"epsilon": USUAL_EPSILONS, "coefficients": (10, 20)},
-            rank=12,
-        ),
-    )
 
     @property
     def _noise_phrase(self) -> str:

@@ -72,11 +72,6 @@ class Laplace(AdditiveNoise):
         UsualSettings(
             {"unit": "event", "clip": True, "discrete": True}, {"epsilon": USUAL_EPSILONS}, rank=9
         ),
-        UsualSettings(
-            {"unit": "user_day", "clip": True, "discrete": True},
-            {"epsilon": USUAL_EPSILONS},
-            rank=10,
-        ),
     )
     epsilon: Positive
     sensitivity: Positive | None = None
@@ -250,11 +245,6 @@ class Gaussian(AdditiveNoise):
     """
 
     name: Literal["gaussian"] = "gaussian"
-    usual = (
-        UsualSettings(
-            {"delta": 1e-5, "clip": True, "discrete": True}, {"epsilon": USUAL_EPSILONS}, rank=11
-        ),
-    )
     epsilon: Positive
     delta: Probability
     l2_sensitivity: Positive | None = None

@@ -10,6 +10,7 @@ from clusterscale.analyses.advise.families import Family, Spaced, list_candidate
 from clusterscale.analyses.advise.goal import Aim, Finding, score_utility
 from clusterscale.analyses.advise.measuring import Measured, utility_findings
 from clusterscale.analyses.advise.results import to_yaml
+from clusterscale.analyses.publish.publishable import find_faults
 from clusterscale.config import parse_entry
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS
@@ -108,8 +109,9 @@ def test_a_wrong_family_is_refused_with_its_reason(mechanism, over, match):
         Family(mechanism=mechanism, over=over)
 
 
-def test_the_usual_candidates_can_be_pasted_back():
+def test_the_usual_candidates_can_be_pasted_back_and_published():
     candidates = list_candidates([MECHANISMS.create("exact")], usual_families())
-    assert len({one.id for one in candidates}) == len(candidates) > 80
+    assert len({one.id for one in candidates}) == len(candidates) > 60
+    assert not [one.label for one in candidates if [*find_faults(one, null_roi=False)]]
     for candidate in candidates:
         assert parse_entry(MECHANISMS, to_yaml(candidate)) == candidate

@@ -129,8 +129,8 @@ def _set(settings: dict[str, Any], path: str, value: Any) -> None:
 def usual_families() -> tuple[Family, ...]:
     """Return what mechanisms say is usual: in official statistics, and in differential privacy.
 
-    Thresholds, rounding, cell keys, ranges, coarsening in space and time, and Laplace, Gaussian and
-    Fourier noise with ε from 0.05 to 5, also with capped contributions or suppression; and what
+    Thresholds, rounding, ranges, coarsening in space and time, and Laplace and Gaussian noise with
+    ε from 0.05 to 5, with capped contributions or suppression; all can be published. And what
     mechanisms of other packages say of themselves.
     """
     usual = [(one, name) for name in MECHANISMS for one in MECHANISMS[name].usual]
