@@ -68,10 +68,10 @@ def tunable(plan: AuditPlan) -> tuple[LearnedAttack, ...]:
     ConfigError
         If there are none.
     """
-    attacks = tuple(attack for attack in plan.attacks if isinstance(attack, LearnedAttack))
+    attacks = tuple(one for one in plan.attacks if isinstance(one, LearnedAttack) and one.grid)
     if not attacks:
         names = ", ".join(
-            cls.model_fields["name"].default for cls in LearnedAttack.__subclasses__()
+            cls.model_fields["name"].default for cls in LearnedAttack.__subclasses__() if cls.grid
         )
         raise ConfigError(f"attacks: none of them can be tuned; these can be: {names}")
     return attacks
