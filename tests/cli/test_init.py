@@ -18,6 +18,7 @@ from clusterscale.config import load, load_gate, load_policy
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ExistsError, InputError
+from clusterscale.storage import absolute
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,7 @@ def test_an_audit_is_made_at_the_size_of_the_release(weeks, tmp_path, knows, siz
         assert cube.uri == weeks.uri
         return
     assert cube.n_known == 200
+    assert not cube.uri.startswith(f"{absolute(config.output)}/"), "an audit needs an empty folder"
     assert "simulated" in file.read_text()
     users = config.audit.choose(cube).users
     assert users.max() < 200, "targets are known people"
