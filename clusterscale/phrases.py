@@ -76,6 +76,7 @@ _FLAGS = {
     "locator": "`--grid`, `--points`, `--h3`, `--geohash` or `--inspire`",
     "timezone": "`--setting timezone=`, e.g. to Europe/London",
     "milliseconds": "`--setting milliseconds=true`",
+    "allow_warnings": "`--allow-warn`",
 }
 _typed = [False]
 

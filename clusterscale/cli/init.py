@@ -71,7 +71,11 @@ class _Answers:
         if self.factor == 1:
             return settings
         steps = settings["steps"] if settings["name"] == "chain" else [settings]
-        kept = [step for step in steps if step["name"] != "exact"]
+        kept = [
+            {key: value for key, value in step.items() if key != "title"}
+            for step in steps
+            if step["name"] != "exact"
+        ]
         merged = {"name": "coarsen_time", "factor": self.factor}
         return {"name": "chain", "steps": [merged, *kept]} if kept else merged
 

@@ -10,6 +10,7 @@ from clusterscale import storage
 from clusterscale.contracts import ConfigModel
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, RefusedError
+from clusterscale.phrases import option
 from clusterscale.reauditing.catalogue import Catalogue, Problem
 from clusterscale.reauditing.driver import Reaudit
 from clusterscale.reauditing.notify import Announcement, post_new, summary
@@ -143,6 +144,8 @@ class Gate(ConfigModel):
             raise found.error
         if found.verdict not in (("pass", "warn") if self.allow_warnings else ("pass",)):
             refusal = f"the policy does not pass this release: {found.verdict}"
+            if found.verdict == "warn":
+                refusal += f"; {option('allow_warnings', 'True')} publishes with warnings"
             raise RefusedError("\n".join([refusal, *_why(found.why)]))
         return found
 
