@@ -86,7 +86,7 @@ def answer(advice: xr.Dataset) -> list[str]:
         what = (
             "is the least exposed mechanism that keeps the bounds"
             if advice.attrs["goal"] == "bounds"
-            else f"has the highest score within the limits, {score:.3f}"
+            else f"has the highest score of those shown to keep the limits, {score:.3f}"
         )
         return [
             f"Publish with: {rows[True].title}.",

@@ -332,29 +332,41 @@ class Search:
             while batch := next_batch(list(map(self._passed, self.order)), self.plan.finalists):
                 yield from self._attack([self.order[i] for i in batch])
         if self.plan.limits.attacked is not None:
-            yield from self._attack_safest()
-        for candidate in self.left:
-            if candidate.reached == "measured":
+            yield from self._attack_others()
+        for candidate in self.candidates:
+            is_open = not candidate.reason or self.useful(candidate) == "holds"
+            if is_open and candidate.reached == "measured":
                 candidate.reason = self._explain_unattacked(candidate, left)
 
-    def _attack_safest(self) -> Steps:
-        """Yield the stages of attacks on all others, the least exposed first, until one passes.
+    def _attack_others(self) -> Steps:
+        """Yield the stages of attacks on the others, if none of the first ones passed.
 
         The front is that of the screen, whose attacks may be weak against a mechanism that others
-        break, or strong against one that they do not.
+        break, or strong against one that they do not. If the score is to be high, the most exposed
+        of the front that passes is searched by bisection; where none of it passes, and if exposure
+        is to be low, all are attacked, the least exposed first, until one passes.
         """
         others = [one for one in self.candidates if self.useful(one) == "holds"]
+        if any(map(self._passed, self.order)) or not others:
+            return
+        if not self.plan.by_bounds:
+            front = [others[i] for i in front_of(*self._axes(others))]
+            while batch := next_batch(list(map(self._passed, front)), self.plan.finalists):
+                yield from self._attack_also([front[i] for i in batch])
+        others = [one for one in others if one.attacked is None]
         others.sort(key=lambda one: one.exposure)
         for start in range(0, len(others), self.plan.finalists):
             if any(map(self._passed, self.order)):
                 break
-            batch = others[start : start + self.plan.finalists]
-            for one in batch:
-                one.reason = ""
-            self.order += [one for one in batch if one not in self.order]
-            yield from self._attack(batch)
+            yield from self._attack_also(others[start : start + self.plan.finalists])
         if not self.plan.by_bounds:
             self.order.sort(key=lambda one: -one.score(self.plan))
+
+    def _attack_also(self, batch: Sequence[Candidate]) -> Steps:
+        for one in batch:
+            one.reason = ""
+        self.order += [one for one in batch if one not in self.order]
+        yield from self._attack(batch)
 
     def useful(self, candidate: Candidate) -> Verdict:
         """Return whether a candidate that was measured, but not attacked, keeps all bounds."""
@@ -364,14 +376,17 @@ class Search:
 
     def _explain_unattacked(self, candidate: Candidate, others: Sequence[Candidate]) -> str:
         """Return why a candidate that passed all rounds was not attacked."""
-        if candidate not in self.order:
-            return self._explain(candidate, others)
-        ahead = [one for one in self.order if one.reached == "attacked" and not one.reason]
-        if ahead:
-            best = ahead[0].mechanism.heading
-            word = "less exposed" if self.plan.by_bounds else "more useful"
-            return f"{best} is {word} and kept all limits of the search"
-        return "more exposed in the screen than one that failed under attack"
+        for ahead in self.order:
+            if ahead.reached == "attacked" and not ahead.reason:
+                better = ahead.score(self.plan) >= candidate.score(self.plan)
+                if self.plan.by_bounds or better:
+                    word = "less exposed" if self.plan.by_bounds else "more useful"
+                    return f"{ahead.mechanism.heading} is {word} and kept all limits of the search"
+                break
+        failed = (one for one in self.order if one.attacked is not None and one.reason)
+        if any(one.exposure <= candidate.exposure for one in failed):
+            return "more exposed in the screen than one that failed under attack"
+        return self._explain(candidate, [*others, *self.order])
 
     def _passed(self, candidate: Candidate) -> bool | None:
         if candidate.attacked is None:
@@ -409,21 +424,22 @@ class Search:
     def confirm(self) -> Generator[Stage[Any, Any], None, Candidate | None]:
         """Yield the stages of the confirmation, and return who is advised.
 
-        Up to ``tries`` candidates are confirmed, the best first, until all limits hold for one.
+        Up to ``tries`` candidates are confirmed, until all limits hold for one: the best first, and
+        then, if the score is to be high, the best of those that are half as exposed.
         """
-        passed = [one for one in self.order if one.reached == "attacked" and not one.reason]
-        for number, candidate in enumerate(passed[: self.tries]):
-            yield from self._confirm_one(f"confirm-{number + 1}", candidate)
+        tried = list[Candidate]()
+        while len(tried) < self.tries and (candidate := (yield from self._next_try(tried))):
+            tried.append(candidate)
+            yield from self._confirm_one(f"confirm-{len(tried)}", candidate)
             assert candidate.confirmed is not None
             findings = list(candidate.confirmed.findings(self.plan))
             candidate.drop(findings, unless=("holds",))
             if not candidate.reason:
-                for other in passed[number + 1 :]:
-                    word = "less exposed" if self.plan.by_bounds else "more useful"
-                    other.reason = f"{candidate.mechanism.heading} is {word} and was confirmed"
+                for other in self._kept():
+                    self._compare(other, candidate)
                 return candidate
             candidate.reason = f"not confirmed: {candidate.reason}"
-        for other in passed[self.tries :]:
+        for other in self._kept():
             other.reason = f"not tried after {self.plan.tries} that were not confirmed"
             other.doubts = (Finding("", "unclear", other.reason, "tries"),)
         for other in self.candidates:
@@ -431,8 +447,37 @@ class Search:
                 found = utility_findings(other.measured, self.plan.goal)
                 doubts = tuple(one for one in found if one.verdict == "unclear")
                 other.doubts = doubts or (Finding("", "unclear", "it was not attacked", "tries"),)
-        self.tries -= len(passed[: self.tries])
+        self.tries -= len(tried)
         return None
+
+    def _kept(self) -> list[Candidate]:
+        """Candidates that kept all limits under attack, in the order of preference."""
+        return [one for one in self.order if one.reached == "attacked" and not one.reason]
+
+    def _compare(self, other: Candidate, advised: Candidate) -> None:
+        """Say why another one that kept all limits under attack is not advised."""
+        better = other.score(self.plan) > advised.score(self.plan)
+        if better and not self.plan.by_bounds:
+            other.reason = "more exposed in the search, as was one that was not confirmed"
+        else:
+            word = "less exposed" if self.plan.by_bounds else "more useful"
+            other.reason = f"{advised.mechanism.heading} is {word} and was confirmed"
+
+    def _next_try(
+        self, tried: Sequence[Candidate]
+    ) -> Generator[Stage[Any, Any], None, Candidate | None]:
+        """Yield attacks on safer candidates if one was not confirmed; return whom to confirm."""
+        if not tried or self.plan.by_bounds or self.plan.limits.attacked is None:
+            return next(iter(self._kept()), None)
+        most = tried[-1].exposure / 2
+        safer = [one for one in self.candidates if self.useful(one) == "holds"]
+        safer = [one for one in safer if one.exposure <= most and one.attacked is None]
+        safer.sort(key=lambda one: -one.score(self.plan))
+        if batch := safer[: self.plan.finalists]:
+            yield from self._attack_also(batch)
+            self.order.sort(key=lambda one: -one.score(self.plan))
+        kept = self._kept()
+        return next((one for one in kept if one.exposure <= most), kept[0] if kept else None)
 
     def _confirm_one(self, name: str, candidate: Candidate) -> Steps:
         certificate = candidate.certificate
