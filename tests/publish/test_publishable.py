@@ -120,10 +120,16 @@ def test_mechanisms_of_other_packages_are_refused():
     assert "not known to draw its numbers from the operating system" in fault
 
 
+GAUSSIAN = {"name": "gaussian", "epsilon": 1.0, "delta": 1e-6, "l2_sensitivity": 5.0}
+GAUSSIAN |= {"discrete": True}
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
         ({"budget": None}, "budget: missing"),
+        ({"mechanism": GAUSSIAN, "budget": None}, "unit: user, epsilon: 4, delta: 4e-06}"),
+        ({"mechanism": GAUSSIAN}, "budget.delta: 0, but gaussian"),
         ({"budget": {"unit": "event", "epsilon": 1.0}}, "state the same unit"),
         ({"mechanism": {"name": "exact"}}, "has no guarantee"),
         ({"series": "a/b"}, "series"),

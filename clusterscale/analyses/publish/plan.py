@@ -139,10 +139,11 @@ class PublishPlan(ConfigModel):
         if self.budget is None:
             if guarantee.unit == "none":
                 return []
+            delta = f", delta: {4 * guarantee.delta:g}" if guarantee.delta else ""
             return [
                 "budget: missing; the mechanism has a guarantee, so state what the series may "
                 f"spend, e.g. budget: {{unit: {guarantee.unit}, epsilon: "
-                f"{4 * guarantee.epsilon:g}}}"
+                f"{4 * guarantee.epsilon:g}{delta}}}"
             ]
         if guarantee.unit == "none":
             return [
@@ -154,6 +155,12 @@ class PublishPlan(ConfigModel):
             return [
                 f"budget.unit: {self.budget.unit}, but the guarantee of {self.mechanism.label} is "
                 f"for one {guarantee.unit}: state the same unit in both"
+            ]
+        if guarantee.delta > self.budget.delta:
+            return [
+                f"budget.delta: {self.budget.delta:g}, but {self.mechanism.label} spends a δ of "
+                f"{guarantee.delta:g}: state what the series may spend, e.g. delta: "
+                f"{4 * guarantee.delta:g}"
             ]
         return []
 
