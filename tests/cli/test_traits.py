@@ -71,8 +71,7 @@ def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypa
     assert result.exit_code == 0, result.output
     shown = " ".join(result.output.split())  # however lines are broken
     for words in (
-        "audit, all, A, 4, exact, projection",
-        "A known_subset(alpha=0.5, training=20, challenges=20)",
+        "audit, all, known_subset(alpha=0.5, training=20, challenges=20), 4, exact, projection",
         "screen, all, 4, exact, projection",
         "the 2 most exposed, mean AUC",
         "the 10 most exposed, mean AUC",

@@ -331,10 +331,13 @@ class Search:
         else:
             while batch := next_batch(list(map(self._passed, self.order)), self.plan.finalists):
                 yield from self._attack([self.order[i] for i in batch])
+        n_batches = self.n_batches
         if self.plan.limits.attacked is not None:
             yield from self._attack_others()
+        others_count = self.n_batches > n_batches
         for candidate in self.candidates:
-            is_open = not candidate.reason or self.useful(candidate) == "holds"
+            is_open = not candidate.reason
+            is_open |= others_count and self.useful(candidate) == "holds"
             if is_open and candidate.reached == "measured":
                 candidate.reason = self._explain_unattacked(candidate, left)
 
