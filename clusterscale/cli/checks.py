@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from clusterscale.release.checks import TableFindings
 _MOST_CELLS = 10  # that are shown in the terminal
 
+_NEED_TRACES = "noise_law", "possible_counts"
+
 Beside = Annotated[
     list[str] | None,
     typer.Option(
@@ -105,6 +107,7 @@ def check(
     )
     for table in findings:
         _show(table)
+    out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
     worst = max((table.verdict for table in findings), key=list(EXIT_CODES).index)
     if to_json:
         put(to_json, json.dumps(_plain(findings, worst), indent=1).encode())
@@ -139,7 +142,7 @@ def _show(table: TableFindings) -> None:
         if result.decided:
             mark = "inconsistent: " if result.level == "inconsistent" else ""
             _print(f"{mark}{result.check}: {result.text}")
-        else:
+        elif result.check not in _NEED_TRACES:
             open_checks.setdefault(result.text, []).append(result.check)
     if table.omitted and table.omitted not in open_checks:
         _print(f"not decided: {table.omitted}")
