@@ -58,7 +58,9 @@ def stop_at(name, n_calls, marker):
 
 if __name__ == "__main__":
     from clusterscale.cli import main
+    from clusterscale.runtime import serial
 
+    serial.BATCH_SECONDS = 0  # each task is kept at once, however fast it is
     stop_at(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
     del sys.argv[1:4]
     main()
