@@ -237,7 +237,7 @@ for name in ("cat_file", "exists", "find", "info", "ls", "pipe_file", "rm", "rm_
 
 LEVELS = tuple(range(N_PVALUE_BINS))
 SAMPLE = {
-    name: {"str": "", "int": 100, "float": 0.7}.get(str(kind), LEVELS)
+    name: {str: "", int: 100, float: 0.7}.get(kind, LEVELS)
     for name, kind in ((f.name, f.type) for f in Outcome.__dataclass_fields__.values())
 }
 
