@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.api.execution import open_executor, show_progress
-from clusterscale.api.reports import gather
+from clusterscale.api.reports import gather, page_of
 from clusterscale.contracts import hash_of
 from clusterscale.errors import InputError
 from clusterscale.html_tables import grid
-from clusterscale.phrases import argument, option
+from clusterscale.phrases import argument
 from clusterscale.redaction import clean
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.storage import put
@@ -173,10 +173,7 @@ def sign_off(
     from clusterscale.reporting import describe, render_sign_off
 
     run = gather(results) if isinstance(results, str | Path) else results
-    if output is None:
-        if not isinstance(results, str | Path):
-            raise InputError(f"{option('output')} is missing: give the file to write")
-        output = f"{str(results).rstrip('/').removesuffix('/results.zarr')}/sign-off.html"
+    output = page_of(results, output, "sign-off.html")
     rules, said = _read(policy), run.name or "the run"
     found = evaluate_run(run, said, policy=rules, mechanism=mechanism, group_size=group_size)
     changed, digest = (
@@ -192,9 +189,9 @@ def sign_off(
     shown = of_size(mark(run, rules, found.mechanism), size)
     facts = json_safe(describe(shown, outcome))
     facts["digest"] = hash_of(facts)
-    put(f"{str(output).removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
-    put(str(output), render_sign_off(shown, facts).encode())
-    return str(output)
+    put(f"{output.removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
+    put(output, render_sign_off(shown, facts).encode())
+    return output
 
 
 def mark(run: Run, policy: Policy | str | Path | None, mechanism: str | None) -> Run:

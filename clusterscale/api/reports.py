@@ -55,16 +55,22 @@ def report(
     """
     from clusterscale.reporting import write_report
 
-    if output is None:
-        if not isinstance(results, str | Path):
-            raise InputError(f"{option('output')} is missing: give the file to write")
-        output = f"{str(results).rstrip('/').removesuffix('/results.zarr')}/report.html"
+    output = page_of(results, output, "report.html")
     if isinstance(results, str | Path):
         return write_report(gather(results), output, title=title)
     if isinstance(results, Sequence):
         runs = [gather(one) if isinstance(one, str | Path) else one for one in results]
         return write_report(runs, output, title=title)
     return write_report(results, output, title=title)
+
+
+def page_of(results: object, output: str | Path | None, name: str) -> str:
+    """Return where a page is written: by default a file of a name in the folder of the run."""
+    if output is not None:
+        return str(output)
+    if not isinstance(results, str | Path):
+        raise InputError(f"{option('output')} is missing: give the file to write")
+    return f"{str(results).rstrip('/').removesuffix('/results.zarr')}/{name}"
 
 
 def gather(folder: str | Path) -> Run:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.analyses.advise.choosing import front_of, halve, layers, next_batch
+from clusterscale.analyses.advise.fronts import front_of, halve, layers, next_batch
 
 POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=25)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale.analyses.advise.candidate import Candidate, Confirmation, overall, worst_test
 from clusterscale.analyses.advise.certificates import (
@@ -28,6 +26,7 @@ from clusterscale.analyses.advise.exposure import (
     read_screened,
     screened_findings,
 )
+from clusterscale.analyses.advise.fronts import Floats, front_of, halve, next_batch
 from clusterscale.analyses.advise.goal import Finding, Verdict
 from clusterscale.analyses.advise.measuring import measure, read_utility, utility_findings
 from clusterscale.analyses.advise.plan import Advice
@@ -41,92 +40,6 @@ from clusterscale.errors import StudyError
 from clusterscale.study import Analysis, Stage, Study, each
 
 Steps = Generator[Stage[Any, Any], None, None]
-Floats = NDArray[np.float64]
-
-
-def layers(scores: Floats, exposures: Floats) -> NDArray[np.int64]:
-    """Return the Pareto layer of each candidate: 0 if nobody is better, 1 if only layer 0 is, ….
-
-    One candidate is better than another if its score is at least as high and its exposure at most
-    as high, and one of the two differs. Equal candidates share a layer.
-
-    Parameters
-    ----------
-    scores, exposures
-        float64, shape (candidate,); higher scores and lower exposures are better.
-
-    Returns
-    -------
-    NDArray
-        int64, shape (candidate,).
-    """
-    layer = np.full(len(scores), -1, np.int64)
-    number = 0
-    while (left := np.flatnonzero(layer < 0)).size:
-        order = left[np.lexsort((exposures[left], -scores[left]))]
-        least, best = np.inf, (np.nan, np.nan)
-        for i in order:
-            pair = float(scores[i]), float(exposures[i])
-            if exposures[i] < least or pair == best:
-                layer[i], least, best = number, exposures[i], pair
-        number += 1
-    return layer
-
-
-def halve(scores: Floats, exposures: Floats, n_least: int) -> NDArray[np.int64]:
-    """Return the better half of the candidates, rounded up, but at least ``n_least`` of them.
-
-    Whole Pareto layers are kept, the best first; of the last one, those with the highest scores.
-
-    Parameters
-    ----------
-    scores, exposures
-        float64, shape (candidate,).
-    n_least
-        Smallest number that is kept.
-
-    Returns
-    -------
-    NDArray
-        int64, indices of those that are kept, increasing.
-    """
-    n_kept = min(len(scores), max(n_least, ceil(len(scores) / 2)))
-    order = np.lexsort((exposures, -scores, layers(scores, exposures)))
-    return np.sort(order[:n_kept])
-
-
-def front_of(scores: Floats, exposures: Floats) -> NDArray[np.int64]:
-    """Return the candidates that nobody dominates, the highest score first, int64."""
-    front = np.flatnonzero(layers(scores, exposures) == 0)
-    return front[np.lexsort((exposures[front], -scores[front]))]
-
-
-def next_batch(passed: Sequence[bool | None], size: int) -> list[int]:
-    """Return which candidates to attack next, to find the first one that passes.
-
-    Candidates are in the order of preference, and on a front that exposure decreases along. So it
-    is supposed that once one passes, those after it do, too. Candidates evenly spaced between the
-    last one that failed before the first one that passed, and that one, are attacked together.
-
-    Parameters
-    ----------
-    passed
-        Whether each candidate passed, None if it was not attacked.
-    size
-        Largest number to attack together.
-
-    Returns
-    -------
-    list of int
-        Increasing indices; empty if the first that passes is known, or that none does.
-    """
-    first = next((i for i, one in enumerate(passed) if one), len(passed))
-    failed = [i for i in range(first) if passed[i] is False]
-    start = failed[-1] + 1 if failed else 0
-    between = range(start, first)
-    if len(between) <= size:
-        return list(between)
-    return sorted({start + int((i + 0.5) * len(between) / size) for i in range(size)})
 
 
 def substages(
@@ -327,10 +240,9 @@ class Search:
         else:
             self.order = front
         if self.plan.limits.attacked is None or self.plan.by_bounds:
-            yield from self._attack(self.order[: self.plan.finalists])
+            yield from self._attack_also(self.order[: self.plan.finalists])
         else:
-            while batch := next_batch(list(map(self._passed, self.order)), self.plan.finalists):
-                yield from self._attack([self.order[i] for i in batch])
+            yield from self._attack_front(front)
         n_batches = self.n_batches
         if self.plan.limits.attacked is not None:
             yield from self._attack_others()
@@ -353,9 +265,7 @@ class Search:
         if any(map(self._passed, self.order)) or not others:
             return
         if not self.plan.by_bounds:
-            front = [others[i] for i in front_of(*self._axes(others))]
-            while batch := next_batch(list(map(self._passed, front)), self.plan.finalists):
-                yield from self._attack_also([front[i] for i in batch])
+            yield from self._attack_front([others[i] for i in front_of(*self._axes(others))])
         others = [one for one in others if one.attacked is None]
         others.sort(key=lambda one: one.exposure)
         for start in range(0, len(others), self.plan.finalists):
@@ -365,7 +275,13 @@ class Search:
         if not self.plan.by_bounds:
             self.order.sort(key=lambda one: -one.score(self.plan))
 
+    def _attack_front(self, front: Sequence[Candidate]) -> Steps:
+        """Yield attacks on a front, the best first, until the first one that passes is known."""
+        while batch := next_batch(list(map(self._passed, front)), self.plan.finalists):
+            yield from self._attack_also([front[i] for i in batch])
+
     def _attack_also(self, batch: Sequence[Candidate]) -> Steps:
+        """Yield attacks on candidates, of which some may have fallen out for others."""
         for one in batch:
             one.reason = ""
         self.order += [one for one in batch if one not in self.order]

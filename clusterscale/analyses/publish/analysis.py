@@ -258,11 +258,8 @@ class PublishAnalysis(Analysis):
 
         It is chosen when the last part is counted: the numbers without noise are never stored.
         """
-        choice, parts, counted = (
-            self.publish.choose_cap,
-            self._parts(self.publish, job),
-            list[Ints](),
-        )
+        choice, counted = self.publish.choose_cap, list[Ints]()
+        parts = self._parts(self.publish, job)
         assert choice is not None
         days, last_days = (job.cube.calendar.days(ends=ends) for ends in (False, True))
         span = slice(*self.publish.span)

@@ -212,12 +212,8 @@ class PublishPlan(ConfigModel):
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain values that may be shown to anyone."""
-        added = {
-            "group_size",
-            "places",
-            "other_places",
-            "choose_cap",
-        }  # without them, ids are as they were
+        # Without these, ids are as they were.
+        added = {"group_size", "places", "other_places", "choose_cap"}
         unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
         return self.model_dump(mode="json", exclude={*unset, "without_guarantee"})
 
