@@ -187,10 +187,7 @@ def _cheapest(needed: Sequence[Needed], cost: Values) -> Ints:
     )
     if result.x is None:
         return np.unique([some[cost[some].argmin()] for _, some in needed])
-    return np.asarray(cells[result.x > _HALF])
-
-
-_HALF = 0.5
+    return np.asarray(cells[result.x > 0.5])
 
 
 def _entries(needed: Sequence[Needed]) -> tuple[Ints, Ints]:
