@@ -242,6 +242,16 @@ def test_what_cannot_be_decided_is_never_consistent(tmp_path):
         tmp_path, tables.replace("codes", "codes, complete: false"), two=two, three=three
     )
     assert (lists_some[0].verdict, texts(lists_some)) == ("pass", [])  # there may be others
+    narrow = {  # two hidden counts are 0 to 2
+        "two": "A 08 13\nA 09 20",
+        "three": "\n".join(
+            f"A1 {i} {n}\nA2 {i} {m}\nA3 {i} {m}" for i, n, m in (("08", 11, "*"), ("09", 10, 5))
+        ),
+    }
+    for more, verdict, n_failures in (("", "warn", 0), ("within: 1\n", "fail", 3)):
+        known = publish(tmp_path, tables, head=HEAD + more, **narrow)[0]
+        assert (known.verdict, len(known.open_cells)) == (verdict, 2)
+        assert junit_of_tables([known]).count("<failure") == n_failures
     for fault, text in (
         ("{counts: FOLDER/two.csv, subset_of: all}", "two.csv names all, which is none of"),
         ("{counts: FOLDER/two.csv, strata: {sex: _T}}", "sex"),

@@ -195,9 +195,8 @@ class PublishPlan(ConfigModel):
     def with_cap(self, per_day: int) -> Self:
         """Return the plan with another number of events kept of each user and day."""
         first, *rest = steps_of(self.mechanism)
-        chain = Chain.model_validate(
-            {"steps": [first.model_copy(update={"per_day": per_day}), *rest]}
-        )
+        steps = [first.model_copy(update={"per_day": per_day}), *rest]
+        chain = Chain.model_validate({"steps": steps, "title": self.mechanism.title})
         return self.model_copy(update={"mechanism": chain})
 
     @property
