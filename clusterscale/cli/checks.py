@@ -19,7 +19,7 @@ from clusterscale.phrases import CHECK_VERDICTS
 
 if TYPE_CHECKING:
     from clusterscale.release.checks import TableFindings
-_MOST_CELLS = 10  # that are shown in the terminal
+_MOST_CELLS, _MOST_TABLES = 10, 6  # cells, and consistent tables, that the terminal lists
 
 _NEED_TRACES = "noise_law", "possible_counts"
 
@@ -105,8 +105,13 @@ def check(
         subset_of=_read_subsets(subset_of or []),
         form=None if form is None else parse_entry(TABLE_FORMATS, form),
     )
+    alike = [table for table in findings if table.verdict == "pass" and not table.notes]
     for table in findings:
-        _show(table)
+        if len(alike) <= _MOST_TABLES or table not in alike:
+            _show(table)
+    if len(alike) > _MOST_TABLES:
+        names = f"{alike[0].name} to {alike[-1].name}"
+        _show_verdict("pass", f"{len(alike)} tables, each alone", names)
     out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
     worst = max((table.verdict for table in findings), key=list(EXIT_CODES).index)
     if to_json:
@@ -130,11 +135,13 @@ def _read_subsets(declared: Sequence[str]) -> dict[str, list[str]]:
     return wholes
 
 
-def _show(table: TableFindings) -> None:
+def _show_verdict(verdict: str, name: str, what: str) -> None:
+    line = f"[{VERDICT_STYLES[verdict]}]{CHECK_VERDICTS[verdict]}[/]  {escape(name)}"
+    out.print(f"{line}  ({escape(what)})", soft_wrap=True)
 
-    style, word = VERDICT_STYLES[table.verdict], CHECK_VERDICTS[table.verdict]
-    line = f"[{style}]{word}[/]  {escape(table.name)}  ({escape(table.mechanism)})"
-    out.print(line, soft_wrap=True)
+
+def _show(table: TableFindings) -> None:
+    _show_verdict(table.verdict, table.name, table.mechanism)
     for note in table.notes:
         _print(note)
     open_checks: dict[str, list[str]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from itertools import product
 from zoneinfo import ZoneInfo
 
@@ -84,14 +84,21 @@ class Cells:
         return _index(other.times, self.times)
 
     def time(self, column: int, shortest: int) -> str:
-        """Return when an epoch begins, and when it ends if it is not one of the shortest."""
+        """Return when an epoch begins, and when it ends if it is not one of the shortest.
+
+        Whole days are shown by the dates of the first and the last.
+        """
         ends = int(self.starts[column]), int(self.ends[column])
         if self.timezone:
-            zone = ZoneInfo(self.timezone)
-            shown = [f"{datetime.fromtimestamp(one, zone):%Y-%m-%d %H:%M}" for one in ends]
+            begin, end = (datetime.fromtimestamp(one, ZoneInfo(self.timezone)) for one in ends)
+            days = begin.time() == end.time() == time()
+            form = "%Y-%m-%d" if days else "%Y-%m-%d %H:%M"
+            shown = [f"{one:{form}}" for one in (begin, end - timedelta(days=days))]
         else:
             shown = [f"{one:,}" for one in ends]
-        return shown[0] if ends[1] - ends[0] <= shortest else " to ".join(shown)
+        if ends[1] - ends[0] <= shortest or shown[0] == shown[1]:
+            return shown[0]
+        return " to ".join(shown)
 
     @property
     def times(self) -> list[tuple[int, int]]:
