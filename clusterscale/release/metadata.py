@@ -148,7 +148,8 @@ First = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 Size = Annotated[int, Strict(), Field(ge=2, lt=2**63)]
 
 
-def _as_several(names: Any) -> Any:
+def as_several(names: Any) -> Any:
+    """Return one name as several."""
     return (names,) if isinstance(names, str) else names
 
 
@@ -227,7 +228,7 @@ class ReleaseMetadata(ConfigModel):
     accuracy: Accuracy | None = None
     time_zone: Zone | None = None
     rows: Literal["public", "records"] | None = None
-    subset_of: Annotated[tuple[str, ...], BeforeValidator(_as_several), *OptionalUnique] = ()
+    subset_of: Annotated[tuple[str, ...], BeforeValidator(as_several), *OptionalUnique] = ()
     ledger: LedgerEntry | None = None
 
     @model_validator(mode="after")

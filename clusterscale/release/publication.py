@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import h3
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -20,7 +20,7 @@ from clusterscale.reading.places import ARROW
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.entry import Format, Name, choose_format, read_table
 from clusterscale.release.long import LongTable
-from clusterscale.release.metadata import DeclaredMechanism, Size
+from clusterscale.release.metadata import DeclaredMechanism, Size, as_several
 
 CODES = "codes"
 """Name of the hierarchy that codes of places have in themselves."""
@@ -28,11 +28,7 @@ CODES = "codes"
 Measure = Literal["visits", "trips", "persons", "devices"]
 
 
-def _as_several(names: Any) -> Any:
-    return (names,) if isinstance(names, str) else names
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_as_several), Strict(False)]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_several), Strict(False)]
 
 
 class PublicationTable(ConfigModel):

@@ -10,7 +10,12 @@ from loops import for_each
 
 from clusterscale.errors import InputError
 from clusterscale.release.checks import PublishedTable
-from clusterscale.release.checks.table import count_bounds, fill_suppressed, suppressed_up_to
+from clusterscale.release.checks.table import (
+    SharedCells,
+    count_bounds,
+    fill_suppressed,
+    suppressed_up_to,
+)
 
 EXACT = bound("exact")
 FIELDS = {
@@ -79,19 +84,20 @@ def test_a_table_needs_a_name(name):
 @given(first=st.integers(0, 6), other=st.integers(0, 6), n=st.integers(1, 5), m=st.integers(1, 5))
 def test_overlap_is_that_of_sets_of_epochs(first, other, n, m):
     one, two = (
-        table(EXACT, np.zeros((2, size)), first=start) for start, size in ((first, n), (other, m))
+        table(EXACT, np.tile(np.arange(start, start + size), (2, 1)), first=start)
+        for start, size in ((first, n), (other, m))
     )
     shared = sorted({*range(first, first + n)} & {*range(other, other + m)})
-    found = one.overlap(two)
+    found = SharedCells.of(one, two)
     if not shared:
         assert found is None
         return
-    here, there = found
-    assert [*range(first, first + n)[here]] == shared == [*range(other, other + m)[there]]
+    for values in found.values:
+        np.testing.assert_array_equal(values, [shared, shared])
 
 
-def test_tables_of_other_places_do_not_overlap():
-    assert table(EXACT, np.zeros((2, 3))).overlap(table(EXACT, np.zeros((3, 3)))) is None
+def test_tables_of_other_places_share_no_cells():
+    assert SharedCells.of(table(EXACT, np.zeros((2, 3))), table(EXACT, np.zeros((3, 3)))) is None
 
 
 def test_what_is_suppressed():

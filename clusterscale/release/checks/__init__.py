@@ -46,8 +46,7 @@ accepts coincidences with probability ``chance``. The other checks are exact.
 """
 
 from clusterscale.registry import Registry
-from clusterscale.release.checks.complement import Complement
-from clusterscale.release.checks.differencing import Differencing
+from clusterscale.release.checks.comparisons import Complement, Differencing
 from clusterscale.release.checks.disclosure import add_levels, check_publication
 from clusterscale.release.checks.noise_law import NoiseLaw
 from clusterscale.release.checks.possible_values import PossibleCounts, PossibleValues

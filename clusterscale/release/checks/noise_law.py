@@ -32,7 +32,7 @@ _SURE = 1e-9  # tolerance for equal numbers
 _FEW = 8  # ROIs or epochs with fewer cells are ignored: their heavy tails would hide other faults
 _CELL = 1 / 8  # of a cell: least standard deviation, so that one deviating cell is detected
 
-_PLAIN = (
+NAMES: tuple[str, ...] = (
     "number of values that differ from the one published in every trial",
     "share of whole values",
     "share of values that are exactly 0",
@@ -44,15 +44,12 @@ _PLAIN = (
     "correlation of the noise from one epoch to the next",
     "correlation of the noise from one ROI to the next",
     "largest correlation of the noise between epochs at any distance",
+    *(f"mean root size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
+    *("share of noise up to a quantile" for _ in range(_EDGES)),
     "largest root size of the noise in a ROI, in standard errors",
     "smallest root size of the noise in a ROI, in standard errors",
     "largest root size of the noise in an epoch, in standard errors",
     "smallest root size of the noise in an epoch, in standard errors",
-)
-NAMES: tuple[str, ...] = (
-    *_PLAIN,
-    *(f"mean root size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
-    *("share of noise up to a quantile" for _ in range(_EDGES)),
 )
 """Names of the statistics, in order."""
 
@@ -158,16 +155,15 @@ def _correlations(standardised: Values) -> tuple[float, float, float]:
 class NullDistribution:
     """Mean and standard deviation of the statistics over simulated releases.
 
-    ``mean`` and ``spread`` are float64, shape (statistic,). ``rois`` and ``epochs``, shapes (2,
-    roi) and (2, epoch), are mean and standard deviation of the summed root size of the noise; the
-    deviation is 0 for fewer than 8 cells.
+    ``mean`` and ``spread`` are float64, shape (statistic,). ``moments``, shapes (2, roi) and (2,
+    epoch), are mean and standard deviation of the summed root size of the noise; the deviation is 0
+    for fewer than 8 cells.
     """
 
     reference: ReferenceMoments
     mean: Values
     spread: Values
-    rois: Values
-    epochs: Values
+    moments: Sequence[Values]
 
     def measure(self, values: Values) -> tuple[Values, Values]:
         """Return each statistic and its deviation in standard deviations, both (statistic,).
@@ -175,28 +171,21 @@ class NullDistribution:
         Statistics that never varied get a small standard deviation. A single deviating cell is
         then detected, but if rare in honest releases it does not hide larger faults elsewhere.
         """
-        statistics = self._complete(*self.reference.statistics(values))
+        plain, *sizes = self.reference.statistics(values)
+        statistics = np.append(plain, _extremes(sizes, self.moments))
         least_spread = np.full(len(statistics), _CELL / np.count_nonzero(self.reference.known))
         least_spread[0] = _CELL  # a number, not a share
         return statistics, np.abs(statistics - self.mean) / np.maximum(self.spread, least_spread)
 
-    def _complete(self, plain: Values, by_roi: Values, by_epoch: Values) -> Values:
-        ends = [*_extremes(by_roi, self.rois), *_extremes(by_epoch, self.epochs)]
-        return _joined(plain, np.array(ends))
 
-
-def _extremes(sizes: Values, moments: Values) -> tuple[float, float]:
-    """Return the largest and the smallest size in standard errors, 0 if none varies."""
-    varied = moments[1] > _SURE
-    if not varied.any():
-        return 0.0, 0.0
-    off = (sizes[varied] - moments[0, varied]) / moments[1, varied]
-    return float(off.max()), float(off.min())
-
-
-def _joined(plain: Values, ends: Values) -> Values:
-    at = len(_PLAIN) - 4
-    return np.concatenate([plain[:at], ends, plain[at:]])
+def _extremes(sizes: Sequence[Values], moments: Sequence[Values]) -> list[float]:
+    """Return the largest and the smallest of each sizes in standard errors, 0 if none varies."""
+    ends = list[float]()
+    for size, (mean, spread) in zip(sizes, moments, strict=True):
+        varied = spread > _SURE
+        off = (size[varied] - mean[varied]) / spread[varied]
+        ends += [off.max(), off.min()] if off.size else [0.0, 0.0]
+    return ends
 
 
 def estimate_null(
@@ -204,21 +193,13 @@ def estimate_null(
 ) -> NullDistribution:
     """Return the moments of the statistics over the next ``n`` releases."""
     statistics = [reference.statistics(values) for values in islice(releases, n)]
-    plain, by_roi, by_epoch = (np.array(column) for column in zip(*statistics, strict=True))
-    rois, epochs = (
-        np.array([sizes.mean(axis=0), np.where(n_cells < _FEW, 0.0, sizes.std(axis=0))])
-        for sizes, n_cells in zip(
-            (by_roi, by_epoch),
-            (reference.varied.sum(axis=1), reference.varied.sum(axis=0)),
-            strict=True,
-        )
-    )
-    ends = [
-        [*_extremes(roi, rois), *_extremes(epoch, epochs)]
-        for roi, epoch in zip(by_roi, by_epoch, strict=True)
-    ]
-    every = np.array([_joined(*row) for row in zip(plain, np.array(ends), strict=True)])
-    return NullDistribution(reference, every.mean(axis=0), every.std(axis=0), rois, epochs)
+    _, by_roi, by_epoch = (np.array(column) for column in zip(*statistics, strict=True))
+    moments = []
+    for sizes, axis in ((by_roi, 1), (by_epoch, 0)):
+        few = reference.varied.sum(axis=axis) < _FEW
+        moments.append(np.array([sizes.mean(axis=0), np.where(few, 0.0, sizes.std(axis=0))]))
+    every = np.array([np.append(plain, _extremes(sizes, moments)) for plain, *sizes in statistics])
+    return NullDistribution(reference, every.mean(axis=0), every.std(axis=0), moments)
 
 
 _ROUNDING = 1e-9

@@ -1,10 +1,11 @@
-"""Two tables over the same cells, compared in blocks of ROIs; and what is likely by coincidence."""
+"""Two tables over the same cells, compared; and what is likely by coincidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Self
 
 import numpy as np
 import scipy
@@ -12,11 +13,10 @@ import scipy
 from clusterscale.contracts import CellLaw, Mechanism, Values
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
-    CountIntervals,
     Flags,
     PublishedTable,
+    SharedCells,
     Whole,
-    count_intervals,
     decimals,
 )
 
@@ -74,7 +74,7 @@ _WIDE = 200  # largest noise that is considered
 
 
 @lru_cache(maxsize=64)
-def chance_of_step(made: tuple[tuple[Mechanism, int], ...]) -> float:
+def _chance_of_step(made: tuple[tuple[Mechanism, int], ...]) -> float:
     """Return the chance of a difference that people explain, given that there is one.
 
     The largest over cells that some number of others share, and over the number of people in the
@@ -105,7 +105,6 @@ def _probabilities(law: CellLaw, values: Values, counts: Whole) -> Values:
     return np.asarray(law.likelihood(values[None], candidates)[0])
 
 
-_BLOCK = 1 << 20  # cells compared at a time, so that memory does not grow with the tables
 _WHOLE = 1e-6  # tolerance for whole numbers: floats lose some digits
 _DRAWS = 1 << 12  # of noise, to estimate its moments
 
@@ -127,58 +126,37 @@ class Subtraction:
     n_smaller_only: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TablePair:
-    """Two tables, and the columns of each that cover the same epochs.
+class TablePair(SharedCells):
+    """A table, and one that is declared a subset of it, or else has no larger group."""
 
-    ``n_shared`` is the number of cells published in both.
-    """
-
-    table: PublishedTable
-    other: PublishedTable
-    here: slice
-    there: slice
-    n_shared: int = field(init=False)
-    _intervals: tuple[CountIntervals | None, CountIntervals | None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Find out once what both tables have, and which counts the values of each have."""
-        intervals = count_intervals(self.larger), count_intervals(self.smaller)
-        object.__setattr__(self, "_intervals", intervals)
-        n_shared = sum(int(np.count_nonzero(~np.isnan(some))) for some in self._differences())
-        object.__setattr__(self, "n_shared", n_shared)
-
-    @property
-    def tables(self) -> tuple[PublishedTable, PublishedTable]:
-        """Both tables."""
-        return self.table, self.other
+    @classmethod
+    def of(cls, *tables: PublishedTable) -> Self | None:
+        """Return the cells that both have, the larger table first; None if there are none."""
+        wholes = [name for table in tables for name in table.subset_of]
+        order = sorted(tables, key=lambda one: (one.name not in wholes, -one.group_size))
+        return super().of(*order)
 
     @property
     def names(self) -> str:
         """Both names, for messages."""
-        return f"{self.table.name} and {self.other.name}"
-
-    @property
-    def larger(self) -> PublishedTable:
-        """The table of which the other is declared a subset, else that of more people."""
-        if self.declared:
-            return self.table if self.table.name in self.other.subset_of else self.other
-        return max(self.tables, key=lambda table: table.group_size)
+        return " and ".join(table.name for table in self.tables)
 
     @property
     def declared(self) -> bool:
-        """Whether one table is declared a subset of the other."""
-        return self.table.name in self.other.subset_of or self.other.name in self.table.subset_of
+        """Whether the smaller table is declared a subset of the larger one."""
+        larger, smaller = self.tables
+        return larger.name in smaller.subset_of
 
     @property
     def people(self) -> int:
         """How many more people the larger table counts, by the stated group sizes."""
-        return max(self.larger.group_size - self.smaller.group_size, 0)
+        larger, smaller = self.tables
+        return max(larger.group_size - smaller.group_size, 0)
 
-    @property
-    def smaller(self) -> PublishedTable:
-        """The table of fewer people."""
-        return self.other if self.larger is self.table else self.table
+    @cached_property
+    def n_shared(self) -> int:
+        """Number of cells published in both."""
+        return sum(int((~np.isnan(some)).sum()) for some in self._differences())
 
     @property
     def same(self) -> bool:
@@ -186,46 +164,44 @@ class TablePair:
 
         Equal values of groups of different sizes disclose where the people in only one are not.
         """
-        if self.people or any(
-            np.nan_to_num(difference).any() for difference in self._differences()
-        ):
-            return False
-        return self.n_shared > 0
-
-    @property
-    def noiseless(self) -> bool:
-        """Whether neither table has noise."""
-        return all(intervals is not None for intervals in self._intervals)
+        differ = self.people or any(np.nan_to_num(some).any() for some in self._differences())
+        return not differ and self.n_shared > 0
 
     def n_few(self, small: int) -> int:
         """Return how many differences of published values count 1 to ``small`` − 1 people."""
-        return sum(_few(difference, small) for difference in self._differences())
+        sizes = (np.abs(np.rint(difference)) for difference in self._differences())
+        return sum(int(((size >= 1) & (size < small)).sum()) for size in sizes)
 
-    def count_steps(self, people: int) -> tuple[int, int]:
-        """Return how many differences are from 1 to ``people``, and how many are not 0.
+    def count_steps(self) -> tuple[int, int]:
+        """Return how many differences are of the people in one table only, and are not 0.
 
         None are if a published value is a fraction.
         """
         n_few = n_differing = 0
-        for larger, smaller in self._blocks():
+        for larger, smaller in self.blocks():
             if (larger % 1 > 0).any() or (smaller % 1 > 0).any():
                 return 0, 0
             difference = larger - smaller
-            n_few += int(((difference >= 1) & (difference <= people)).sum())
+            n_few += int(((difference >= 1) & (difference <= self.people)).sum())
             n_differing += int(np.count_nonzero(np.nan_to_num(difference)))
         return n_few, n_differing
+
+    def chance_of_steps(self, n_few: int, n_differing: int) -> float:
+        """Return the chance of as many differences that people explain, if noise is drawn anew."""
+        made = tuple((table.mechanism, table.group_size) for table in self.tables)
+        return float(scipy.stats.binom.sf(n_few - 1, n_differing, _chance_of_step(made)))
 
     def subtract(self, small: int) -> Subtraction:
         """Subtract counts without noise."""
         found = Subtraction()
-        for (low, high), (low_part, high_part) in self._counts():
-            least, most = low - high_part, high - low_part
-            difference = least[(low == high) & (low_part == high_part)]
+        for low, high in self.counts():
+            least, most = low[0] - high[1], high[0] - low[1]
+            difference = least[(low == high).all(axis=0)]
             found.n_exact += len(difference)
             found.n_differing += int(np.count_nonzero(difference))
-            found.n_few += int(np.count_nonzero((least >= 1) & (most < small)))
-            found.n_larger_only = max(found.n_larger_only, int(least.max(initial=0)))
-            found.n_smaller_only = max(found.n_smaller_only, int((-most).max(initial=0)))
+            found.n_few += int(((least >= 1) & (most < small)).sum())
+            found.n_larger_only = max(found.n_larger_only, int(least.max()))
+            found.n_smaller_only = max(found.n_smaller_only, int(-most.min()))
         return found
 
     def nested(self, chance: float) -> bool:
@@ -234,24 +210,25 @@ class TablePair:
         The log probabilities of ROIs are at most 0, so once their sum is low enough, the rest need
         not be computed.
         """
-        share = self.smaller.group_size / (self.larger.group_size + self.smaller.group_size)
-        log_chance = 0.0
-        for (low, high), (low_part, high_part) in self._counts():
-            exact = (low == high) & (low_part == high_part)
-            log_chance += coincidence(low, low_part, exact, self.people, share)
+        larger, smaller = (table.group_size for table in self.tables)
+        log_chance, share = 0.0, smaller / (larger + smaller)
+        for low, high in self.counts():
+            exact = (low == high).all(axis=0)
+            log_chance += coincidence(low[0], low[1], exact, self.people, share)
             if log_chance < float(np.log(chance)):
                 return True
         return False
 
     def reused_cells(self, chance: float) -> int:
         """Return in how many cells fractions agree, 0 if no more often than by chance."""
-        if self.noiseless:
+        if self.intervals:
             return 0
-        first, second = self._fractional()
+        blocks = map(np.stack, self.blocks())
+        first, second = np.concatenate([both[:, (both % 1 > 0).all(axis=0)] for both in blocks], 1)
         if not len(first):
             return 0
         difference = first - second
-        n = int(np.count_nonzero(np.abs(difference - np.rint(difference)) < _WHOLE))
+        n = int((np.abs(difference - np.rint(difference)) < _WHOLE).sum())
         by_chance = scipy.stats.binom.sf(n - 1, len(difference), _agreement(first, second))
         return n if by_chance < chance else 0
 
@@ -261,47 +238,17 @@ class TablePair:
         The moments are the least second and the largest fourth moment over counts, NaN if noise on
         one cell depends on other cells.
         """
-        n, total = 0, 0.0
-        for difference in self._differences():
-            known = difference[~np.isnan(difference)]
-            n, total = n + len(known), total + float(np.sum(known**2))
-        observed = total / n if n else 0.0
+        total = sum(float(np.nansum(difference**2)) for difference in self._differences())
+        observed = total / max(self.n_shared, 1)
         if any(table.mechanism.noise_scope != "cell" for table in self.tables):
             return observed, np.nan, np.nan
         (first, first_4), (second, second_4) = (_noise(table, rng) for table in self.tables)
         fourth = first_4 + second_4 + 6 * (first * second)
         return observed, float((first + second).min()), float(fourth.max())
 
-    def _blocks(self) -> Iterator[tuple[Values, Values]]:
-        """Yield the shared values of the larger and of the smaller table, in blocks of ROIs."""
-        here, there = self.table.values[:, self.here], self.other.values[:, self.there]
-        larger, smaller = (here, there) if self.larger is self.table else (there, here)
-        step = max(_BLOCK // max(larger.shape[1], 1), 1)
-        for start in range(0, len(larger), step):
-            yield larger[start : start + step], smaller[start : start + step]
-
     def _differences(self) -> Iterator[Values]:
         """Yield larger minus smaller; NaN where one is redacted."""
-        for larger, smaller in self._blocks():
-            yield np.asarray(larger - smaller)
-
-    def _counts(self) -> Iterator[tuple[tuple[Whole, Whole], tuple[Whole, Whole]]]:
-        """Yield lower and upper bounds of the counts of the larger and of the smaller table."""
-        large, small = self._intervals
-        assert large is not None, "only of tables without noise"
-        assert small is not None, "only of tables without noise"
-        for larger, smaller in self._blocks():
-            yield large.bounds(larger), small.bounds(smaller)
-
-    def _fractional(self) -> tuple[Values, Values]:
-        """Return the values of cells that are fractions in both tables, both shape (cell,)."""
-        cells = []
-        for first, second in self._blocks():
-            both = (first != np.rint(first)) & (second != np.rint(second))
-            both &= ~np.isnan(first + second)
-            cells.append((first[both], second[both]))
-        first, second = (np.concatenate(column) for column in zip(*cells, strict=True))
-        return first, second
+        return (larger - smaller for larger, smaller in self.blocks())
 
 
 def _noise(table: PublishedTable, rng: np.random.Generator) -> tuple[Values, Values]:
@@ -320,12 +267,6 @@ def _agreement(first: Values, second: Values) -> float:
     n_decimals = [MOST_DECIMALS if (n := decimals(v)) is None else n for v in (first, second)]
     spacing = max(10.0 ** -min(n_decimals), 2 * _WHOLE)
     return max(spacing, _atoms(first), _atoms(second))
-
-
-def _few(difference: Values | Whole, small: int) -> int:
-    """Return how many differences count few people."""
-    size = np.abs(np.rint(difference))
-    return int(np.count_nonzero((size >= 1) & (size < small)))
 
 
 def _atoms(values: Values) -> float:

@@ -62,7 +62,7 @@ class PossibleValues(Check):
             return CheckResult.unknown(self.name, 0, text)
         law = _law(table.mechanism, table.group_size)
         if law is not None:
-            n, example = _impossible(law, values, table.group_size)
+            wrong = np.isin(values, _impossible(law, values, table.group_size))
             reason = "can never be published"
         else:
             before = Support(0.0, float(table.group_size), 1.0)
@@ -84,22 +84,22 @@ class PossibleValues(Check):
             reason = f"are not {allowed}, the only values possible"
             if allowed.per_series is not None:
                 many = _many_values(table.values, allowed.per_series)[published]
+                more = f"are in a series of more than {plural(allowed.per_series, 'value')}"
                 if not wrong.any():
-                    reason = f"are in a series of more than {plural(allowed.per_series, 'value')}"
+                    reason = more
                 elif (many & ~wrong).any():
-                    reason += (
-                        f", or are in a series of more than {plural(allowed.per_series, 'value')}"
-                    )
+                    reason += f", or {more}"
                 wrong |= many
-            n, example = int(wrong.sum()), float(values[np.argmax(wrong)])
+        n = int(wrong.sum())
         if n:
+            example = values[np.argmax(wrong)]
             text = (
                 f"{n:,} of {values.size:,} published values, such as "
                 f"{example:g}, {reason} under {table.mechanism.label}"
             )
             if example > table.group_size:
                 text += f" for {table.group_size:,} people"
-            steps = [type(step) for step in steps_of(table.mechanism)]
+            steps = {type(step) for step in steps_of(table.mechanism)}
             if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
                 text += "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
         else:
@@ -120,34 +120,20 @@ def _law(mechanism: Mechanism, group_size: int) -> Law | None:
     return law if isinstance(law, Law) else None
 
 
-def _impossible(law: Law, values: Values, group_size: int) -> tuple[int, float]:
-    """Return how many values have a likelihood of 0 for every count, and the first that has."""
+def _impossible(law: Law, values: Values, group_size: int) -> Values:
+    """Return the values that have a likelihood of 0 for every count, ascending."""
     distinct, n_cells = np.unique(values, return_counts=True)
     if isinstance(law, FiniteDistribution) or law.noise == NO_NOISE:
-        wrong = ~_among(distinct, _possible(law, group_size))
-    else:
-        wrong = np.concatenate(
-            [
-                _unlikely(law, distinct[start : start + _BLOCK], group_size)
-                for start in range(0, len(distinct), _BLOCK)
-            ]
-        )
-        if n_decimals := decimals(distinct):  # rounding may move a value across a bound
-            half = 0.5 * 10.0**-n_decimals
-            for shift in (-half, half):
-                if wrong.any():
-                    wrong[wrong] = _unlikely(law, distinct[wrong] + shift, group_size)
-        wrong |= _too_whole(law, distinct, n_cells)
-    return int(n_cells[wrong].sum()), _first_among(values, distinct[wrong])
-
-
-def _first_among(values: Values, some: Values) -> float:
-    """Return the first of ``values`` that is among ``some``, NaN if none is."""
-    for start in range(0, len(values) if len(some) else 0, _BLOCK):
-        block = values[start : start + _BLOCK]
-        if (found := np.isin(block, some)).any():
-            return float(block[np.argmax(found)])
-    return np.nan
+        return distinct[~_among(distinct, _possible(law, group_size))]
+    starts = range(0, len(distinct), _BLOCK)
+    blocks = [_unlikely(law, distinct[start : start + _BLOCK], group_size) for start in starts]
+    wrong = np.concatenate(blocks)
+    if n_decimals := decimals(distinct):  # rounding may move a value across a bound
+        half = 0.5 * 10.0**-n_decimals
+        for shift in (-half, half):
+            if wrong.any():
+                wrong[wrong] = _unlikely(law, distinct[wrong] + shift, group_size)
+    return distinct[wrong | _too_whole(law, distinct, n_cells)]
 
 
 def _possible(law: Law, group_size: int) -> Values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
@@ -27,6 +28,7 @@ Flags = NDArray[np.bool_]
 SMALL = 5
 """Counts below this number are small, unless a mechanism sets another threshold."""
 
+_BLOCK = 1 << 16  # cells compared at a time: they fit into a processor's cache
 MOST_DECIMALS = 9  # with more, a written number cannot be distinguished from a full float
 
 
@@ -135,17 +137,6 @@ class PublishedTable:
         """Which cells are not redacted, bool, shape (roi, epoch)."""
         return np.asarray(~np.isnan(self.values))
 
-    def overlap(self, other: PublishedTable) -> tuple[slice, slice] | None:
-        """Return the columns of both tables with the same epochs, None if there are none."""
-        first = max(self.first_epoch, other.first_epoch)
-        stop = min(table.first_epoch + table.values.shape[1] for table in (self, other))
-        if len(self.values) != len(other.values) or first >= stop:
-            return None
-        here, there = (
-            slice(first - table.first_epoch, stop - table.first_epoch) for table in (self, other)
-        )
-        return here, there
-
 
 def suppressed_up_to(mechanism: Mechanism) -> int | None:
     """Return the largest count that the mechanism publishes as 0, None if it suppresses none."""
@@ -186,7 +177,9 @@ def fill_suppressed(table: PublishedTable) -> Values:
     is assumed to leave suppressed cells blank instead.
     """
     filler, gaps = _filler(table), table.not_covered
-    filled = table.values if filler is None else _filled(table.values, filler)
+    filled = table.values
+    if filler is not None:
+        filled = np.where(table.published, filled, filler)
     return filled if gaps is None else np.where(gaps, np.nan, filled)
 
 
@@ -208,10 +201,6 @@ def _filler(table: PublishedTable) -> float | None:
     return float(stands_for[0, 0])
 
 
-def _filled(values: Values, filler: float) -> Values:
-    return np.where(np.isnan(values), filler, values)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CountIntervals:
     """Which counts each published value of a table may have.
@@ -228,7 +217,7 @@ class CountIntervals:
     def bounds(self, values: Values) -> tuple[Whole, Whole]:
         """Return the smallest and the largest count of values of the table, shape of ``values``."""
         if self.filler is not None:
-            values = _filled(values, self.filler)
+            values = np.where(np.isnan(values), self.filler, values)
         low = np.searchsorted(self.of_count, values - self.rounding, side="left")
         high = np.searchsorted(self.of_count, values + self.rounding, side="right") - 1
         impossible = (low > high) | np.isnan(values)
@@ -243,7 +232,12 @@ def count_intervals(table: PublishedTable) -> CountIntervals | None:
         return None
     of_count = np.arange(table.group_size + 1.0)[None]
     law.revise(of_count)
-    rounding = half_decimal(table.values[table.published]) if (of_count % 1).any() else 0.0
+    rounding = 0.0
+    if (of_count % 1).any():
+        n = decimals(table.values[table.published])
+        rounding = 0.500001 * 10.0 ** -(
+            MOST_DECIMALS if n is None else n
+        )  # floats lose some digits
     return CountIntervals(of_count[0], _filler(table), rounding)
 
 
@@ -262,18 +256,51 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
     return bounds
 
 
+@dataclass(frozen=True, eq=False)
+class SharedCells:
+    """Several tables, and the values of each in the cells that all have, shape (roi, epoch)."""
+
+    tables: tuple[PublishedTable, ...]
+    values: tuple[Values, ...]
+
+    @classmethod
+    def of(cls, *tables: PublishedTable) -> Self | None:
+        """Return the cells at the epochs of all tables, None if there are none."""
+        first = max(table.first_epoch for table in tables)
+        stop = min(table.first_epoch + table.values.shape[1] for table in tables)
+        if first >= stop or len({len(table.values) for table in tables}) > 1:
+            return None
+        spans = (slice(first - one.first_epoch, stop - one.first_epoch) for one in tables)
+        shared = zip(tables, spans, strict=True)
+        return cls(tables, tuple(table.values[:, span] for table, span in shared))
+
+    @cached_property
+    def intervals(self) -> list[CountIntervals]:
+        """Which counts values may have, of each table; empty if one has noise."""
+        found = [count_intervals(table) for table in self.tables]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else []
+
+    def blocks(self) -> Iterator[tuple[Values, ...]]:
+        """Yield the values of all tables, in blocks of ROIs."""
+        step = max(_BLOCK // self.values[0].shape[1], 1)
+        for start in range(0, len(self.values[0]), step):
+            yield tuple(values[start : start + step] for values in self.values)
+
+    def counts(self) -> Iterator[tuple[Whole, Whole]]:
+        """Yield the smallest and the largest count of each cell, both (table, roi, epoch)."""
+        for block in self.blocks():
+            each = zip(self.intervals, block, strict=True)
+            low, high = zip(*(interval.bounds(values) for interval, values in each), strict=True)
+            yield np.array(low), np.array(high)
+
+
 def decimals(values: Values) -> int | None:
     """Return the least decimals that represent all values, finite float64; None if above 9."""
     for n in range(MOST_DECIMALS + 1):
         if bool((np.round(values, n) == values).all()):
             return n
     return None
-
-
-def half_decimal(values: Values) -> float:
-    """Return the most by which rounding to the decimals of finite values may have changed one."""
-    n = decimals(values)
-    return 0.500001 * 10.0 ** -(MOST_DECIMALS if n is None else n)  # floats lose some digits
 
 
 Level = Literal["consistent", "inconsistent", "unknown"]

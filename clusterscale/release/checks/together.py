@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -252,20 +251,16 @@ def _first_epochs(axes: Sequence[NDArray[Any] | None]) -> list[int]:
         axis.astype("datetime64[s]").astype(np.int64) if axis.dtype.kind == "M" else axis
         for axis in known
     ]
-    gaps = {int(gap) for axis in seconds for gap in np.diff(axis)}
-    if len(gaps) > 1:  # days or months of the calendar, or epochs of several lengths
-        every = np.unique(np.concatenate(seconds))
-        numbers = [int(np.searchsorted(every, axis[0])) for axis in seconds]
-        parts = [every[n : n + len(axis)] for n, axis in zip(numbers, seconds, strict=True)]
-        if max(gaps) >= 2 * min(gaps) or not all(map(np.array_equal, parts, seconds)):
-            raise ConfigError("the epochs of the tables differ in length, so they are not compared")
-        return numbers
-    step = gaps.pop() if gaps else 1
-    first = min(int(axis[0]) for axis in seconds)
-    starts = [divmod(int(axis[0]) - first, step) for axis in seconds]
-    if any(rest for _, rest in starts):
+    gaps = [gap for axis in seconds for gap in np.diff(axis).tolist()]
+    shortest = min(gaps, default=0)
+    if max(gaps, default=0) >= 2 * shortest > 0:  # below that, days or months of the calendar
+        raise ConfigError("the epochs of the tables differ in length, so they are not compared")
+    every = np.unique(np.concatenate(seconds))
+    firsts = [int(np.searchsorted(every, axis[0])) for axis in seconds]
+    parts = [every[n : n + len(axis)] for n, axis in zip(firsts, seconds, strict=True)]
+    if (np.diff(every) < shortest).any() or not all(map(np.array_equal, parts, seconds)):
         raise ConfigError("the epochs of the tables begin at other times, so they are not compared")
-    return [number for number, _ in starts]
+    return firsts
 
 
 def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
@@ -274,26 +269,17 @@ def _shared_places(releases: Sequence[RawRelease]) -> list[_Rows]:
         if len({len(release.values) for release in releases}) > 1:
             raise ConfigError("not all tables name their places, so they are not compared")
         return [_ALL for _ in releases]
-    names = [_covered_places(release) for release in releases]
-    in_order = "" not in names[0] and all(one < other for one, other in pairwise(names[0]))
-    if in_order and all(some == names[0] for some in names):
-        return [_ALL for _ in releases]
-    shared = sorted(set(names[0]).intersection(*names[1:]) - {""})
+    rows = [_covered_rows(release) for release in releases]
+    shared = sorted(set(rows[0]).intersection(*rows[1:]))
     if not shared:
         raise ConfigError("the tables have no place in common, so they are not compared")
-    return [_rows_of(shared, some) for some in names]
+    return [
+        _ALL if list(one.rois or ()) == shared else np.array([row_of[name] for name in shared])
+        for one, row_of in zip(releases, rows, strict=True)
+    ]
 
 
-def _covered_places(release: RawRelease) -> tuple[str, ...]:
-    """Return the names of places, empty where some value is not covered."""
-    names, gaps = release.rois or (), release.not_covered
-    if gaps is None:
-        return names
-    return tuple("" if row.any() else name for name, row in zip(names, gaps, strict=True))
-
-
-def _rows_of(shared: list[str], names: Sequence[str]) -> _Rows:
-    if list(names) == shared:
-        return _ALL
-    row_of = {name: row for row, name in enumerate(names)}
-    return np.array([row_of[name] for name in shared], np.int64)
+def _covered_rows(release: RawRelease) -> dict[str, int]:
+    """Return the row of each place of which all values are covered."""
+    gaps, rows = release.not_covered, enumerate(release.rois or ())
+    return {name: i for i, name in rows if gaps is None or not gaps[i].any()}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale.contracts import Count, Values
 from clusterscale.mechanisms.chain import steps_of
@@ -16,7 +14,6 @@ from clusterscale.mechanisms.scaling import BottomCode, Expand, ShareOfTotal, To
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
-    Flags,
     PublishedTable,
     Whole,
     agree,
@@ -25,7 +22,7 @@ from clusterscale.release.checks.table import (
     smallest_shown,
     suppressed_up_to,
 )
-from clusterscale.release.intervals import Relations, bound_counts
+from clusterscale.release.intervals import Ranges, Relations, bound_counts
 from clusterscale.validation_messages import plural
 
 _ROUNDING = 1e-6  # of a visit: sums of floats
@@ -58,11 +55,12 @@ class Totals(Check):
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
         """Return how many hidden cells are determined; ``others`` and ``rng`` are not used."""
-        rois, epochs = _totals(table)
-        n_totals = int(np.isfinite(rois).sum() + np.isfinite(epochs).sum())
+        totals = _totals(table)
+        n_totals = int(np.isfinite(totals).sum())
         if not n_totals:
             return CheckResult.of_faults(self.name, 0, 0, f"{table.name} has no totals")
-        if _are_sums(table, rois, epochs):
+        sums = np.concatenate([np.nansum(table.values, axis=axis) for axis in (1, 0)])
+        if (np.isnan(totals) | (np.abs(totals - sums) < _ROUNDING)).all():
             text = (
                 f"{plural(n_totals, 'total')}: only sums of published cells, which disclose nothing"
             )
@@ -80,94 +78,47 @@ class Totals(Check):
                 "cannot decide what totals disclose"
             )
             return CheckResult.unknown(self.name, table.values.size, text)
-        return self._solved(table, *bounds, *_unsuppressed(table, rois, epochs))
+        if suppressed_up_to(table.mechanism) is not None:
+            totals[totals == 0] = np.nan
+        return self._solved(table, *bounds, totals)
 
     def _solved(
-        self,
-        table: PublishedTable,
-        low: NDArray[np.int64],
-        high: NDArray[np.int64],
-        rois: Values,
-        epochs: Values,
+        self, table: PublishedTable, low: Whole, high: Whole, totals: Values
     ) -> CheckResult:
-        hidden = low < high
-        n_hidden = int(hidden.sum())
-        whole = all(
-            bool((np.isnan(totals) | (totals == np.rint(totals))).all())
-            for totals in (rois, epochs)
-        )
-        solution = solve(low, high, rois, epochs) if whole else None
-        if solution is None:
+        found = None if (totals % 1 > 0).any() else bound_cells(low, high, totals)
+        if found is None or found.contradiction is not None:
             text = f"no counts that match {table.name} have the published totals"
             if np.isnan(table.values).any() and suppressed_up_to(table.mechanism) is not None:
                 text += "; if larger values are hidden too, to protect others, declare exact"
             return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
-        known = hidden & solution.determined & (fill_suppressed(table) != solution.counts)
-        small, counts = smallest_shown(self.small, table), solution.counts[known]
-        n_small = int(np.count_nonzero((counts >= 1) & (counts < small)))
-        n = len(counts)
+        hidden, filled = (low < high).ravel(), fill_suppressed(table).ravel()
+        counts, most = found.low[: low.size], found.high[: low.size]
+        counts = counts[hidden & (counts == most) & (filled != counts)]
+        small = smallest_shown(self.small, table)
+        n, n_small = len(counts), int(((counts >= 1) & (counts < small)).sum())
         text = (
-            f"{n:,} of {plural(n_hidden, 'hidden cell')} {agree(n, 'follow')} from the totals; "
-            f"{n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
+            f"{n:,} of {plural(int(hidden.sum()), 'hidden cell')} {agree(n, 'follow')} from "
+            f"the totals; {n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
         )
         return CheckResult.of_faults(self.name, n, table.values.size, text)
 
 
-def _totals(table: PublishedTable) -> tuple[Values, Values]:
-    """Return the totals, NaN where there are none, shapes (roi,) and (epoch,)."""
-    published = (table.roi_totals, table.epoch_totals)
-    rois, epochs = (
-        np.full(n, np.nan) if totals is None else totals
-        for n, totals in zip(table.values.shape, published, strict=True)
-    )
-    return rois, epochs
+def _totals(table: PublishedTable) -> Values:
+    """Return the totals of ROIs and then of epochs, NaN where there are none."""
+    published = zip(table.values.shape, (table.roi_totals, table.epoch_totals), strict=True)
+    return np.concatenate([np.full(n, np.nan) if one is None else one for n, one in published])
 
 
-def _are_sums(table: PublishedTable, rois: Values, epochs: Values) -> bool:
-    """Return whether each total is the sum of the published cells."""
-    sums = (np.nansum(table.values, axis=1), np.nansum(table.values, axis=0))
-    return all(
-        bool((np.isnan(totals) | (np.abs(totals - total) < _ROUNDING)).all())
-        for totals, total in zip((rois, epochs), sums, strict=True)
-    )
-
-
-def _unsuppressed(table: PublishedTable, rois: Values, epochs: Values) -> tuple[Values, Values]:
-    """Return the totals, with NaN for those that may be suppressed."""
-    if suppressed_up_to(table.mechanism) is None:
-        return rois, epochs
-    return np.where(rois == 0, np.nan, rois), np.where(epochs == 0, np.nan, epochs)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution:
-    """One table with the totals, and the cells that are equal in all such tables.
-
-    ``counts`` are int64 visits, those of ``determined`` cells; both of shape (roi, epoch).
-    """
-
-    counts: Whole
-    determined: Flags
-
-
-def solve(
-    low: Whole, high: Whole, roi_totals: NDArray[np.float64], epoch_totals: NDArray[np.float64]
-) -> Solution | None:
-    """Return which cells with known bounds are determined by the totals; None if no table has them.
+def bound_cells(low: Whole, high: Whole, totals: Values) -> Ranges:
+    """Return what totals say of cells with known bounds, and of the totals themselves.
 
     ``low`` and ``high`` are the smallest and largest count of each cell, int64, shape (roi, epoch),
-    visits; totals are whole float64, NaN where unknown. Raises InputError if they need a flow of
-    2³¹ or more.
+    visits; totals are those of ROIs and then of epochs, whole float64, NaN where unknown. Raises
+    InputError if they need a flow of 2³¹ or more.
     """
     cells = np.arange(low.size).reshape(low.shape)
-    totals = np.concatenate([roi_totals, epoch_totals])
     known = np.flatnonzero(~np.isnan(totals))
     lines = [*cells, *cells.T]
     relations = Relations.of((low.size + i, lines[line], True) for i, line in enumerate(known))
     stated = totals[known].astype(np.int64)
-    least, largest = (np.concatenate([end.ravel(), stated]) for end in (low, high))
-    found = bound_counts(least, largest, relations, most=0)
-    if found.contradiction is not None:
-        return None
-    counts = np.asarray(found.low[: low.size].reshape(*low.shape), np.int64)
-    return Solution(counts, counts == found.high[: low.size].reshape(*low.shape))
+    return bound_counts(np.append(low, stated), np.append(high, stated), relations, most=0)

@@ -1,20 +1,22 @@
-"""Check of whether the difference of two tables is a count of few people."""
+"""Checks of whether other tables disclose few people: by a difference, or as parts of a sum."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import ClassVar, Literal
 
 import numpy as np
-import scipy
 
 from clusterscale.contracts import Count, Probability
-from clusterscale.release.checks.pairs import Subtraction, TablePair, chance_of_step
+from clusterscale.release.checks.pairs import TablePair
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     Level,
     PublishedTable,
+    SharedCells,
     agree,
     smallest_shown,
 )
@@ -65,9 +67,9 @@ class Differencing(Check):
     ) -> CheckResult:
         """Return the worst result over the pairs of the table with each of ``others``."""
         results = [
-            self._compare(TablePair(table, other, *where), rng)
+            self._compare(pair, rng)
             for other in others
-            if (where := table.overlap(other)) is not None
+            if (pair := TablePair.of(table, other)) is not None
         ]
         if not results:
             text = f"no other table shares cells with {table.name}"
@@ -87,9 +89,7 @@ class Differencing(Check):
             return CheckResult.unknown(self.name, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
-        if not pair.noiseless:
-            return self._noisy(pair, rng)
-        return self._subtracted(pair)
+        return self._subtracted(pair) if pair.intervals else self._noisy(pair, rng)
 
     def _reused(self, pair: TablePair, n: int) -> CheckResult:
         few = pair.n_few(smallest_shown(self.small, *pair.tables))
@@ -116,8 +116,8 @@ class Differencing(Check):
             )
             return CheckResult(self.name, "inconsistent", observed, expected, n, text)
         people = pair.people
-        n_few, n_differing = pair.count_steps(people)
-        if n_few >= self.least and self._by_chance(pair, n_few, n_differing) < self.chance:
+        n_few, n_differing = pair.count_steps()
+        if n_few >= self.least and pair.chance_of_steps(n_few, n_differing) < self.chance:
             who = "one person" if people == 1 else f"{people:,} people"
             text = (
                 f"{pair.names} reuse the same noise: in {n_few:,} of {n_differing:,} cells that "
@@ -140,18 +140,14 @@ class Differencing(Check):
         )
         return CheckResult.of_faults(self.name, 0, n, text)
 
-    def _by_chance(self, pair: TablePair, n_few: int, n_differing: int) -> float:
-        """Return the chance of as many differences that people explain, if noise is drawn anew."""
-        made = tuple((each.mechanism, each.group_size) for each in (pair.larger, pair.smaller))
-        return float(scipy.stats.binom.sf(n_few - 1, n_differing, chance_of_step(made)))
-
     def _subtracted(self, pair: TablePair) -> CheckResult:
         small, people = smallest_shown(self.small, *pair.tables), pair.people
         found = pair.subtract(small)
         apart = found.n_larger_only + found.n_smaller_only
         if found.n_smaller_only and pair.declared:
+            larger, smaller = pair.tables
             text = (
-                f"{pair.smaller.name} is declared a subset of {pair.larger.name}, but a cell "
+                f"{smaller.name} is declared a subset of {larger.name}, but a cell "
                 f"counts {found.n_smaller_only:,} more in it"
             )
             return CheckResult(self.name, "inconsistent", apart, 0.0, found.n_exact, text)
@@ -170,19 +166,13 @@ class Differencing(Check):
             )
             return CheckResult.unknown(self.name, found.n_exact, text)
         leak = found.n_few > 0 or (found.n_exact > 0 and explained and 0 < people < small)
-        return self._of_subset(pair, found, small, leak=leak, decided=explained)
-
-    def _of_subset(
-        self, pair: TablePair, found: Subtraction, small: int, *, leak: bool, decided: bool
-    ) -> CheckResult:
-        """Return the result for a group and a subset of it."""
-        if not leak and not (decided and found.n_differing):
+        if not leak and not (explained and found.n_differing):
             text = (
                 f"{pair.names} are a group and a subset of it, but no difference of exact cells "
                 "shows how many people are in the larger only"
             )
             return CheckResult.unknown(self.name, found.n_exact, text)
-        people = pair.people or found.n_larger_only
+        people = people or found.n_larger_only
         n_few = max(found.n_differing, found.n_few) if people < small else found.n_few
         who = "one person was" if people == 1 else f"{people:,} people were"
         text = (
@@ -192,3 +182,97 @@ class Differencing(Check):
         )
         level: Level = "inconsistent" if leak else "consistent"
         return CheckResult(self.name, level, float(n_few), 0.0, found.n_exact, text)
+
+
+class Complement(Check):
+    """Check whether a cell hidden in one table follows from two others.
+
+    Among three tables over the same cells, without noise, one is taken as the sum of the other two
+    if its group size is the sum of theirs, no cell contradicts it, and at least ``least`` non-zero
+    cells that are exact in all three agree, or both are declared subsets of it. A cell that one
+    table hides, by redaction or by suppression, is then the sum or the difference of the others.
+    The result is inconsistent if a hidden cell is shown to count 1 to ``small`` − 1 people; it is
+    unknown if it would be, but too few cells show whether the table is the sum.
+
+    Parts of parts, and sums of more than two groups, are not searched for.
+
+    Attributes
+    ----------
+    small
+        Number of people below which a count discloses, e.g. ``5``; None: by the mechanism.
+    least
+        Least number of cells that decide, e.g. ``10``.
+    """
+
+    name: Literal["complement"] = "complement"
+    compares: ClassVar[bool] = True
+    small: Count | None = None
+    least: Count = 10
+
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
+        """Return how many hidden cells follow from any two of ``others``; ``rng`` is not used."""
+        triples = (_find_sum((table, *pair), self.small) for pair in combinations(others, 2))
+        sums = [one for one in triples if one is not None]
+        found = [one for one in sums if one.is_declared or one.n_seen >= self.least]
+        best = max(found, key=lambda one: (one.n_small, one.n_known), default=None)
+        if any(one.n_small for one in sums) and not (best and best.n_small):
+            text = (
+                f"{table.name} may be in a sum of a group and its two parts: too few cells show it"
+            )
+            return CheckResult.unknown(self.name, sums[0].n_cells, text)
+        if best is None:
+            text = f"{table.name} is in no sum of a group and its two parts"
+            return CheckResult.of_faults(self.name, 0, 0, text)
+        total, first, second = best.tables
+        text = (
+            f"{total.name} is the sum of {first.name} and {second.name}: "
+            f"{plural(best.n_known, 'hidden cell')} can be computed; "
+            f"{best.n_small:,} of them {agree(best.n_small, 'count')} 1 to {best.small - 1} people"
+        )
+        return CheckResult.of_faults(self.name, best.n_small, best.n_cells, text)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What tables of a group and of its two parts show together.
+
+    ``n_cells`` are shared, ``n_seen`` of these are not 0 and exact in all tables; ``n_known``
+    hidden cells follow, of which ``n_small`` count 1 to ``small`` − 1 people.
+    """
+
+    tables: tuple[PublishedTable, ...]
+    small: int
+    n_cells: int = 0
+    n_seen: int = 0
+    n_small: int = 0
+    n_known: int = 0
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether both parts are declared subsets of the first table."""
+        total, *parts = self.tables
+        return all(total.name in part.subset_of for part in parts)
+
+
+def _find_sum(tables: Sequence[PublishedTable], small: int | None) -> _Sum | None:
+    """Return what follows if the largest table is the sum of the others; None if it is not."""
+    total, first, second = sorted(tables, key=lambda table: -table.group_size)
+    shared = SharedCells.of(total, first, second)
+    is_sum = total.group_size == first.group_size + second.group_size
+    if not is_sum or shared is None or not shared.intervals:
+        return None
+    found = _Sum(shared.tables, smallest_shown(small, *tables))
+    for low, high in shared.counts():
+        least = np.maximum(low, [low[1] + low[2], low[0] - high[2], low[0] - high[1]])
+        most = np.minimum(high, [high[1] + high[2], high[0] - low[2], high[0] - low[1]])
+        if (least > most).any():
+            return None
+        exact = low == high
+        follows = least[(least == most) & ~exact]
+        found.n_cells += low[0].size
+        found.n_seen += int((exact.all(axis=0) & (low[0] > 0)).sum())
+        found.n_known += len(follows)
+        found.n_small += int(((follows >= 1) & (follows < found.small)).sum())
+    return found
