@@ -275,8 +275,8 @@ def _components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
     label = _joined(ends, n_cells + n)
     used = np.zeros(n_cells + n, np.bool_)
     used[np.concatenate(ends)] = True
-    nodes = np.bincount(label[used], minlength=label.max() + 1)
-    edges = np.bincount(label[ends[0]], minlength=label.max() + 1)
+    nodes = np.bincount(label[used], minlength=label.max(initial=-1) + 1)
+    edges = np.bincount(label[ends[0]], minlength=len(nodes))
     tree = (edges < nodes) | (nodes == 0)
     return label[:n_cells], np.asarray(tree[label[:n_cells]])
 
@@ -421,32 +421,21 @@ class _Program:
     @classmethod
     def of(cls, cells: Ints, rows: Ints, low: Ints, high: Ints, relations: Relations) -> Self:
         """Return the program of some relations, over their free counts."""
-        number = {int(cell): i for i, cell in enumerate(cells)}
-        entries: list[tuple[int, int, int]] = []
-        least, largest = list[float](), list[float]()
-        for r in rows.tolist():
-            parts = relations.parts[relations.offsets[r] : relations.offsets[r + 1]].tolist()
-            whole = int(relations.whole[r])
-            sums = (
-                [(parts, True)]
-                if relations.adds[r]
-                else [(parts, False), *(([p], None) for p in parts)]
-            )
-            for some, kind in sums:  # Σ parts − whole: 0; at least 0; or one part at most the whole
-                row, known = len(least), -float(low[whole]) if whole not in number else 0.0
-                if whole in number:
-                    entries.append((row, number[whole], -1))
-                for part in some:
-                    if part in number:
-                        entries.append((row, number[part], 1))
-                    else:
-                        known += float(low[part])
-                least.append(-np.inf if kind is None else -known)
-                largest.append(np.inf if kind is False else -known)
-        at = np.array(entries)
-        shape = (len(least), len(cells))
-        matrix = sparse.coo_array((at[:, 2], (at[:, 0], at[:, 1])), shape).tocsr()
-        return cls(matrix, (np.array(least), np.array(largest)), low[cells], high[cells])
+        part, inside = relations.only(rows)
+        row, cell, sign = part.incidences
+        n, owner = len(rows), np.repeat(np.arange(len(rows)), np.diff(part.offsets))
+        alone = np.flatnonzero(~part.adds[owner])  # parts that are at most the whole
+        added = n + np.arange(len(alone))
+        row = np.concatenate([row, added, added])
+        cell = np.concatenate([cell, part.parts[alone], part.whole[owner[alone]]])
+        sign = np.concatenate([sign, np.ones_like(added), -np.ones_like(added)])
+        matrix = sparse.coo_array((sign, (row, cell)), (n + len(alone), len(inside))).tocsr()
+        free = np.isin(inside, cells)
+        known = (matrix[:, ~free] @ low[inside[~free]]).astype(np.float64)
+        is_sum = np.arange(len(known)) < n
+        limits = np.where(is_sum, -known, -np.inf), -known
+        limits[1][:n][~part.adds] = np.inf
+        return cls(matrix[:, free], limits, low[cells], high[cells])
 
     def ranges(self, asked: Flags) -> tuple[Ints, Ints, Flags] | None:
         """Return bounds of each count, and whether they are exact; None if no counts fit.
