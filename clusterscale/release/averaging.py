@@ -7,21 +7,30 @@ squares: of all estimates that are unbiased and linear in the values these have 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy
-from scipy import sparse, stats
+from numpy.typing import NDArray
+from scipy import sparse
 
-from clusterscale.contracts import Ints, Values
+from clusterscale.contracts import NO_NOISE, Ints, Mechanism, Values
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.release.cells import UNKNOWN, Cells, Stated, relate
 from clusterscale.release.intervals import Relations, spans
+from clusterscale.validation_messages import exact_number
 
 _BLOCK = 64  # columns of an inverse at once
 _FAR = 1e5  # standard deviations of the noise that stand for a cell without a value
 _TINY = 1e-9  # of the largest variance, added to each sum: some sums may follow from others
 
+_MOST = 10**8  # relations times those of the largest component: some ten seconds
+_KNOWN = 1e-4  # of the deviation of a cell: what is left where counts are known
+_EXACT = 1e-6  # visits: sums of floats
+_BIASED = 0.01  # standard deviations between a count and the mean of its values
 _UNKNOWN = 0.1  # share of the variance of a cell without a value, if nothing says anything of it
 
 
@@ -36,33 +45,10 @@ class Averages:
         anything of a cell.
     deviations
         Standard deviation of each estimate, float64, visits, shape (cell,); infinite where NaN.
-    noise
-        That of each cell's own noise, as given.
     """
 
     estimates: Values
     deviations: Values
-    noise: Values
-
-    def effective(self, epsilon: Values | float) -> Values:
-        """Return the ε of noise of the same kind with the deviations that are left, shape (cell,).
-
-        ``epsilon`` is that of each cell's own noise. The ε of Laplace noise is inversely
-        proportional to its standard deviation. NaN where a cell has no noise of its own.
-        """
-        own = np.isfinite(self.noise) & (self.noise > 0)
-        ratio = np.full(len(self.noise), np.nan)
-        with np.errstate(divide="ignore"):
-            np.divide(self.noise, self.deviations, out=ratio, where=own)
-        return np.asarray(epsilon * ratio)
-
-    def intervals(self, confidence: float = 0.95) -> tuple[Values, Values]:
-        """Return the lower and upper end of each count's interval by a normal law, shape (cell,).
-
-        That of a single Laplace value with 95 % holds the count in 93.7 %; averages are closer.
-        """
-        reach = float(stats.norm.isf((1 - confidence) / 2)) * self.deviations
-        return self.estimates - reach, self.estimates + reach
 
 
 def average_noise(values: Values, noise: Values, relations: Relations) -> Averages:
@@ -88,8 +74,8 @@ def average_noise(values: Values, noise: Values, relations: Relations) -> Averag
     Raises
     ------
     InputError
-        If the arrays have other shapes, a standard deviation is negative or NaN, or a value is NaN
-        or infinite.
+        If the arrays have other shapes, a standard deviation is negative or NaN, a value is NaN or
+        infinite, or there are too many relations.
     """
     if not (values.ndim == 1 and values.shape == noise.shape):
         shapes = f"{values.shape} and {noise.shape}"
@@ -106,16 +92,18 @@ def average_noise(values: Values, noise: Values, relations: Relations) -> Averag
     matrix = sparse.coo_array((weight, (row, column)), (n, n_cells)).tocsr()
     spread = sparse.dia_array((variance[None], [0]), (n_cells, n_cells))
     sums = (matrix @ spread @ matrix.T + _TINY * sparse.eye_array(n)).tocsc()
+    _, component = scipy.sparse.csgraph.connected_components(sums, directed=False)
+    largest = np.bincount(component, minlength=1).max()
+    if n * largest > _MOST:
+        raise InputError(f"{n:,} relations, of which {largest:,} are connected, are too many")
     solver = scipy.sparse.linalg.splu(sums)
     known = np.where(given, values, 0.0)
     estimates = known - variance * (matrix.T @ solver.solve(matrix @ known))
-    _, component = scipy.sparse.csgraph.connected_components(sums, directed=False)
     gained = _gained(matrix.tocsc(), solver, component)
     left = np.maximum(variance - variance**2 * gained, 0)
     unknown = ~given & (left > _UNKNOWN * _FAR**2)
-    return Averages(
-        np.where(unknown, np.nan, estimates), np.where(unknown, np.inf, unit * np.sqrt(left)), noise
-    )
+    deviations = np.where(unknown, np.inf, unit * np.sqrt(left))
+    return Averages(np.where(unknown, np.nan, estimates), deviations)
 
 
 def _gained(matrix: sparse.csc_array, solver: Any, component: Ints) -> Values:
@@ -142,3 +130,75 @@ def _gained(matrix: sparse.csc_array, solver: Any, component: Ints) -> Values:
         found = inverse[matrix.indices[entry[here]], column[here] - start]
         gained += np.bincount(cell[here], weight[here] * found, minlength=len(gained))
     return gained
+
+
+def describe_averaging(
+    noisy: Sequence[tuple[Cells, Mechanism, int]], exact: Sequence[Cells], stated: Stated
+) -> Iterator[str]:
+    """Yield how much of the noise of each table averages out with all tables.
+
+    ``noisy`` are the cells of tables with noise, their mechanisms and their group sizes.
+    """
+    sums = relate([*(cells for cells, _, _ in noisy), *exact], stated)
+    added = [_added_noise(mechanism, size) for _, mechanism, size in noisy]
+    rests = np.full(sum(map(len, sums.rests)), np.nan)
+    exact = sums.tables[len(noisy) :]
+    counts = [np.where(one.low == one.high, one.low, np.nan).ravel() for one in exact]
+    values = np.concatenate([*(table.values.ravel() for table, _, _ in noisy), *counts, rests])
+    sizes = np.diff(sums.first[: len(noisy) + 1])
+    noise, factors = (np.repeat(column, sizes) for column in zip(*added, strict=True))
+    values[: len(noise)] /= factors
+    noise = np.append(noise, np.zeros(len(values) - len(noise)))
+    noise[np.isnan(values)] = np.inf
+    low = np.where(noise == 0, values, 0).astype(np.int64)
+    relations, _ = sums.relations(low, np.where(noise == 0, low, UNKNOWN))
+    some, cells = relations.only(np.flatnonzero(~_are_computed(values, noise, relations)))
+    left = noise.copy()
+    try:
+        left[cells] = average_noise(values[cells], noise[cells], some).deviations
+    except InputError as error:
+        yield f"how much noise averages out is not computed: {error}"
+        return
+    for i, ((table, mechanism, _), (own, _)) in enumerate(zip(noisy, added, strict=True)):
+        here = slice(*sums.first[i : i + 2])
+        known = np.where(left < _KNOWN * own, 0, left)[here][np.isfinite(noise[here])]
+        if len(known):
+            ends, epsilon = np.array([np.median(known), known.min()]), mechanism.guarantee.epsilon
+            text = (
+                f"noise of {table.name}: standard deviation {own:.3g} alone, and with all tables "
+            )
+            text += "{:.3g} (median) and {:.3g} (smallest)".format(*ends)
+            if np.isfinite(epsilon):
+                effective = " and ".join(
+                    f"{epsilon * own / end:.3g}" if end else "∞" for end in ends
+                )
+                text += f": as ε {effective} instead of {exact_number(epsilon)}"
+            yield text
+
+
+def _added_noise(mechanism: Mechanism, group_size: int) -> tuple[float, float]:
+    """Return the standard deviation of noise in visits, and by what values were multiplied then.
+
+    The deviation is infinite if values are not counts plus independent noise.
+    """
+    law = mechanism.law(group_size)
+    if isinstance(law, OutputDistribution) and law.noise != NO_NOISE:
+        counts = np.array([group_size // 4, group_size - group_size // 4])
+        means, variances = law.moments(counts)
+        deviation, factor = variances.max() ** 0.5, (means[1] - means[0]) / (counts[1] - counts[0])
+        if factor > 0 and abs(means[0] - factor * counts[0]) < _BIASED * deviation:
+            return float(deviation / factor), float(factor)
+    return np.inf, 1.0
+
+
+def _are_computed(values: Values, noise: Values, relations: Relations) -> NDArray[np.bool_]:
+    """Return which noisy wholes were computed from their parts, so that nothing averages out.
+
+    Whole numbers may fit by chance, unless all do.
+    """
+    row, cell, sign = relations.incidences
+    off = np.bincount(row, sign * np.where(np.isfinite(noise), values, np.nan)[cell])
+    fits = np.abs(off) < _EXACT
+    is_noisy = np.bincount(row, (noise > 0)[cell]) > 1  # the noise of one cell is no sum
+    has_fractions = np.bincount(row, (values % 1 > 0)[cell]) > 0
+    return fits & is_noisy & (has_fractions | fits[is_noisy & np.isfinite(off)].all())

@@ -235,6 +235,10 @@ def test_what_cannot_be_decided_is_never_consistent(tmp_path):
     )  # fmt: skip
     assert noisy[0].verdict == "warn"
     assert noisy[0].omitted == "values of two.csv do not determine counts, and take no part"
+    assert noisy[0].notes == (
+        "noise of two.csv: standard deviation 1.41 alone, and with all tables 0.707 (median) and 0 "
+        "(smallest): as ε 2 and ∞ instead of 1",
+    )
     wrong = publish(tmp_path, tables, two=two.replace("20", "21"), three=three)
     assert wrong[0].verdict == "fail"
     assert "A at 2026-03-02 09:00 in two.csv shows 21, A1 at" in wrong[0].results[0].text
@@ -259,6 +263,29 @@ def test_what_cannot_be_decided_is_never_consistent(tmp_path):
     ):
         with pytest.raises(ClusterscaleError, match=text):
             publish(tmp_path, f"\n  - {fault}", two=two)
+
+
+def test_how_much_noise_averages_out_is_noted(tmp_path):
+    """A region with two districts has √⅔ of the deviation, as they have, and one without has 1.
+
+    Nothing averages out where the region is the sum of the noisy values.
+    """
+    noise = "{name: laplace, epsilon: 1.0, sensitivity: 10}"
+    head = HEAD.replace("{name: threshold, k: 5, shown: hidden}", noise)
+    tables = "\n  - {counts: FOLDER/two.csv, factor: 2.5}"
+    tables += "\n  - {counts: FOLDER/three.csv, parents: codes}"
+    two, three = "A 08 36.25\nA 09 40\nB 08 9.5", "A1 08 11.2\nA2 08 8.1\nA1 09 12.3\nA2 09 3.5"
+    found = publish(tmp_path, tables, head=head, two=two + "\nB 09 3", three=three)[0]
+    assert found.verdict == "warn"
+    assert found.notes == (
+        "noise of two.csv: standard deviation 14.1 alone, and with all tables 12.8 (median) and "
+        "11.5 (smallest): as ε 1.1 and 1.22 instead of 1",
+        "noise of three.csv: standard deviation 14.1 alone, and with all tables 11.5 (median) and "
+        "11.5 (smallest): as ε 1.22 and 1.22 instead of 1",
+    )
+    sums = "A 08 48.25\nA 09 39.5\nB 08 9.5\nB 09 3"
+    found = publish(tmp_path, tables, head=head, two=sums, three=three)[0]
+    assert all("14.1 (median) and 14.1 (smallest)" in note for note in found.notes)
 
 
 def test_a_column_of_levels_needs_no_file(tmp_path):

@@ -12,13 +12,14 @@ from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.cube.calendar import Step
 from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.mechanisms.chain import steps_of
+from clusterscale.release.averaging import describe_averaging
 from clusterscale.release.cells import UNKNOWN, Cells, Stated, Sums, relate
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     PublishedTable,
     agree,
-    count_intervals,
+    count_bounds,
     fill_suppressed,
     smallest_shown,
 )
@@ -69,7 +70,7 @@ def check_publication(
     """
     strata = list(read_strata(plan))
     alone = [check for check in checks if not (check.compares or check.name == "totals")]
-    findings, tables, cells, noisy = list[TableFindings](), [], list[Cells](), list[str]()
+    findings, tables, cells, noisy = list[TableFindings](), [], list[Cells](), []
     lengths = [_epochs(one.release, one.form) for one in strata]
     shortest = min(int((ends - starts).min()) for starts, ends in lengths)
     for one, (starts, ends) in zip(strata, lengths, strict=True):
@@ -82,15 +83,19 @@ def check_publication(
             [one.release], [], alone, mechanism=table.mechanism, group_size=size, seed=seed
         )
         bounds = _bounds(table, size)
+        of_table = _cells_of(plan, one, table, (starts, ends), bounds)
         if bounds is None:
-            noisy.append(table.name)
+            noisy.append((of_table[0], table.mechanism, table.group_size))
         else:
-            cells += _cells_of(plan, one, table, (starts, ends), bounds)
-    small = smallest_shown(None, *tables)
-    together = _System.of(cells, _stated(plan), small).findings(plan, name)
+            cells += of_table
+    small, stated = smallest_shown(None, *tables), _stated(plan)
+    together = _System.of(cells, stated, small).findings(plan, name)
     if noisy:
-        why = f"values of {', '.join(noisy)} do not determine counts, and take no part"
-        together = replace(together, omitted="; ".join(filter(None, (why, together.omitted))))
+        names = ", ".join(shown.name for shown, _, _ in noisy)
+        why = f"values of {names} do not determine counts, and take no part"
+        notes = (*together.notes, *describe_averaging(noisy, cells, stated))
+        omitted = "; ".join(filter(None, (why, together.omitted)))
+        together = replace(together, omitted=omitted, notes=notes)
     return [together, *findings]
 
 
@@ -142,15 +147,12 @@ def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
 
 def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints] | None:
     """Return the smallest and the largest count of each cell; None with noise."""
-    intervals = count_intervals(table)
-    if intervals is None:
-        return None
-    low, high = intervals.bounds(table.values)
-    if size is None:
-        high[high == table.group_size] = UNKNOWN
-    if table.not_covered is not None:
-        low[table.not_covered], high[table.not_covered] = 0, UNKNOWN
-    return low, high
+    bounds = count_bounds(table)
+    if bounds is not None and size is None:
+        bounds[1][bounds[1] == table.group_size] = UNKNOWN
+    if bounds is not None and table.not_covered is not None:
+        bounds[1][table.not_covered] = UNKNOWN
+    return bounds
 
 
 def _cells_of(
@@ -158,10 +160,12 @@ def _cells_of(
     one: Stratum,
     table: PublishedTable,
     epochs: tuple[Ints, Ints],
-    bounds: tuple[Ints, Ints],
+    bounds: tuple[Ints, Ints] | None,
 ) -> list[Cells]:
-    """Return the cells of a table, and those of its totals."""
+    """Return the cells of a table, and those of its totals; without bounds, nothing is known."""
     starts, ends = epochs
+    unknown = np.zeros(table.values.shape, np.int64)
+    low, high = bounds or (unknown, unknown + UNKNOWN)
     gaps = table.not_covered
     cells = Cells(
         name=table.name,
@@ -174,8 +178,8 @@ def _cells_of(
         ends=ends,
         values=table.values,
         filled=fill_suppressed(table),
-        low=bounds[0],
-        high=bounds[1],
+        low=low,
+        high=high,
         covered=np.ones(table.values.shape, np.bool_) if gaps is None else ~gaps,
         timezone=one.release.timezone if one.is_timed else "",
         complete=one.complete,
