@@ -37,6 +37,12 @@ LOOKS: Mapping[str, str] = {
     "passed": "good",
     "warned": "middling",
     "failed": "bad",
+    "agrees": "good",
+    "explained": "middling",
+    "not reproduced": "bad",
+    "holds": "good",
+    "open": "middling",
+    "breaks": "bad",
 }
 """Whether a verdict is good, middling or bad."""
 

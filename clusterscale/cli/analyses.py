@@ -20,7 +20,7 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_refusal
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
-from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs
+from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs, show_table
 from clusterscale.errors import ConfigError, InputError, RefusedError
 from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
@@ -241,13 +241,13 @@ def show_advice(advice: xr.Dataset) -> None:
     table = new_table("candidate")
     add_numbers(table, "score", "loss", "attack")
     table.add_column("why not")
-    for row in rows:
-        numbers = (row.score, row.exposure, row.attacked)
+    for row in rows.itertuples():
+        numbers = (row.score, row.screened_loss, row.attacked_auc)
         shown = ("" if number != number else f"{number:.3f}" for number in numbers)
         reason = row.reason
         for title in (title for title in titles if len(title) > NAME and title in reason):
             reason = reason.replace(title, key.letter(title))
-        name, style = key.name(row.title), "bold" if row.is_advised else ""
+        name, style = key.name(row.mechanism_title), "bold" if row.is_advised else ""
         table.add_row(name, *shown, escape(reason), style=style)
     out.print(table)
     out.print(
@@ -269,19 +269,7 @@ def show_screen(screened: xr.Dataset) -> None:
         out.print(sentence, markup=False)
     key, cases = Key(), list(read_cases(screened))
     for case in cases:
-        title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
-        out.print(title, markup=False)
-        table = new_table("mechanism", "attack")
-        add_numbers(table, "mean", "95 %", *(f"> {level:g}" for level in AUC_LEVELS), "±")
-        for line in case.exposures:
-            shares = (f"{100 * share:.1f} %" for share in line.above)
-            numbers = (f"{line.mean:.3f}", f"{line.high:.3f}", *shares, f"{line.half:.3f}")
-            table.add_row(key.name(line.mechanism), key.short(line.attack), *numbers)
-        out.print(table)
-        out.print(
-            f"[dim]AUC of the attack with the highest mean; each user against {case.n_groups:,} "
-            "groups (median), with the user and with another; ± half the 95 % interval[/]"
-        )
+        show_table(out, "screen", case.exposures, key=key, case=case, levels=AUC_LEVELS)
     for period, sizes, by_mechanism in shares_by_size(cases):
         title = f"users with an AUC above {AUC_LEVELS[0]:g}, {period}, by group size"
         out.print(title, markup=False)
@@ -300,27 +288,10 @@ def show_certificates(certificates: xr.Dataset) -> None:
 
     certificates = with_labels(certificates, suffix="title")
     key = Key()
+    how = {"key": key, "ceiling": show_ceiling, "covers": COVERS, "neighbours": NEIGHBOURS}
     for case in read_ceilings(certificates):
-        title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
-        out.print(title, markup=False)
-        table, last = new_table("mechanism", "user is", ""), ""
-        rate = f"TPR {case.rate:g}"
-        add_numbers(table, "median", "95 %", "worst", "accuracy", rate, "if found")
-        for line in case.lines:
-            numbers = (line.median, line.high, line.worst, line.accuracy, line.tpr)
-            cells = ["" if line.tight else "≤", *map(show_ceiling, numbers)]
-            cells.append(f"{line.posterior(case.prior, case.rate):.2f}")
-            name = "" if line.mechanism == last else key.name(line.mechanism)
-            last = line.mechanism
-            table.add_row(name, NEIGHBOURS[line.neighbours], *cells)
-        out.print(table)
-        out.print(
-            f"[dim]highest AUC of any adversary, who knows all but whether the user is inside: "
-            f"over users; accuracy, and true positive rate at a false positive rate of "
-            f"{case.rate:g}, of the worst user; if found: the probability that the worst user is "
-            f"inside, if found at that rate, where one in {1 / case.prior:,.0f} is inside; ≤: "
-            f"perhaps less. {COVERS}[/]"
-        )
+        first = {line.mechanism: line for line in reversed(case.lines)}
+        show_table(out, "certificates", case.lines, case=case, first=first, **how)
     key.show(out)
 
 
@@ -369,22 +340,8 @@ def _show_comparison(comparison: xr.Dataset) -> None:
     title = ", ".join(part for part in (str(comparison.source.item()), *setting) if part)
     out.print(title, markup=False)
     high, low = comparison.auc_top.item(), comparison.auc_bottom.item()
-    table = new_table()
-    table.add_column("characteristic", min_width=14)
-    add_numbers(table, "most", "least", "forest", "weight", "apart")
-    for i, words in enumerate(comparison.characteristic_title.values):
-        one = comparison.isel(characteristic=i)
-        pairs = [_pair(one[f"{side}_mean"], one[f"{side}_sd"]) for side in ("top", "bottom")]
-        numbers = (one[n].item() for n in ("forest_importance", "logistic_coefficient"))
-        last = f"{one.separation.item():.2f}"
-        table.add_row(escape(str(words)), *pairs, *(f"{number:z.2f}" for number in numbers), last)
-    out.print(table)
-    out.print(
-        f"[dim]the {comparison.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
-        f"least exposed, {low:.3f}: mean ± standard deviation; the forest classifies "
-        f"{comparison.forest_accuracy.item():.0%} correctly; weight of a logistic regression; "
-        "apart: probability that one of the most exposed has more[/]"
-    )
+    rows = (comparison.isel(characteristic=i) for i in range(comparison.sizes["characteristic"]))
+    show_table(out, "characteristics", rows, one=comparison, pair=_pair)
     # 0.02: between mean AUCs: with less, the membership of the two groups is chance
     if high - low < 0.02:
         out.print("[bold]both groups are about equally exposed[/]: the comparison explains little")
@@ -437,13 +394,7 @@ def traits(config: Config) -> Analysis:
 
 def show_variables(results: xr.Dataset) -> None:
     """Print the variables of any dataset, and the mean of those that are numbers."""
-    table = new_table("variable")
-    table.add_column("what it is")
-    add_numbers(table, "mean")
-    for name, variable in results.data_vars.items():
-        mean = f"{float(variable.mean()):.4g}" if variable.dtype.kind in "fiub" else ""
-        table.add_row(escape(str(name)), escape(str(variable.attrs.get("long_name", ""))), mean)
-    out.print(table)
+    show_table(out, "variables", results.data_vars.items())
 
 
 @running_verb

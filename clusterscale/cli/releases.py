@@ -16,7 +16,7 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.reports import gather
 from clusterscale.cli.running import report_status, running_cluster
-from clusterscale.cli.tables import Key, add_numbers, new_table, show_pairs
+from clusterscale.cli.tables import Key, show_pairs, show_table
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
 from clusterscale.redaction import clean
 
@@ -190,19 +190,13 @@ def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
 def _show_list(work: Reaudit) -> None:
     new = {item.release.name for item in work.pending()}
     last = {row.release: row for row in work.ledger.rows}
-    key = Key(20)  # characters of a name in the list of releases
-    table = new_table("release", "series", "epochs")
-    add_numbers(table, "group size")
-    table.add_column("mechanism")
-    table.add_column("verdict", no_wrap=True)
+    rows = []
     for release in work.releases:
         row = last.get(release.name)
         verdict = "new" if release.name in new else row.verdict if row else "–"
-        first, stop = release.span
-        span, size = f"{first}–{stop - 1}", f"{release.group_size:,}"
-        names = (key.short(name) for name in (release.name, release.series))
-        table.add_row(*names, span, size, key.name(release.mechanism.heading), verdict)
-    out.print(table)
+        rows.append({"release": release, "verdict": verdict})
+    key = Key(20)  # characters of a name in the list of releases
+    show_table(out, "releases", rows, key=key)
     key.show(out)
     out.print(f"{len(work.releases)} releases, {len(new)} to be evaluated")
     _show_problems(work.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +12,12 @@ import typer
 
 from clusterscale.cli.console import err, out
 from clusterscale.cli.options import check_addresses, option
-from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.cli.tables import Key, show_table
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
-    from clusterscale.analyses.certify.comparison import Bracket
     from clusterscale.reporting import Run
+    from clusterscale.reporting.certificates import BracketCase
 
 
 class Format(StrEnum):
@@ -135,28 +136,17 @@ def _show_brackets(run: Run) -> bool:
 
     if not (cases := read_brackets(run)):
         return False
-    key, table = Key(), new_table("mechanism", "by")
-    add_numbers(table, "at least", "certified", "mean at least", "mean certified")
-    table.add_column("")
-    worst: dict[tuple[str, str], Bracket] = {}
+    worst: dict[tuple[str, str], BracketCase] = {}
     titles = entitle([run])[0].titles
     for case in cases:
-        at = case.mechanism, case.kind
+        at = titles.get(case.mechanism, case.mechanism), case.kind
         rank = case.bracket.is_violated, case.bracket.low
-        if at not in worst or rank > (worst[at].is_violated, worst[at].low):
-            worst[at] = case.bracket
-    for (mechanism, kind), one in worst.items():
-        verdict = "[bold red]exceeded[/]" if one.is_violated else ""
-        means = one.mean_low, one.mean_certified
-        numbers = map(show_ceiling, (one.low, one.certified, *means))
-        table.add_row(key.name(titles.get(mechanism, mechanism)), kind, *numbers, verdict)
-    out.print(table)
-    out.print(
-        f"[dim]AUC of the most exposed, and mean: lower limits (error at most {ERROR_RATE:g} for "
-        "all of a row) ≤ true ≤ certified, which no adversary exceeds[/]"
-    )
+        if at not in worst or rank > (worst[at].bracket.is_violated, worst[at].bracket.low):
+            worst[at] = replace(case, mechanism=at[0])
+    about = {"key": (key := Key()), "ceiling": show_ceiling, "error": ERROR_RATE}
+    show_table(out, "brackets", worst.values(), **about)
     key.show(out)
-    return any(one.is_violated for one in worst.values())
+    return any(one.bracket.is_violated for one in worst.values())
 
 
 def _folder(results: str) -> str:

@@ -18,12 +18,13 @@ from clusterscale.cli.tables import (
     NAME,
     Key,
     add_numbers,
+    declared_table,
     fits,
     lines_of,
     new_table,
     several,
 )
-from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, NOT_TESTED, privacy_unit
+from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, NOT_TESTED
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import find_ties
 
@@ -46,19 +47,11 @@ _STYLES = {"good": "green", "middling": "yellow", "bad": "bold red"}
 def guarantee_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     """Yield a table of tests of the guarantee of every mechanism that declares one."""
     varied = [dim for dim in ("period", "group_size") if results.sizes[dim] > 1]
-    rows = list(_rows(results, varied, key))
-    if not rows:
-        return
-    yield "differential-privacy claims tested"
-    table = new_table("mechanism")
-    table.add_column("protects")
-    for dim in varied:
-        table.add_column(dim.replace("_", " "))
-    add_numbers(table, "declared ε", "observed ε ≥")
-    table.add_column("verdict")
-    for row in rows:
-        table.add_row(*row)
-    yield table
+    dims = ("mechanism", "period", "group_size")
+    every = product(*(results[dim].values for dim in dims))
+    cases = [results.sel(dict(zip(dims, case, strict=True))) for case in every]
+    if rows := [case for case in cases if np.isfinite(case["epsilon_seen"].item())]:
+        yield from declared_table("guarantees", rows, varied=varied, key=key, styled=_styled)
 
 
 def count_guarantees(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
@@ -112,27 +105,6 @@ def _styled(verdict: str) -> str:
     """Return a verdict in the style of its look."""
     style = _STYLES.get(LOOKS.get(verdict, ""))
     return f"[{style}]{verdict}[/]" if style else escape(verdict)
-
-
-def _rows(results: xr.Dataset, varied: list[str], key: Key) -> Iterator[list[str]]:
-    dims = ("mechanism", "period", "group_size")
-    for case in product(*(results[dim].values for dim in dims)):
-        index = dict(zip(dims, case, strict=True))
-        at = results.sel(index)
-        observed, verdict = at["epsilon_seen"].item(), str(at["verdict"].item())
-        if not np.isfinite(observed):
-            continue
-        unit, epsilon, delta = (
-            at[f"guarantee_{name}"].item() for name in ("unit", "epsilon", "delta")
-        )
-        yield [
-            key.name(index["mechanism"]),
-            escape(privacy_unit(unit)),
-            *(key.short(index[dim]) for dim in varied),
-            f"{epsilon:.3g}" + (f", δ {delta:.2g}" if delta > 0 else ""),
-            f"{observed:.2f}",
-            _styled(verdict),
-        ]
 
 
 class _UtilityRow(NamedTuple):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -16,6 +18,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from clusterscale.reporting.declared import DeclaredTables
 
 
 LONGEST = 15
@@ -97,9 +101,14 @@ class Key:
 def new_table(*names: str) -> Table:
     """Return a table without lines between columns; of its first columns, only names wrap."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    add_names(table, *names)
+    return table
+
+
+def add_names(table: Table, *names: str) -> None:
+    """Add columns of labels, of which only names of mechanisms wrap."""
     for name in names:
         table.add_column(name, no_wrap=name not in ("mechanism", "candidate"), overflow="fold")
-    return table
 
 
 def add_numbers(table: Table, *names: str) -> None:
@@ -107,6 +116,46 @@ def add_numbers(table: Table, *names: str) -> None:
     for name in names:
         lines = name.replace(" ", "\n", 1) if len(name) > _NARROW else name
         table.add_column(escape(lines), justify="right", no_wrap=False, overflow="fold")
+
+
+def show_table(console: Console, name: str, rows: Iterable[Any], /, **values: Any) -> None:
+    """Print a table that ``tables.md`` declares, between its caption and its note."""
+    for part in declared_table(name, rows, **values):
+        console.print(part)
+
+
+def declared_table(name: str, rows: Iterable[Any], /, **values: Any) -> Iterator[RenderableType]:
+    """Yield caption, table and note of a table that ``tables.md`` declares.
+
+    Columns without a look are numbers; with the look ``name``, only names of mechanisms wrap.
+    """
+    found = _declared().fill(name, [("", rows)], escape=escape, **values)
+    if found.caption:
+        yield Text(found.caption)
+    table = new_table()
+    for column in found.columns:
+        if "name" in column.look:
+            add_names(table, column.heading)
+        elif "text" in column.look:
+            table.add_column(
+                escape(column.heading), min_width=14 if "wide" in column.look else None
+            )
+        else:
+            add_numbers(table, column.heading)
+    for cells in found.rows:
+        table.add_row(*cells)
+    yield table
+    if found.note:
+        yield f"[dim]{found.note}[/]"
+
+
+@cache
+def _declared() -> DeclaredTables:
+    from clusterscale.reporting.declared import DeclaredTables
+    from clusterscale.reporting.section import TEMPLATES
+
+    text = Path(__file__).with_name("templates").joinpath("tables.md").read_text("utf-8")
+    return DeclaredTables(text, TEMPLATES.overlay(autoescape=False))
 
 
 def show_pairs(console: Console, title: str, rows: Mapping[str, str]) -> None:

@@ -4,92 +4,50 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
-from clusterscale.reporting.section import LongColumn, Section, fill, long_table, number, section
+from clusterscale.reporting.section import Section, fill, long_columns, long_table, number, section
 from clusterscale.validation_messages import plural
 
 _STATES = ("advised", "on the front", "measured")
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateRow:
-    """A candidate as it is shown.
-
-    ``exposure`` is the mean privacy loss in the screen, ``attacked`` the mean AUC under attack;
-    numbers that are not known are NaN.
-    """
-
-    title: str
-    is_advised: bool
-    on_front: bool
-    reached: str
-    reason: str
-    score: float
-    exposure: float
-    attacked: float
-    certified: float
-
-
-_COLUMNS = {
-    "title": "mechanism_title",
-    "on_front": "on_front",
-    "reached": "reached",
-    "reason": "reason",
-    "score": "score",
-    "exposure": "screened_loss",
-    "attacked": "attacked_auc",
-    "certified": "certified_worst",
-}
-
-
-def _rows(advice: xr.Dataset) -> list[CandidateRow]:
-    advice = advice.assign(on_front=advice["on_front"].astype(bool))
-    columns = [advice[name].values.tolist() for name in _COLUMNS.values()]
-    is_advised = (advice["mechanism"] == advice.attrs["advised"]).values.tolist()
-    return [
-        CandidateRow(is_advised=advised, **dict(zip(_COLUMNS, row, strict=True)))
-        for advised, *row in zip(is_advised, *columns, strict=True)
-    ]
-
-
+_SHOWN = ["mechanism_title", "on_front", "reached", "reason", "score"]
+_SHOWN += ["screened_loss", "attacked_auc", "certified_worst"]
 _ORDER = ("confirmed", "attacked", "measured", "screened", "certified", "listed")
 
 
-def leading(advice: xr.Dataset, n: int | None = None) -> list[CandidateRow]:
-    """Return the candidates that got furthest, the advised one first, at most ``n``."""
-    rows = sorted(
-        _rows(advice),
-        key=lambda row: (
-            not row.is_advised,
-            _ORDER.index(row.reached),
-            not row.on_front,
-            -np.nan_to_num(row.score, nan=-1.0),
-        ),
-    )
-    return rows[:n]
+def leading(advice: xr.Dataset, n: int | None = None) -> pd.DataFrame:
+    """Return the candidates that got furthest, the advised one first, at most ``n``.
+
+    Columns are variables of the advice, and ``is_advised``; numbers that are not known are NaN.
+    """
+    rows = advice[_SHOWN].to_dataframe().reset_index()
+    rows["is_advised"] = rows["mechanism"] == advice.attrs["advised"]
+    rows["place"] = rows["reached"].map(_ORDER.index)
+    by = ["is_advised", "place", "on_front", "score"]
+    return rows.sort_values(by, ascending=[False, True, False, False])[:n]
 
 
 def answer(advice: xr.Dataset) -> list[str]:
     """Return the answer in plain words: what it is, and then why."""
-    rows = {row.is_advised: row for row in _rows(advice)}
     verdict = str(advice.attrs["verdict"])
     notes = list(map(str, json.loads(str(advice.attrs.get("notes", "[]")))))
     if verdict == "advised":
-        score = float(advice.confirmed_score.sel(mechanism=str(advice.attrs["advised"])))
+        advised = advice.sel(mechanism=str(advice.attrs["advised"]))
         what = (
             "is the least exposed mechanism that keeps the bounds"
             if advice.attrs["goal"] == "bounds"
-            else f"has the highest score of those shown to keep the limits, {score:.3f}"
+            else "has the highest score of those shown to keep the limits, "
+            f"{advised.confirmed_score.item():.3f}"
         )
         return [
-            f"Publish with: {rows[True].title}.",
+            f"Publish with: {advised.mechanism_title.item()}.",
             f"It {what}; all limits hold on users and groups that the search has not used.",
             *notes,
         ]
@@ -106,30 +64,27 @@ _NOT_ADVISED = {
 
 def summarise(advice: xr.Dataset) -> str:
     """Return how many candidates got how far, in a sentence."""
-    rows = _rows(advice)
-    counts = Counter(row.reached for row in rows)
-    parts, left = [], len(rows)
+    counts = Counter(advice["reached"].values.tolist())
+    parts, left = [], counts.total()
     for stage in reversed(_ORDER):
         if stage != "listed" and left:
             parts.append(f"{left} {stage}")
         left -= counts[stage]
-    return f"{plural(len(rows), 'candidate')}: {', '.join(parts) or 'none fits'}."
+    return f"{plural(counts.total(), 'candidate')}: {', '.join(parts) or 'none fits'}."
 
 
-def _front(rows: Sequence[CandidateRow]) -> Section | None:
+def _front(rows: pd.DataFrame) -> Section | None:
     """Build the chart of utility against exposure; None if no candidate was measured."""
-    known = [row for row in rows if np.isfinite(row.score) and np.isfinite(row.exposure)]
-    if not known:
+    known = rows[np.isfinite(rows["score"]) & np.isfinite(rows["screened_loss"])]
+    if not len(known):
         return None
-    groups = [
-        [(row.score, row.exposure, row.title) for row in known if _state(row) == state]
-        for state in _STATES
-    ]
-    best = next((row for row in known if row.is_advised), None)
+    state = np.where(known["is_advised"], 0, np.where(known["on_front"], 1, 2))
+    marks = known[["score", "screened_loss", "mechanism_title"]]
+    groups = [marks[state == i].values.tolist() for i in range(len(_STATES))]
     description = f"{len(known)} candidates; " + (
-        f"the advised one has a score of {number(best.score)} and a mean privacy loss of "
-        f"{number(best.exposure)}"
-        if best
+        f"the advised one has a score of {number(groups[0][0][0])} and a mean privacy loss of "
+        f"{number(groups[0][0][1])}"
+        if groups[0]
         else "none is advised"
     )
     return section(
@@ -144,35 +99,11 @@ def _front(rows: Sequence[CandidateRow]) -> Section | None:
     )
 
 
-def _state(row: CandidateRow) -> str:
-    return _STATES[0 if row.is_advised else 1 if row.on_front else 2]
-
-
-def _column(rows: Sequence[CandidateRow], name: str) -> figures.Floats:
-    return np.array([getattr(row, name) for row in rows], np.float64)
-
-
-def _candidates(advice: xr.Dataset) -> Section:
-    rows = leading(advice)
-    columns = [
-        LongColumn("Candidate", [row.title for row in rows], wide=True),
-        LongColumn("Got to", [row.reached for row in rows]),
-        LongColumn("Score", _column(rows, "score"), digits=3),
-        LongColumn("Privacy loss", _column(rows, "exposure"), digits=3,
-                   hint="Mean over users in the screen"),
-        LongColumn("AUC", _column(rows, "attacked"), digits=3,
-                   hint="Mean over attacked users, strongest attack"),
-        LongColumn("Certified", _column(rows, "certified"), digits=3,
-                   hint="AUC that no adversary exceeds on the most active user"),
-        LongColumn("Why it fell out", [row.reason or "advised" * row.is_advised for row in rows],
-                   wide=True),
-    ]  # fmt: skip
-    return Section(
-        "candidates",
-        "Every candidate, and why it fell out",
-        summarise(advice),
-        long_table("Candidates, those that got furthest first", columns, file="candidates.csv"),
-    )
+def _candidates(advice: xr.Dataset, rows: pd.DataFrame) -> Section:
+    columns = long_columns("candidates", list(rows.itertuples()))
+    caption = "Candidates, those that got furthest first"
+    body = long_table(caption, columns, file="candidates.csv")
+    return section("candidates", body, summary=summarise(advice))
 
 
 def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
@@ -189,5 +120,5 @@ def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
         price=str(advice.attrs["price"]),
         summary=summarise(advice),
     )
-    sections = [_front(rows), _candidates(advice)]
+    sections = [_front(rows), _candidates(advice, rows)]
     return findings, [section for section in sections if section is not None]

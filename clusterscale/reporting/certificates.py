@@ -120,24 +120,6 @@ def state_posterior(line: CeilingLine, case: CeilingCase) -> str:
     )
 
 
-_COLUMNS = (
-    html.Column("Mechanism", number=False, header=True, wide=True),
-    html.Column(
-        "User is", number=False, hint="Added to the others, or in the place of a random other"
-    ),
-    html.Column("Median", hint="Of the highest AUC of any adversary, over users"),
-    html.Column("95th percentile"),
-    html.Column("Worst", hint="Of the user who changes most counts"),
-    html.Column("Accuracy", hint="Of the worst user, if inside and outside are equally likely"),
-    html.Column("TPR", hint="Of the worst user, at the false positive rate of the caption"),
-    html.Column("Inside if found", hint="Probability for the worst user, if found at that rate"),
-    html.Column(
-        "Reached", number=False, hint="Whether an adversary who knows all else does so well"
-    ),
-    html.Column("Reason", number=False, wide=True),
-)
-
-
 def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """Return the certificates' part of the first screen of a page, and their section."""
     cases = list(read_ceilings(certificates))
@@ -169,22 +151,8 @@ def _label(case: CeilingCase, cases: Sequence[CeilingCase]) -> str:
 
 
 def _table(case: CeilingCase) -> Markup:
-    rows: list[list[str | Markup]] = [
-        [
-            html.breakable(line.mechanism),
-            NEIGHBOURS[line.neighbours],
-            *map(show_ceiling, (line.median, line.high, line.worst, line.accuracy, line.tpr)),
-            f"{line.posterior(case.prior, case.rate):.2f}",
-            "yes" if line.tight else "at most",
-            line.reason,
-        ]
-        for line in case.lines
-    ]
-    caption = (
-        f"Highest AUC of any adversary on {plural(case.n_users, 'user')}; TPR at a false positive "
-        f"rate of {case.rate:g}; one in {1 / case.prior:,.0f} is inside before the release is seen"
-    )
-    return html.Table(caption, _COLUMNS, [("", rows)]).html
+    how = {"neighbours": NEIGHBOURS, "ceiling": show_ceiling}
+    return html.table("ceilings", [("", case.lines)], case=case, **how)
 
 
 _MOST_PEOPLE = 200  # in a figure
@@ -273,31 +241,15 @@ def _by_person(
     return ordered.reshape(len(ordered), -1).astype(np.float64)
 
 
-_BRACKET_COLUMNS = (
-    html.Column("Mechanism", number=False, header=True, wide=True),
-    html.Column("By", number=False),
-    html.Column(
-        "At least", hint="Lower limit of the AUC of the best attack, for the most exposed person"
-    ),
-    html.Column("Certified", hint="Highest AUC of any adversary, for the same person"),
-    html.Column(
-        "Mean at least", hint="Lower limit of the mean AUC over people, by the best attack"
-    ),
-    html.Column("Mean certified", hint="Mean over the same people"),
-    html.Column("Verdict", number=False),
-)
-
-
 def bracket_section(run: Run) -> html.Section | None:
     """Build the comparison of measured with certified AUCs; None without both."""
     if not (cases := read_brackets(run)):
         return None
-    rows: list[list[str | Markup]] = [_bracket_row(case) for case in cases]
     n_violated = sum(case.bracket.is_violated for case in cases)
     return html.section(
         "brackets",
         html.fill_part("warnings.ceilings", n_violated=n_violated)
-        + html.Table("Lower limit ≤ true AUC ≤ certified", _BRACKET_COLUMNS, [("", rows)]).html
+        + html.table("brackets", [("", cases)], where=_where, ceiling=show_ceiling)
         + _figures(cases),
         probability=f"{1 - ERROR_RATE:.1%}",
     )
@@ -330,21 +282,3 @@ def _people(position: int, case: BracketCase, cases: Sequence[BracketCase]) -> t
 
 def _where(case: BracketCase) -> str:
     return f"{case.kind}, {case.period}, groups of {case.group_size:,}"
-
-
-def _bracket_row(case: BracketCase) -> list[str | Markup]:
-    one = case.bracket
-    return [
-        html.breakable(case.mechanism),
-        _where(case),
-        html.number(one.low),
-        show_ceiling(one.certified),
-        html.number(one.mean_low),
-        show_ceiling(one.mean_certified),
-        html.fill_part(
-            "cells.measured",
-            verdict="ceiling exceeded" if one.is_violated else "within",
-            broken=one.is_violated,
-            seen=f"{one.n_people:,} {'person' if one.n_people == 1 else 'people'}",
-        ),
-    ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,21 +15,19 @@ import xarray as xr
 from clusterscale import schema
 from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell, grid, list_facts
-from clusterscale.phrases import BROKEN
 from clusterscale.reporting.audit import draw_auc, draw_loss, draw_tradeoff
-from clusterscale.reporting.audit.cases import AUC_LEVELS, Cases, strongest_rows
+from clusterscale.reporting.audit.cases import strongest_rows
 from clusterscale.reporting.audit.gains import least_gains
 from clusterscale.reporting.audit.model import AuditReport
+from clusterscale.reporting.declared import DeclaredTables
 from clusterscale.reporting.figures import Figure
 from clusterscale.reporting.findings import Finding, find_exposures
 from clusterscale.reporting.recovery import GOALS, find_best, read_errors
 from clusterscale.reporting.run import Run, forms
-from clusterscale.reporting.screening import AUC_LEVELS as ABOVE
 from clusterscale.reporting.screening import read_cases
-from clusterscale.reporting.section import absent_users, interval, json_attribute, number, percent
+from clusterscale.reporting.section import TEMPLATES, absent_users, asset, json_attribute, number
 from clusterscale.reporting.tables import to_frame
 from clusterscale.reporting.traits import comparisons
-from clusterscale.validation_messages import plural
 
 _MOST = 20  # lines of a table
 
@@ -69,140 +69,53 @@ def _only_sizes(results: xr.Dataset, why: str) -> Short:
     return Short("Dataset", {"this is": why, **sizes})
 
 
+def _short(name: str, rows: Sequence[Any], **values: Any) -> Short:
+    """Return the summary that ``notebook.md`` declares, with its facts and a line for each row."""
+    facts = _tables().fill(f"{name}-facts", [("", [None])], texts=_texts, **values)
+    table = _tables().fill(name, [("", rows[:_MOST])], **values)
+    about = dict(zip(facts.headings, facts.rows[0], strict=True))
+    return Short(facts.caption, about, table.headings, table.rows, max(0, len(rows) - _MOST))
+
+
+@cache
+def _tables() -> DeclaredTables:
+    return DeclaredTables(asset("notebook.md"), TEMPLATES.overlay(autoescape=False))
+
+
 def _audit(results: xr.Dataset) -> Short:
     audit = AuditReport.of(results)
-    table = audit.cases
-    facts = {
-        "targets": plural(table.n_targets, "target") + _of_all(results),
-        **_absent(results),
-        "priors": _labels(results, "prior"),
-        "mechanisms": _labels(results, "mechanism"),
-        "attacks": list(table.attacks),
-        "cases": _counts(table),
-        "guarantees": _guarantees(audit),
-        **_gains(audit),
-        "verdict": [
+    return _short(
+        "audit",
+        strongest_rows(audit.cases),
+        audit=audit,
+        table=audit.cases,
+        cube=json_attribute(results, "cube"),
+        n_failed=int((audit.cases.status == "failed").sum()),
+        n_done=int(np.isfinite(audit.cases.auc).sum()),
+        gains=[f"{name}: {number(gain, 2)}" for name, gain in least_gains(audit.defences).items()],
+        verdicts=[
             f"{name}: {finding.exposure}, {finding.reason}" for name, finding in audit.worst.items()
         ],
-    }
-    columns = ("Group size", "Strongest attack", "Mean AUC", "95 % interval", "Median target")
-    lines = strongest_rows(table)
-    rows = [
-        (
-            *([table.label(line.setting)] if table.varying else []),
-            f"{line.group_size:,}",
-            line.attack,
-            number(line.mean),
-            interval(line.low, line.high),
-            number(line.median),
-            *map(percent, line.above),
-        )
-        for line in lines[:_MOST]
-    ]
-    setting = ("Setting",) if table.varying else ()
-    heads = (*setting, *columns, *(f"Targets above {level:g}" for level in AUC_LEVELS))
-    return Short("Membership audit", facts, heads, rows, max(0, len(lines) - _MOST))
-
-
-def _of_all(results: xr.Dataset) -> str:
-    """Return how many users the cube has and its source, if known."""
-    cube = json_attribute(results, "cube")
-    n_users, source = cube.get("n_users"), cube.get("source")
-    among = f" of {n_users:,} users" if isinstance(n_users, int) else ""
-    return among + (f", {source}" if isinstance(source, str) else "")
-
-
-def _absent(results: xr.Dataset) -> dict[str, Cell]:
-    sentences = absent_users(results)
-    return {"absent users": " ".join(sentences)} if sentences else {}
-
-
-def _counts(table: Cases) -> str:
-    n_failed, n_done = int((table.status == "failed").sum()), int(np.isfinite(table.auc).sum())
-    return f"{n_done:,} done, {n_failed:,} failed" if n_failed else f"{n_done:,} done, none failed"
-
-
-def _guarantees(audit: AuditReport) -> str:
-    if not audit.n_tested:
-        return "none were tested"
-    if audit.broken:
-        return f"{BROKEN}: {', '.join(audit.broken)}"
-    return f"{audit.n_tested} tested, none {BROKEN}"
-
-
-def _gains(audit: AuditReport) -> dict[str, Cell]:
-    """Return the privacy gain of each mechanism, as on the page; nothing if none is known."""
-    gains = least_gains(audit.defences)
-    shown = [f"{name}: {number(gain, 2)}" for name, gain in gains.items()]
-    return {"privacy gain": shown} if shown else {}
+    )
 
 
 def _screen(screened: xr.Dataset) -> Short:
-    screen_cases = list(read_cases(screened))
-    facts = {
-        "users": f"{screened.sizes['user']:,}",
-        **_absent(screened),
-        "mechanisms": _labels(screened, "mechanism"),
-        "attacks": _labels(screened, "attack"),
-        "groups compared": f"{screen_cases[0].n_groups:,} (median)" if screen_cases else "none",
-    }
-    rows = [
-        (
-            case.period,
-            f"{case.group_size:,}",
-            line.mechanism,
-            line.attack,
-            number(line.mean),
-            number(line.high),
-            *map(percent, line.above),
-        )
-        for case in screen_cases
-        for line in case.exposures
-    ]
-    heads = ("Period", "Group size", "Mechanism", "Strongest attack", "Mean AUC", "95th percentile")
-    above = (f"Users above {level:g}" for level in ABOVE)
-    left_out = max(0, len(rows) - _MOST)
-    return Short("Screen of all users", facts, (*heads, *above), rows[:_MOST], left_out)
+    cases = list(read_cases(screened))
+    rows = [{"case": case, "line": line} for case in cases for line in case.exposures]
+    return _short("screen", rows, results=screened, cases=cases, absent=absent_users(screened))
 
 
 def _recovery(recovered: xr.Dataset) -> Short:
-    facts = {
-        "users": f"{recovered.sizes['user']:,}",
-        "epochs": f"{recovered.sizes['epoch']:,}",
-        "priors": _labels(recovered, "prior"),
-        "mechanisms": _labels(recovered, "mechanism"),
-    }
-    rows = []
-    for goal in GOALS:
-        best = find_best(read_errors(recovered, goal))
-        errors = number(best.known), number(best.left)
-        rows.append(
-            (goal.name, best.without, errors[0], best.within, errors[1], percent(best.affected))
-        )
-    heads = ("Goal", "Best without a release", "Error", "Best with raw counts", "Error")
-    return Short("Recovery of locations", facts, (*heads, "Users affected"), rows)
+    rows = [{"goal": goal, "best": find_best(read_errors(recovered, goal))} for goal in GOALS]
+    return _short("recovery", rows, results=recovered)
 
 
 def _traits(traits: xr.Dataset) -> Short:
-    shown = comparisons(traits.drop_vars("value"))
-    facts = {
-        "users": f"{traits.sizes['user']:,}",
-        "characteristics": [str(title) for title in traits.characteristic_title.values],
-        "loadings": plural(traits.sizes["view"], "setting"),
-    }
     rows = [
-        (
-            pair.label,
-            pair.attack,
-            f"{pair.n:,}",
-            number(pair.auc_top),
-            number(pair.auc_bottom),
-            "inconclusive" if pair.doubts else _apart(traits, pair.index),
-        )
-        for pair in shown
+        {"pair": pair, "apart": "inconclusive" if pair.doubts else _apart(traits, pair.index)}
+        for pair in comparisons(traits.drop_vars("value"))
     ]
-    heads = ("Setting", "Attack", "Users per side", "AUC of the most exposed", "Of the least")
-    return Short("Traits of exposed users", facts, (*heads, "They differ most in"), rows)
+    return _short("traits", rows, results=traits)
 
 
 def _apart(traits: xr.Dataset, comparison: int) -> str:
@@ -211,8 +124,8 @@ def _apart(traits: xr.Dataset, comparison: int) -> str:
     return str(traits.characteristic_title.values[first])
 
 
-def _labels(results: xr.Dataset, dim: str) -> list[str]:
-    return [str(value) for value in results[dim].values]
+def _texts(values: xr.DataArray) -> list[str]:
+    return [str(value) for value in values.values]
 
 
 _SUMMARIES: Mapping[str, Callable[[xr.Dataset], Short]] = {
@@ -221,6 +134,25 @@ _SUMMARIES: Mapping[str, Callable[[xr.Dataset], Short]] = {
     "traits": _traits,
     "recovery": _recovery,
 }
+
+
+class Plots:
+    """Figures of an audit, each as a list of :class:`~clusterscale.reporting.figures.Figure`."""
+
+    def __init__(self, results: xr.Dataset) -> None:
+        self._results = results
+
+    def auc(self) -> list[Figure]:
+        """Draw the distribution of AUC over targets, by setting and group size."""
+        return draw_auc(self._results)
+
+    def loss(self) -> list[Figure]:
+        """Draw the privacy loss of targets, by setting."""
+        return draw_loss(self._results)
+
+    def tradeoff(self) -> list[Figure]:
+        """Draw privacy gain against utility loss, by prior, setting and measure of utility."""
+        return draw_tradeoff(self._results)
 
 
 @xr.register_dataset_accessor("clusterscale")  # type: ignore[no-untyped-call]
@@ -302,25 +234,6 @@ class Findings:
         from clusterscale.reporting.render import write_report
 
         return write_report(self._results, path, title=title)
-
-
-class Plots:
-    """Figures of an audit, each as a list of :class:`~clusterscale.reporting.figures.Figure`."""
-
-    def __init__(self, results: xr.Dataset) -> None:
-        self._results = results
-
-    def auc(self) -> list[Figure]:
-        """Draw the distribution of AUC over targets, by setting and group size."""
-        return draw_auc(self._results)
-
-    def loss(self) -> list[Figure]:
-        """Draw the privacy loss of targets, by setting."""
-        return draw_loss(self._results)
-
-    def tradeoff(self) -> list[Figure]:
-        """Draw privacy gain against utility loss, by prior, setting and measure of utility."""
-        return draw_tradeoff(self._results)
 
 
 def _line(value: Cell) -> str:

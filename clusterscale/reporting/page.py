@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -18,20 +18,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from clusterscale.reporting.section import (
-    Column,
-    Section,
-    Table,
-    asset,
-    breakable,
-    embedded,
-    fill,
-    fill_part,
-    folded,
-    json_attribute,
-    quantity,
-    section,
-)
+from clusterscale.reporting import section as html
 from clusterscale.storage import put
 from clusterscale.study import Page
 
@@ -40,20 +27,6 @@ _TERM = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>", re.DOTALL)
 _WORDS = (
     "This page describes mechanisms and priors in words. The table lists the exact settings, which "
     "also appear when the pointer is over a description. "
-)
-_SETTING_COLUMNS = (
-    Column("Description", number=False, header=True, wide=True),
-    Column("Setting", number=False, wide=True),
-)
-_VARIABLE_COLUMNS = (
-    Column("Variable", number=False, header=True),
-    Column("Meaning", number=False, wide=True),
-    Column("Unit", number=False),
-    Column("By", number=False, hint="Dimensions, with their sizes"),
-    Column("Count", hint="Known values"),
-    Column("Min"),
-    Column("Mean"),
-    Column("Max"),
 )
 _CUBE = {
     "source": "Source",
@@ -76,12 +49,12 @@ class PageEntry:
     """One run on a page; ``groups`` are lists of sections, each with its heading."""
 
     name: str
-    groups: Sequence[tuple[str, Sequence[Section]]]
+    groups: Sequence[tuple[str, Sequence[html.Section]]]
 
-    def within(self, prefix: str) -> PageEntry:
+    def within(self, prefix: str) -> Self:
         """Return a copy whose anchors have a prefix."""
         groups = [(title, [s.within(prefix) for s in sections]) for title, sections in self.groups]
-        return PageEntry(self.name, groups)
+        return replace(self, groups=groups)
 
 
 def page(
@@ -93,21 +66,21 @@ def page(
     shows when the pointer is over the title.
     """
     return str(
-        fill(
+        html.fill(
             "page.html.j2",
             kind=kind,
             title=title,
             runs=runs,
-            style=asset("page.css"),
-            settings=embedded(settings) if settings else "",
-            scripts=[asset("tables.js"), *_bokeh(runs)],
+            style=html.asset("page.css"),
+            settings=html.embedded(settings) if settings else "",
+            scripts=[html.asset("tables.js"), *_bokeh(runs)],
         )
     )
 
 
-def write(html: str, uri: str | Path) -> str:
+def write(text: str, uri: str | Path) -> str:
     """Write a page atomically and return its location; errors are those of ``put``."""
-    put(str(uri), html.encode())
+    put(str(uri), text.encode())
     return str(uri)
 
 
@@ -117,7 +90,7 @@ def _bokeh(runs: Sequence[PageEntry]) -> list[Markup]:
     if not any("data-figure" in body for body in bodies):
         return []
     library = Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])
-    return [library, asset("figures.js")]
+    return [library, html.asset("figures.js")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +99,7 @@ class Part:
 
     page: Page
     dataset: xr.Dataset
-    build: Callable[[xr.Dataset], tuple[Markup, list[Section]]]
+    build: Callable[[xr.Dataset], tuple[Markup, list[html.Section]]]
 
 
 Parts = Sequence[Part]
@@ -144,24 +117,22 @@ def plain_page(name: str) -> Page:
     )
 
 
-def plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[Section]]:
+def plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """Return the first screen and the section of an analysis without sections of its own."""
     names = [*results.coords, *results.data_vars]
     rows = [_summary(results[name]) for name in names]
     sizes = {str(dim): f"{size:,}" for dim, size in results.sizes.items()}
-    section = Section(
+    section = html.Section(
         f"{name}-variables",
         f"Variables of the analysis {name}",
         "Summaries over all known values. The values of single users are not shown.",
-        Table(f"Variables of {name}", _VARIABLE_COLUMNS, [("", rows)]).html,
+        html.table("variables", [("", rows)], name=name),
     )
-    return fill("plain.html.j2", name=name, n_variables=len(rows), sizes=sizes), [section]
+    return html.fill("plain.html.j2", name=name, n_variables=len(rows), sizes=sizes), [section]
 
 
-def _summary(variable: xr.DataArray) -> list[str | Markup]:
-    """Return the row of a variable; text and times are only counted."""
-    about = [str(variable.attrs.get(key, "")) or "–" for key in ("long_name", "units")]
-    by = ", ".join(f"{dim} ({size:,})" for dim, size in variable.sizes.items())
+def _summary(variable: xr.DataArray) -> dict[str, object]:
+    """Return what is known of a variable; text and times are only counted."""
     n, total, low, high = 0, 0.0, np.inf, -np.inf
     for values in _pieces(variable):
         if values.dtype.kind not in "biuf":
@@ -170,8 +141,7 @@ def _summary(variable: xr.DataArray) -> list[str | Markup]:
         known = values[np.isfinite(values)].astype(np.float64)
         n, total = n + known.size, total + float(known.sum())
         low, high = min(low, known.min(initial=np.inf)), max(high, known.max(initial=-np.inf))
-    numbers = [quantity(low), quantity(total / n), quantity(high)] if low <= high else ["–"] * 3
-    return [str(variable.name), *about, by or "–", f"{n:,}", *numbers]
+    return {"variable": variable, "n": n, "low": low, "mean": total / max(n, 1), "high": high}
 
 
 def _pieces(variable: xr.DataArray) -> Iterator[NDArray[Any]]:
@@ -185,41 +155,39 @@ def _pieces(variable: xr.DataArray) -> Iterator[NDArray[Any]]:
         yield variable.isel({dim: slice(start, start + step)}).values
 
 
-def configuration(parts: Parts, titles: Mapping[str, str]) -> Section | None:
+def configuration(parts: Parts, titles: Mapping[str, str]) -> html.Section | None:
     """Build the settings behind titles, and the plans as YAML; None if there are no plans."""
     folds = []
     for part in parts:
-        if plan := json_attribute(part.dataset, "plan"):
+        if plan := html.json_attribute(part.dataset, "plan"):
             text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
             label = part.page.plan
-            folds.append((label, fill_part("layout.code", text=text, label=label)))
+            folds.append((label, html.fill_part("layout.code", text=text, label=label)))
     if not folds:
         return None
-    rows = [[title, breakable(label)] for label, title in titles.items()]
-    caption = "Mechanisms and priors, described and as configured"
-    table = Table(caption, _SETTING_COLUMNS, [("", rows)]).html
-    return Section(
+    return html.Section(
         "configuration",
         "Configuration",
-        (_WORDS if rows else "")
+        (_WORDS if titles else "")
         + "The plan that was run. The same plan, cube, seed and versions give the same results.",
-        (table if rows else Markup("")) + folded(folds),
+        (html.table("settings", [("", titles.items())]) if titles else Markup(""))
+        + html.folded(folds),
     )
 
 
-def provenance(parts: Parts) -> Section:
+def provenance(parts: Parts) -> html.Section:
     """Build the lists of data, run and software, with instructions to repeat the run."""
     folds = [(part.page.heading, _lists(part.dataset)) for part in parts]
-    return section("provenance", folded(folds))
+    return html.section("provenance", html.folded(folds))
 
 
 def _lists(results: xr.Dataset) -> Markup:
-    cube = json_attribute(results, "cube")
+    cube = html.json_attribute(results, "cube")
     known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
     known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
     lists = {"Data": known or {"Cube": "not recorded"}, "Run": digests(results)}
     lists["Software"] = versions_of(results)
-    return fill_part("layout.definitions", lists=lists)
+    return html.fill_part("layout.definitions", lists=lists)
 
 
 def digests(results: xr.Dataset) -> dict[str, str]:
@@ -229,7 +197,7 @@ def digests(results: xr.Dataset) -> dict[str, str]:
 
 def versions_of(results: xr.Dataset) -> dict[str, str]:
     """Return the versions of the software that computed results, by package."""
-    versions = json_attribute(results, "versions")
+    versions = html.json_attribute(results, "versions")
     known = {key: str(versions[key]) for key in sorted(versions)}
     return known or {"Versions": "not recorded"}
 
@@ -246,10 +214,12 @@ def _text(value: object) -> str:
     return "not recorded" if value is None else str(value)
 
 
-def reading(parts: Parts) -> Section:
+def reading(parts: Parts) -> html.Section:
     """Build the definitions, which depend only on the kinds of results."""
     folds = [(part.page.heading, explanation(part.page.reading)) for part in parts]
-    return Section("reading", "How to read this report", parts[0].page.gist, folded(folds))
+    return html.Section(
+        "reading", "How to read this report", parts[0].page.gist, html.folded(folds)
+    )
 
 
 def explanation(heading: str) -> Markup:
@@ -262,12 +232,12 @@ def _explanations() -> Mapping[str, Markup]:
     page = files("clusterscale").joinpath("guide", "reading.md").read_text(encoding="utf-8")
     _, *parts = re.split(r"^## (.+)\n", page, flags=re.MULTILINE)
     return {
-        heading: fill_part("layout.prose", text=_with_definitions(MarkdownIt().render(text)))
+        heading: html.fill_part("layout.prose", text=_with_definitions(MarkdownIt().render(text)))
         for heading, text in zip(parts[::2], parts[1::2], strict=True)
     }
 
 
-def _with_definitions(html: str) -> Markup:
+def _with_definitions(text: str) -> Markup:
     """Return HTML with definitions in place of lists, whose items are a term and its meaning."""
-    html = _TERM.sub(r"<div><dt>\1</dt><dd>\2</dd></div>", html)
-    return Markup(html.replace("<ul>", "<dl>").replace("</ul>", "</dl>"))
+    text = _TERM.sub(r"<div><dt>\1</dt><dd>\2</dd></div>", text)
+    return Markup(text.replace("<ul>", "<dl>").replace("</ul>", "</dl>"))

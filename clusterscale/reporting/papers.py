@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import floor, isfinite, log10, nan
@@ -22,11 +22,9 @@ AGREES: Verdict = "agrees"
 EXPLAINED: Verdict = "explained"
 NOT_REPRODUCED: Verdict = "not reproduced"
 NOT_COMPARED: Verdict = "not compared"
-VERDICTS: tuple[Verdict, ...] = (AGREES, EXPLAINED, NOT_REPRODUCED, NOT_COMPARED)
 HOLDS: Holding = "holds"
 BREAKS: Holding = "breaks"
 OPEN: Holding = "open"
-HOLDINGS: tuple[Holding, ...] = (HOLDS, OPEN, BREAKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,174 +117,51 @@ class StudyReport:
         return sum(number.verdict == verdict for number in self.compared)
 
 
-_LOOKS: Mapping[str, str] = {
-    AGREES: "good",
-    EXPLAINED: "middling",
-    NOT_REPRODUCED: "bad",
-    HOLDS: "good",
-    OPEN: "middling",
-    BREAKS: "bad",
-}
-
-
 def papers_table(reports: Sequence[StudyReport]) -> Markup:
     """Return a table with a row per paper: how much agrees, and the computing time."""
-    columns = [
-        html.Column("Paper", number=False, header=True),
-        html.Column("Studies"),
-        html.Column("Numbers compared"),
-        html.Column("Agree"),
-        html.Column("Share"),
-        html.Column("Explained", hint="Our result agrees if computed as in the paper"),
-        html.Column("Not reproduced", hint="Neither agrees nor is explained"),
-        html.Column("Not compared", hint="A synthetic preset replaces the paper's data"),
-        html.Column("Claims"),
-        html.Column("Hold"),
-        html.Column("Open", hint="Too few people to decide"),
-        html.Column("Break"),
-        html.Column("Core-seconds"),
-    ]
     rows = []
     for paper, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
-        agree, explained, not_reproduced, not_compared = (
-            sum(study.count(verdict) for study in several) for verdict in VERDICTS
-        )
-        compared = agree + explained + not_reproduced
-        claims = [claim for study in several for claim in study.claims]
+        numbers, claims = _count(several)
         seconds = [study.core_seconds for study in several if isfinite(study.core_seconds)]
+        n_compared = numbers.total() - numbers[NOT_COMPARED]
+        about = {"paper": paper, "studies": len(several), "compared": n_compared}
         rows.append(
-            [
-                paper,
-                f"{len(several):,}",
-                f"{compared:,}",
-                f"{agree:,}",
-                html.percent(agree / compared) if compared else "–",
-                f"{explained:,}",
-                f"{not_reproduced:,}",
-                f"{not_compared:,}",
-                f"{len(claims):,}",
-                *(f"{sum(claim.verdict == word for claim in claims):,}" for word in HOLDINGS),
-                html.quantity(sum(seconds)) if seconds else "–",
-            ]
+            about
+            | {"numbers": numbers, "claims": claims, "seconds": sum(seconds) if seconds else nan}
         )
-    return html.Table("By paper", columns, [("", rows)]).html
+    return html.table("papers", [("", rows)])
+
+
+def _count(reports: Sequence[StudyReport]) -> tuple[Counter[str], Counter[str]]:
+    """Return how many numbers and how many claims have each verdict."""
+    numbers = Counter[str](number.verdict for study in reports for number in study.compared)
+    return numbers, Counter(claim.verdict for study in reports for claim in study.claims)
 
 
 def differences(reports: Sequence[StudyReport]) -> Markup:
     """Return a table with a row for each number that differs, by the figure and the reason."""
-    columns = [
-        html.Column("Number", number=False, header=True, wide=True),
-        html.Column("Paper"),
-        html.Column("Ours"),
-        html.Column("As in paper", hint="Our result, computed as in the paper"),
-        html.Column("Verdict", number=False),
-    ]
-    groups = dict[str, list[list[str | Markup]]]()
+    groups = dict[str, list[ComparedNumber]]()
     for study in reports:
         for number in study.compared:
-            if number.verdict not in (EXPLAINED, NOT_REPRODUCED):
-                continue
-            exact = _number(number.as_in_paper, number.step / 10)
-            reason = f"{study.paper}, {number.item}: {number.why or 'nothing was tried'}"
-            groups.setdefault(reason, []).append(
-                [
-                    html.breakable(number.setting),
-                    _number(number.paper, number.step),
-                    _ours(number),
-                    exact if isfinite(number.as_in_paper) else "–",
-                    _verdict(number.verdict),
-                ]
-            )
-    return html.Table("Numbers that differ", columns, list(groups.items())).html
+            if number.verdict in (EXPLAINED, NOT_REPRODUCED):
+                reason = f"{study.paper}, {number.item}: {number.why or 'nothing was tried'}"
+                groups.setdefault(reason, []).append(number)
+    return html.table("differences", groups.items(), rounded=_rounded)
 
 
-def numbers_table(report: StudyReport) -> Markup | None:
-    """Return a table of a study's published numbers with ours; None if there are none."""
-    if not report.compared:
-        return None
-    columns = [
-        html.Column("Number", number=False, header=True, wide=True),
-        html.Column("Paper"),
-        html.Column("Ours"),
-        html.Column("95 % interval", number=False, hint="Of our result, over people or groups"),
-        html.Column("Verdict", number=False),
-    ]
-    groups = []
-    for (item, source), lines in groupby(
-        report.compared, key=lambda line: (line.item, line.source)
-    ):
-        rows = [
-            [
-                html.breakable(line.setting),
-                _number(line.paper, line.step),
-                _ours(line),
-                _interval(line),
-                _verdict(line.verdict),
-            ]
-            for line in lines
-        ]
-        groups.append((f"{item} ({source})", rows))
-    return html.Table("Published numbers and ours", columns, groups).html
+def numbers_table(report: StudyReport) -> Markup:
+    """Return a table of a study's published numbers with ours."""
+    items = groupby(report.compared, key=lambda line: f"{line.item} ({line.source})")
+    return html.table("numbers", items, rounded=_rounded)
 
 
-def statements_table(report: StudyReport) -> Markup | None:
-    """Return a table of a study's claims; None if there are none."""
-    if not report.claims:
-        return None
-    columns = [
-        html.Column("Claim of the paper", number=False, header=True, wide=True),
-        html.Column("Source", number=False),
-        html.Column("Ours", number=False),
-        html.Column("Margin", hint="Margin by which the claim holds; if negative, it does not"),
-        html.Column("Verdict", number=False),
-        html.Column("Reason", number=False, wide=True),
-    ]
-    rows = [
-        [
-            claim.text,
-            claim.source,
-            claim.numbers,
-            f"{claim.margin:+.3f}" + (f" ± {claim.half:.3f}" if claim.half else ""),
-            _verdict(claim.verdict),
-            claim.why,
-        ]
-        for claim in report.claims
-    ]
-    return html.Table("Claims", columns, [("", rows)]).html
-
-
-def missing_table(report: StudyReport) -> Markup | None:
-    """Return a table of items that cannot be compared; None if there are none."""
-    if not report.missing:
-        return None
-    columns = [
-        html.Column("Figure or table", number=False, header=True),
-        html.Column("Reason", number=False, wide=True),
-    ]
-    rows = [[item.item, item.why] for item in report.missing]
-    return html.Table("Not compared", columns, [("", rows)]).html
-
-
-def _verdict(word: str) -> Markup | str:
-    look = _LOOKS.get(word)
-    return Markup('<span class="{}">{}</span>').format(look, word) if look else word
-
-
-def _number(value: float, step: float) -> str:
-    """Format a number with the digits that a step has."""
-    return f"{value:,.{max(0, -floor(log10(step)))}f}"
-
-
-def _ours(compared: ComparedNumber) -> str:
-    return _number(compared.ours, compared.step / 10)
-
-
-def _interval(compared: ComparedNumber) -> str:
-    if not isfinite(compared.low):
+def _rounded(value: float, step: float, end: float | None = None) -> str:
+    """Format a number, or an interval, with the digits that a step has; a dash if unknown."""
+    if not isfinite(value):
         return "–"
-    step = compared.step / 10
-    return f"{_number(compared.low, step)} to {_number(compared.high, step)}"
+    digits = max(0, -floor(log10(step)))
+    return f"{value:,.{digits}f}" + ("" if end is None else f" to {end:,.{digits}f}")
 
 
 _TITLE = "Four papers reproduced"
@@ -454,34 +329,29 @@ def _cell(point: figures.PlotPoint) -> str:
 
 
 def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
-    agree, explained, not_reproduced = (
-        sum(study.count(verdict) for study in reports)
-        for verdict in (AGREES, EXPLAINED, NOT_REPRODUCED)
-    )
-    claims = [claim for study in reports for claim in study.claims]
+    numbers, claims = _count(reports)
+    n_differ = numbers[EXPLAINED] + numbers[NOT_REPRODUCED]
     body = html.fill(
         "reproduced.html.j2",
-        n_compared=agree + explained + not_reproduced,
-        n_agree=agree,
-        n_explained=explained,
-        n_hold=sum(claim.verdict == HOLDS for claim in claims),
-        n_break=sum(claim.verdict == BREAKS for claim in claims),
-        n_statements=len(claims),
+        n_compared=numbers[AGREES] + n_differ,
+        n_agree=numbers[AGREES],
+        n_explained=numbers[EXPLAINED],
+        n_hold=claims[HOLDS],
+        n_break=claims[BREAKS],
+        n_statements=claims.total(),
         table=papers_table(reports),
     )
     yield html.Section("overview", "Findings", "", body)
-    if explained + not_reproduced:
-        intro = (
-            "Published numbers that our results do not agree with, by figure or table and the "
-            "reason; if our result can be computed as in the paper, that result too."
-        )
-        yield html.Section("differences", "Differences", intro, differences(reports))
+    if n_differ:
+        yield html.section("differences", differences(reports))
 
 
 def _study(report: StudyReport) -> html.Section:
     about = html.fill(
         "reproduced_study.html.j2", report=report, cost=html.quantity(report.core_seconds)
     )
-    tables = [build(report) for build in (numbers_table, statements_table, missing_table)]
-    body = html.join([about, *(table for table in tables if table is not None)])
-    return html.Section(f"study-{report.name.replace('/', '-')}", report.title, "", body)
+    tables = [numbers_table(report)] if report.compared else []
+    rest = {"claims": report.claims, "missing": report.missing}
+    tables += [html.table(name, [("", rows)]) for name, rows in rest.items() if rows]
+    name = f"study-{report.name.replace('/', '-')}"
+    return html.Section(name, report.title, "", html.join([about, *tables]))

@@ -19,16 +19,6 @@ from clusterscale.reporting.figures import Floats
 from clusterscale.validation_messages import name_best, plural
 
 _RAW, _PRIOR = 0, 0  # indices of the mechanism of raw counts, and of the strategy without a release
-_COLUMNS = (
-    html.Column("Strategy", number=False, header=True),
-    html.Column("Profiling error", hint="Mean over users"),
-    html.Column("Loss", hint="Mean privacy loss in profiling"),
-    html.Column("Users affected", hint="Users whose profiling error decreases"),
-    html.Column("Gain", hint="Mean privacy gain in profiling"),
-    html.Column("Localization error", hint="Mean over users, with the better decision rule"),
-    html.Column("Loss", hint="Mean privacy loss in localization"),
-    html.Column("Gain", hint="Mean privacy gain in localization"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +124,10 @@ def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[html.Section]]:
 
 
 def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
-    source = html.json_attribute(recovered, "cube").get("source")
     return html.fill(
         "recovery.html.j2",
         users=plural(recovered.sizes["user"], "user"),
-        source=source if isinstance(source, str) else "",
+        cube=html.json_attribute(recovered, "cube"),
         observed=html.json_attribute(recovered, "plan").get("observed", ""),
         epochs=plural(recovered.sizes["epoch"], "epoch"),
         goals=[(of_goal.goal, find_best(of_goal)) for of_goal in errors],
@@ -219,24 +208,12 @@ def _all_errors(profiling: Errors, localization: Errors) -> html.Section:
         (
             f"{mechanism} · {prior}",
             [
-                [name, *_cells(profiling, (i, j, k)), *_cells(localization, (i, j, k))]
+                {"strategy": name, "profiling": profiling, "localization": localization}
+                | {"at": (i, j, k)}
                 for k, name in enumerate(profiling.strategies)
             ],
         )
         for i, mechanism in enumerate(profiling.mechanisms)
         for j, prior in enumerate(profiling.priors)
     ]
-    return html.section(
-        "recovery-results",
-        html.Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html,
-    )
-
-
-def _cells(errors: Errors, at: tuple[int, int, int]) -> list[str]:
-    cells = [
-        html.number(float(errors.error[at].mean())),
-        html.number(float(errors.loss[at].mean())),
-    ]
-    if errors.goal.name == "profiling":
-        cells.append(html.percent(float((errors.loss[at] > 0).mean())))
-    return [*cells, html.number(float(errors.gain[at].mean()))]
+    return html.section("recovery-results", html.table("errors", groups))

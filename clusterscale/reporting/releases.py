@@ -18,38 +18,29 @@ from clusterscale.errors import FormatError
 from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
 from clusterscale.release.checks import OpenCell, TableFindings
 from clusterscale.release.verdict import Verdict
+from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
-from clusterscale.reporting.section import Column, Section, Table, fill, number, quantity
 from clusterscale.validation_messages import plural
 
 _UNNAMED = "releases"  # heading of those without a series
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")
 
 
-_COLUMNS = (
-    Column("Check", number=False, header=True),
-    Column("Result", number=False),
-    Column("Finding", number=False, wide=True),
-    Column("Cells", hint="Number of cells that were checked"),
-    Column("Measured"),
-    Column("Expected"),
-)
-_OPEN = (Column("Table", number=False, header=True), Column("Follows", number=False, wide=True))
 _MOST_TIMES = 24  # columns of a matrix
 
 
 def render_checks(findings: Sequence[TableFindings]) -> str:
     """Return the page of checks of published tables as one HTML file."""
-    body = fill(
+    body = html.fill(
         "checks.html.j2",
         tables=findings,
         mark=lambda level: verdict_mark(level, CHECK_VERDICTS[level]),
     )
-    sections = [Section("overview", "Findings", "", body)]
+    sections = [html.Section("overview", "Findings", "", body)]
     sections += [_section(i, table) for i, table in enumerate(findings)]
     sections.append(
-        Section(
+        html.Section(
             "reading",
             "How to read this page",
             "What the checks find, and what they cannot.",
@@ -64,26 +55,14 @@ def write_checks(findings: Sequence[TableFindings], uri: str | Path) -> str:
     return write(render_checks(findings), uri)
 
 
-def _section(number: int, table: TableFindings) -> Section:
-    rows: list[list[str | Markup]] = [
-        [
-            result.check.replace("_", " "),
-            result.level if result.decided else "not checked",
-            result.text,
-            f"{result.n_cells:,}",
-            quantity(result.measured),
-            quantity(result.expected),
-        ]
-        for result in table.results
-    ]
-    body = Table(f"Checks of {table.name}", _COLUMNS, [("", rows)]).html
+def _section(number: int, table: TableFindings) -> html.Section:
+    body = html.table("checks", [("", table.results)], name=table.name)
     for name in dict.fromkeys(cell.table for cell in table.open_cells):
         body += _matrix(name, [cell for cell in table.open_cells if cell.table == name])
     if table.open_cells:
-        why: list[list[str | Markup]] = [[cell.table, cell.text] for cell in table.open_cells]
-        body += Table("What gives them away", _OPEN, [("", why)]).html
+        body += html.table("open-cells", [("", table.open_cells)])
     intro = f"Declared method: {table.mechanism}."
-    return Section(f"table-{number}", table.name, intro, body)
+    return html.Section(f"table-{number}", table.name, intro, body)
 
 
 def _matrix(name: str, cells: Sequence[OpenCell]) -> Markup:
@@ -99,8 +78,10 @@ def _matrix(name: str, cells: Sequence[OpenCell]) -> Markup:
         [place, *(shown.get((place, time), "") for time in times)]
         for place in sorted({cell.place for cell in cells if cell.time in times})
     ]
-    columns = [Column("Place", number=False, header=True), *map(Column, times)]
-    return Table(f"Counts of {name} that follow, by place and time", columns, [("", rows)]).html
+    columns = [html.Column("Place", number=False, header=True), *map(html.Column, times)]
+    return html.Table(
+        f"Counts of {name} that follow, by place and time", columns, [("", rows)]
+    ).html
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +229,8 @@ def span(low: float, high: float, digits: int = 3) -> str:
     """Format an interval with possibly negative ends, without line breaks; a dash if unknown."""
     if not (isfinite(low) and isfinite(high)):
         return "–"
-    return f"{number(low, digits)}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{number(high, digits)}"
+    ends = (html.number(end, digits) for end in (low, high))
+    return "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(ends)
 
 
 def change(release: Verdict) -> str:
@@ -285,10 +267,12 @@ def crossed(release: Verdict) -> str:
     ).replace("persons", "people")
 
 
-def in_short(reason: Reason) -> str:
-    """Return a reason in a few words: the check, the measured value and the limit."""
-    name = reason.check.replace("_", " ")
-    if not isfinite(reason.measured):
-        return name
-    limit = f", limit {quantity(reason.limit)}" if isfinite(reason.limit) else ""
-    return f"{name} {quantity(reason.measured)}{limit}"
+def in_short(release: Verdict) -> str:
+    """Return each reason against a release: check, measured value and limit; a dash if none."""
+    parts = []
+    for reason in against(release):
+        parts.append(reason.check.replace("_", " "))
+        if isfinite(reason.measured):
+            limit = f", limit {html.quantity(reason.limit)}" if isfinite(reason.limit) else ""
+            parts[-1] += f" {html.quantity(reason.measured)}{limit}"
+    return "; ".join(parts) or "–"

@@ -15,17 +15,7 @@ import numpy as np
 import xarray as xr
 
 from clusterscale.reporting import certificates
-from clusterscale.reporting.page import (
-    PageEntry,
-    Part,
-    configuration,
-    page,
-    plain_page,
-    plain_sections,
-    provenance,
-    reading,
-    write,
-)
+from clusterscale.reporting import page as pages
 from clusterscale.reporting.run import Results, Run, runs_of
 from clusterscale.reporting.section import Section, join
 from clusterscale.study import find_kind
@@ -46,7 +36,7 @@ def render(results: Results, *, title: str | None = None) -> str:
         entries = [entry.within(f"run-{i + 1}-") for i, entry in enumerate(entries)]
     first = _parts(runs[0])[0].page
     settings = {title: label for run in runs for label, title in run.titles.items()}
-    return page(entries, kind=first.word, title=title or first.title, settings=settings)
+    return pages.page(entries, kind=first.word, title=title or first.title, settings=settings)
 
 
 def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:
@@ -76,30 +66,34 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     StoreError
         If it cannot be written, for example because the store is full.
     """
-    return write(render(results, title=title), uri)
+    return pages.write(render(results, title=title), uri)
 
 
-def _parts(run: Run) -> list[Part]:
+def _parts(run: Run) -> list[pages.Part]:
     """Return how to present each dataset of a run, with the dataset."""
     parts = []
     for name, dataset in run.parts():
         kind = find_kind(name)
-        found = kind.page if kind and kind.page else plain_page(name)
-        sections = found.sections or partial(plain_sections, name)
+        found = kind.page if kind and kind.page else pages.plain_page(name)
+        sections = found.sections or partial(pages.plain_sections, name)
         build: Any = resolve_name(sections) if isinstance(sections, str) else sections
         if "run" in signature(build).parameters:  # it shows other datasets of the run, too
             build = partial(build, run=run)
-        parts.append(Part(found, dataset, build))
+        parts.append(pages.Part(found, dataset, build))
     return parts
 
 
-def _entry(run: Run) -> PageEntry:
+def _entry(run: Run) -> pages.PageEntry:
     """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
     parts = _parts(run)
     built = [(part.page, part.build(part.dataset)) for part in parts]
     findings = join([overview for _, (overview, _) in built])
     compared = certificates.bracket_section(run)
-    closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
+    closing = (
+        pages.configuration(parts, run.titles),
+        pages.provenance(parts),
+        pages.reading(parts),
+    )
     groups: list[tuple[str, list[Section]]] = [
         ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),
         *((shown.heading, sections) for shown, (_, sections) in built),
@@ -107,7 +101,7 @@ def _entry(run: Run) -> PageEntry:
     ]
     if len(parts) == 1:
         groups = [("", [section for _, sections in groups for section in sections])]
-    return PageEntry(run.name, groups)
+    return pages.PageEntry(run.name, groups)
 
 
 def entitle(runs: Sequence[Run]) -> list[Run]:

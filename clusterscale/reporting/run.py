@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import xarray as xr
 
@@ -67,7 +67,7 @@ class Run:
         *,
         name: str = "",
         others: Mapping[str, xr.Dataset] | None = None,
-    ) -> Run:
+    ) -> Self:
         """Return the run of several datasets, whose kinds follow from their attribute ``format``.
 
         Raises FormatError if there is no dataset, two are of a kind, one is of an unknown kind or

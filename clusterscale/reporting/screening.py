@@ -185,30 +185,19 @@ def _doubts(run: Run, case: ScreenCase, exposure: StrongestAttack) -> list[str]:
 
 def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase], run: Run) -> Markup:
     """Build the findings; they exist even if no user could be compared."""
-    source = html.json_attribute(screened, "cube").get("source")
     worst = max(cases, key=lambda case: case.worst.mean, default=None)
     best = min(cases, key=lambda case: case.best.mean, default=None)
     alone = sum(len(case.exposures) for case in cases) < 2
     return html.fill(
         "screen.html.j2",
         users=plural(screened.sizes["user"], "user"),
-        source=source if isinstance(source, str) else "",
+        cube=html.json_attribute(screened, "cube"),
         worst=worst,
         best=None if alone else best,
         levels=AUC_LEVELS,
         doubts=partial(_doubts, run),
         absent=html.absent_users(screened),
     )
-
-
-_COLUMNS = (
-    html.Column("Mechanism", number=False, header=True, wide=True),
-    html.Column("Strongest attack", number=False, hint="The one with the highest mean AUC"),
-    html.Column("Mean AUC"),
-    html.Column("95th percentile", hint="Of the AUC over users"),
-    *(html.Column(f"Users above {level}") for level in AUC_LEVELS),
-    html.Column("±", hint="Half the 95 % interval of a user’s AUC, mean over users"),
-)
 
 
 def _spread(cases: Sequence[ScreenCase]) -> html.Section:
@@ -237,20 +226,8 @@ def _figure(case: ScreenCase, index: int) -> Markup:
 
 
 def _spread_table(case: ScreenCase) -> Markup:
-    rows: list[list[str | Markup]] = [
-        [
-            html.breakable(attack.mechanism),
-            attack.attack,
-            html.number(attack.mean),
-            html.number(attack.high),
-            *(html.percent(share) for share in attack.above),
-            html.number(attack.half),
-        ]
-        for attack in case.exposures
-    ]
     who = "All users" if case.n_users == len(case.n_events) else "All users with an event"
-    caption = f"{who} by mechanism, each compared in {case.n_groups:,} groups (median)"
-    return html.Table(caption, _COLUMNS, [("", rows)]).html
+    return html.table("screened", [("", case.exposures)], who=who, case=case, levels=AUC_LEVELS)
 
 
 def _by_size(cases: Sequence[ScreenCase]) -> Iterator[html.Section]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import xarray as xr
@@ -16,7 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from clusterscale.phrases import LOOKS, privacy_unit
+from clusterscale.phrases import LOOKS, NO_GUARANTEE, RELEASE_VERDICTS, privacy_unit
+from clusterscale.reporting.declared import DeclaredTables, Groups
 from clusterscale.validation_messages import plural
 
 TEMPLATES = Environment(
@@ -37,7 +37,7 @@ class Section:
     intro: str
     body: Markup
 
-    def within(self, prefix: str) -> Section:
+    def within(self, prefix: str) -> Self:
         """Return a copy whose anchor and internal links have a prefix."""
         # only templates write links: a quote in any other text is escaped
         body = Markup(self.body.replace('href="#', f'href="#{prefix}'))
@@ -84,21 +84,19 @@ def asset(name: str) -> Markup:
     return Markup(source)
 
 
-def section(anchor: str, body: Markup, **values: str) -> Section:
+def section(anchor: str, body: Markup, **values: object) -> Section:
     """Return the section of an anchor, with the title and introduction that ``sections.md`` has.
 
-    ``values`` fill the placeholders of the introduction.
+    ``values`` are those that the introduction uses.
     """
-    title, intro = _introductions()[anchor]
-    return Section(anchor, title, intro.format(**values), body)
+    found = declared("sections.md").fill(anchor, (), **values)
+    return Section(anchor, found.caption, found.note, body)
 
 
 @cache
-def _introductions() -> Mapping[str, tuple[str, str]]:
-    """Return the title and the introduction of each anchor of ``sections.md``."""
-    _, *parts = re.split(r"^## ([\w-]+): (.+)\n", asset("sections.md"), flags=re.MULTILINE)
-    by_anchor = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return {anchor: (title, intro.strip()) for anchor, title, intro in by_anchor}
+def declared(file: str) -> DeclaredTables:
+    """Return the tables and texts of a Markdown file beside the templates."""
+    return DeclaredTables(asset(file), TEMPLATES)
 
 
 def fill_part(name: str, /, **values: object) -> Markup:
@@ -273,6 +271,42 @@ class LongColumn:
         return about | {"values": [value if is_known else None for value, is_known in pairs]}
 
 
+def table(name: str, groups: Groups, /, **values: object) -> Markup:
+    """Return a table that ``tables.md`` declares; ``values`` are those that it uses.
+
+    Columns without a look are numbers.
+    """
+    found = declared("tables.md").fill(name, groups, **values)
+    columns = [
+        Column(one.heading, not one.look[0], "header" in one.look, one.hint, "wide" in one.look)
+        for one in found.columns
+    ]
+    return Table(found.caption, columns, found.groups).html
+
+
+def long_columns(name: str, rows: Sequence[Any], /, **values: object) -> list[LongColumn]:
+    """Return the columns of a long table that ``tables.md`` declares, from objects as rows.
+
+    Columns of numbers have the look ``digits`` with how many, those of verdicts ``verdict``.
+    """
+    found = declared("tables.md").fill(name, [("", rows)], **values)
+    columns = []
+    for i, one in enumerate(found.columns):
+        digits = [int(word.removeprefix("digits ")) for word in one.look if "digits" in word]
+        looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
+        columns.append(
+            LongColumn(
+                one.heading,
+                [row[i] for row in found.rows],
+                digits[0] if digits else None,
+                one.hint,
+                "wide" in one.look,
+                looks=looks if "verdict" in one.look else {},
+            )
+        )
+    return columns
+
+
 def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
     """Return a table that shows its first rows; a script pages, sorts, filters and saves the rest.
 
@@ -296,10 +330,16 @@ def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Mar
 
 
 TEMPLATES.globals |= {
+    "breakable": breakable,
+    "count": "{:,}".format,
+    "interval": interval,
+    "isfinite": isfinite,
     "looks": LOOKS,
+    "no_guarantee": NO_GUARANTEE,
     "number": number,
     "percent": percent,
     "plural": plural,
     "privacy_unit": privacy_unit,
     "quantity": quantity,
 }
+TEMPLATES.globals["cells"] = TEMPLATES.get_template("cells.html.j2").module

@@ -65,7 +65,7 @@ def describe(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
         "people": _people(audit, None if name == raw else name),
         "ceilings": _ceilings(shown, name),
         "guarantees": [
-            asdict(one) | {"made": one.is_made, "lacks_noise": one.lacks_noise}
+            one._asdict()
             for every in audit.guarantees.values()
             for one in every
             if one.mechanism == name

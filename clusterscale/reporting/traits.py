@@ -135,21 +135,6 @@ def _label(columns: Mapping[str, object], index: int) -> str:
     return " · ".join(parts)
 
 
-_COLUMNS = (
-    html.Column("Characteristic", number=False, header=True),
-    html.Column("Most exposed", hint="Mean ± standard deviation"),
-    html.Column("Least exposed", hint="Mean ± standard deviation"),
-    html.Column(
-        "Separation", hint="Chance that a most exposed user has more than a least exposed one"
-    ),
-    html.Column("Importance", hint="In a random forest that separates the two sides; sums to 1"),
-    html.Column("", number=False),
-    html.Column(
-        "Coefficient", hint="In a logistic regression on standard scores; positive: exposed"
-    ),
-)
-
-
 def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> html.Section | None:
     """Build a table for each setting (POMACS20 Tables 2, 3); None without comparisons."""
     if not shown:
@@ -160,28 +145,11 @@ def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> ht
 
 def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
     at = traits.isel(comparison=chosen.index)
-    highest = max(float(np.nanmax(at.forest_importance.values)), 1e-9)
-    order = np.argsort(-np.nan_to_num(at.forest_importance.values), kind="stable")
-    rows: list[list[str | Markup]] = []
-    for i in order:
-        importance = float(at.forest_importance.values[i])
-        rows.append(
-            [
-                str(at.characteristic_title.values[i]),
-                _spread(at.top_mean.values[i], at.top_sd.values[i]),
-                _spread(at.bottom_mean.values[i], at.bottom_sd.values[i]),
-                html.number(float(at.separation.values[i]), 2),
-                html.number(importance, 2),
-                html.fill_part("cells.bar", share=f"{100 * importance / highest:.1f}%"),
-                html.number(float(at.logistic_coefficient.values[i]), 2),
-            ]
-        )
-    caption = (
-        f"{chosen.n:,} on each side, by {chosen.attack}: mean AUC "
-        f"{html.number(chosen.auc_top)} against {html.number(chosen.auc_bottom)}; accuracy of "
-        f"the forest {html.percent(float(at.forest_accuracy.item()))}"
-    )
-    table = html.Table(caption, _COLUMNS, [("", rows)]).html
+    importance = np.nan_to_num(at.forest_importance.values)
+    rows = [at.isel(characteristic=i) for i in np.argsort(-importance, kind="stable")]
+    highest, accuracy = max(float(importance.max()), 1e-9), float(at.forest_accuracy.item())
+    about = {"chosen": chosen, "accuracy": accuracy, "highest": highest, "spread": _spread}
+    table = html.table("characteristics", [("", rows)], **about)
     if not chosen.doubts:
         return table
     return html.fill_part("warnings.few_people", few=FEW, close=CLOSE) + table

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite, nan
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS
-from clusterscale.phrases import LOOKS, RELEASE_VERDICTS
+from clusterscale.phrases import RELEASE_VERDICTS
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import figures
+from clusterscale.reporting import releases as phrases
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
-from clusterscale.reporting.releases import (
-    Series,
-    against,
-    change,
-    crossed,
-    in_short,
-    link,
-    measures_of,
-    read_series,
-    reasons_of,
-    scope_of,
-    span,
-    verdict,
-)
+from clusterscale.reporting.releases import Series, measures_of, read_series
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import plural
 
 _CARDS = 6  # series shown in full on the first screen
-_COLUMNS = (
-    html.Column("Series", number=False, header=True, wide=True),
-    html.Column("Newest release", number=False, wide=True),
-    html.Column("Verdict", number=False),
-    html.Column("Mean loss"),
-    html.Column("Change", hint="Of the mean privacy loss, since the last releases"),
-    html.Column("Passed"),
-    html.Column("Warned"),
-    html.Column("Failed"),
-)
 
 
 def findings(series: Sequence[Series], errors: Mapping[str, str]) -> html.Section:
@@ -59,34 +37,13 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> html.Sectio
         overall="error" if errors else RELEASE_VERDICTS.get(worst, ""),
         errors=errors,
         shown=series[:_CARDS],
-        table=_standings(series) if len(series) > _CARDS else "",
+        table=html.table("series", [("", series)], phrases=phrases) if len(series) > _CARDS else "",
         n_releases=sum(len(one.releases) for one in series),
         worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICT_LEVELS},
-        verdict=verdict,
-        reasons_of=reasons_of,
-        against=against,
-        link=link,
-        change=change,
-        crossed=crossed,
-        span=span,
         changed_rules=_changed_rules,
+        phrases=phrases,
     )
     return html.Section("overview", "Findings", "", body)
-
-
-def _standings(series: Sequence[Series]) -> Markup:
-    rows: list[list[str | Markup]] = [
-        [
-            html.breakable(one.name),
-            html.breakable(one.newest.release),
-            verdict(one.newest),
-            html.number(one.newest.mean_privacy_loss),
-            html.number(one.newest.change),
-            *(f"{one.count(name):,}" for name in VERDICT_LEVELS),
-        ]
-        for one in series
-    ]
-    return html.Table("Newest verdict of each series", _COLUMNS, [("", rows)]).html
 
 
 def _changed_rules(series: Series) -> list[str]:
@@ -113,11 +70,10 @@ def reasons(series: Sequence[Series]) -> html.Section | None:
             html.fill(
                 "trend_reasons.html.j2",
                 release=release,
-                reasons=reasons_of(release),
                 name=_label(release, several=several),
                 alone=len(worse) == 1,  # a single fold has no label
                 level=_level,
-                link=link,
+                phrases=phrases,
             ),
         )
         for release in sorted(worse, key=lambda release: -release.number)
@@ -257,79 +213,18 @@ def _utility_panels(series: Series, position: int) -> list[Markup]:
     return panels
 
 
-_NUMBERS = (
-    ("Mean loss", "mean_privacy_loss", 3, "Mean privacy loss"),
-    ("Interval of mean", "mean_privacy_loss", None, ""),
-    ("Worst loss", "worst_privacy_loss", 3, "Highest loss of any target"),
-    ("People", "n_targets", 0, "Targets of the audit"),
-    ("Observed ε at least", "epsilon_lower", 2, "Lower bound from attacks"),
-    ("Declared ε", "epsilon_declared", 2, "A dash if none is declared"),
-    ("AUC of published values", "published_auc", 3, "Of the attack on the published values"),
-    ("Interval of AUC", "published_auc", None, ""),
-    ("Change", "change", 3, "Of mean loss, since the last releases"),
-    ("Interval of change", "change", None, ""),
-    ("Newly exposed", "n_newly_exposed", 0, "People now above the limit"),
-    ("No longer exposed", "n_no_longer_exposed", 0, "People no longer above it"),
-)
-_N_LOSSES = 3  # columns before that of the share above a level
-
-
 def all_verdicts(series: Sequence[Series]) -> html.Section | None:
     """Build the table of all verdicts, newest first; None if there are none."""
     releases = [release for one in series for release in one.releases]
     releases.sort(key=lambda release: -release.number)  # the newest first
     if not releases:
         return None
-    numbers = [_column(releases, *column) for column in _NUMBERS]
-    columns = [
-        *_names(releases, several=len(series) > 1),
-        *numbers[:_N_LOSSES],
-        *_above(releases),
-        *numbers[_N_LOSSES:],
-    ]
-    return html.Section(
-        "verdicts",
-        "All verdicts",
-        "Newest first, with 95 % intervals. A dash means that a number is unknown.",
-        html.long_table("All verdicts", columns, file="verdicts.csv"),
-    )
-
-
-def _names(releases: Sequence[Verdict], *, several: bool) -> list[html.LongColumn]:
-    names, links = [release.release for release in releases], list(map(link, releases))
-    verdicts = [RELEASE_VERDICTS[release.verdict] for release in releases]
-    looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
-    reasons = ["; ".join(map(in_short, against(release))) or "–" for release in releases]
-    return [
-        html.LongColumn("Release", names, wide=True, links=links),
-        *([html.LongColumn("Series", [release.series for release in releases])] if several else []),
-        html.LongColumn("Verdict", verdicts, looks=looks),
-        html.LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
-        html.LongColumn("Audited", [scope_of(release) for release in releases], wide=True),
-        html.LongColumn("Period", [release.period for release in releases]),
-        _column(releases, "Group size", "group_size", 0),
-        html.LongColumn("Mechanism", [release.mechanism for release in releases]),
-    ]
-
-
-def _above(releases: Sequence[Verdict]) -> list[html.LongColumn]:
-    """Return the share above a level, which is in the heading if it is the same for all."""
     levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
-    shares = 100 * np.array([release.share_above for release in releases])
-    one = len(levels) == 1
-    name = f"% above {levels.pop():g}" if one else "% above the level"
-    share = html.LongColumn(name, shares, 1, "Share of people whose loss is above it")
-    return [share] if one else [share, _column(releases, "Level", "loss_above", 2)]
-
-
-def _column(
-    releases: Sequence[Verdict], name: str, field: str, digits: int | None, hint: str = ""
-) -> html.LongColumn:
-    """Return the column of a number; without digits, that of its interval."""
-    if digits is None:
-        ends = [[getattr(r, f"{field}_{end}") for end in ("low", "high")] for r in releases]
-        return html.LongColumn(name, [span(low, high) for low, high in ends])
-    return html.LongColumn(name, np.array([getattr(r, field) for r in releases]), digits, hint)
+    level = levels.pop() if len(levels) == 1 else None
+    about = {"several": len(series) > 1, "level": level, "words": RELEASE_VERDICTS}
+    first, *columns = html.long_columns("releases", releases, phrases=phrases, **about)
+    columns = [replace(first, links=list(map(phrases.link, releases))), *columns]
+    return html.section("verdicts", html.long_table("All verdicts", columns, file="verdicts.csv"))
 
 
 _BUILDS: tuple[Callable[[Sequence[Series]], html.Section | None], ...] = (

@@ -68,34 +68,9 @@ class Controls:
         return "off" if "off" in verdicts else "chance" if "chance" in verdicts else "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteeStatement:
-    """What a mechanism guarantees in a period; fields are the variables of the same names."""
-
-    mechanism: str
-    guarantee_unit: str
-    guarantee_neighbours: str
-    guarantee_reason: str
-    guarantee_epsilon: float
-    guarantee_delta: float
-    sensitivity: float
-    sensitivity_needed: float
-    user_epsilon: float
-    user_delta: float
-    composed_epsilon: float
-    composed_delta: float
-    auc_ceiling: float
-
-    @property
-    def is_made(self) -> bool:
-        """Whether there is a guarantee."""
-        has_unit = self.guarantee_unit not in ("none", "")
-        return has_unit and bool(np.isfinite(self.guarantee_epsilon))
-
-    @property
-    def lacks_noise(self) -> bool:
-        """Whether noise is scaled to less than the sensitivity of one unit in this cube."""
-        return self.is_made and self.sensitivity < self.sensitivity_needed * (1 - 1e-9)
+_STATED = ["mechanism", "guarantee_unit", "guarantee_neighbours", "guarantee_reason"]
+_STATED += ["guarantee_epsilon", "guarantee_delta", "sensitivity", "sensitivity_needed"]
+_STATED += ["user_epsilon", "user_delta", "composed_epsilon", "composed_delta", "auc_ceiling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +133,13 @@ class AuditReport:
         return worst_findings(self.findings)
 
     @cached_property
-    def guarantees(self) -> dict[str, list[GuaranteeStatement]]:
-        """What each mechanism guarantees, by period."""
+    def guarantees(self) -> dict[str, list[Any]]:
+        """What each mechanism guarantees, by period.
+
+        Fields are variables of the same names, ``made``, whether there is a guarantee, and
+        ``lacks_noise``, whether noise is scaled to less than the sensitivity of one unit in this
+        cube.
+        """
         return {
             str(period): _statements(self.results.isel(period=i))
             for i, period in enumerate(self.results["period"].values)
@@ -301,12 +281,11 @@ def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
     return [label for label, answers in zip(labels, words, strict=True) if word in answers]
 
 
-def _statements(results: xr.Dataset) -> list[GuaranteeStatement]:
+def _statements(results: xr.Dataset) -> list[Any]:
     """Return the guarantee of each mechanism in one period."""
-    fields: Any = {name: results[name].values for name in GuaranteeStatement.__annotations__}
-    types = {"str": str, "float": float}
-    parse = {name: types[str(kind)] for name, kind in GuaranteeStatement.__annotations__.items()}
-    return [
-        GuaranteeStatement(**{name: parse[name](column[i]) for name, column in fields.items()})
-        for i in range(results.sizes["mechanism"])
-    ]
+    rows = results[_STATED].reset_coords(drop=True).to_dataframe().reset_index()[_STATED]
+    has_unit = ~rows["guarantee_unit"].isin(["none", ""])
+    rows["made"] = has_unit & np.isfinite(rows["guarantee_epsilon"])
+    needed = rows["sensitivity_needed"] * (1 - 1e-9)
+    rows["lacks_noise"] = rows["made"] & (rows["sensitivity"] < needed)
+    return list(rows.itertuples(index=False))

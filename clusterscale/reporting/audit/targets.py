@@ -94,12 +94,8 @@ def build_periods(audit: AuditReport) -> html.Section | None:
         indices = [table.settings.index(replace(setting, period=name)) for name in periods]
         folds.append((others.label(setting), _period_panels(table, indices)))
     legend = figures.legend(table.attacks, dashed=False)
-    return html.Section(
-        "periods",
-        "Privacy loss by period",
-        "The same boxes by period, which show when people are most exposed.",
-        legend + html.fill_part("legends.numbered", names=periods) + html.folded(folds),
-    )
+    legend += html.fill_part("legends.numbered", names=periods)
+    return html.section("periods", legend + html.folded(folds))
 
 
 def _period_panels(table: Cases, indices: list[int]) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor, isfinite, nan, pi
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker
@@ -71,7 +71,7 @@ class PaperPlot:
     cells: single.Floats | None = None
     claims: Sequence[str] = ()
 
-    def merge(self, other: PaperPlot) -> PaperPlot:
+    def merge(self, other: Self) -> Self:
         """Return the same panel with the series of another study, those of one name together."""
         series = {one.name: one for one in self.series}
         for one in other.series:
