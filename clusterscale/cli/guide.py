@@ -1,7 +1,5 @@
 """The ``guide`` command: read the guide offline, on the terminal or in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

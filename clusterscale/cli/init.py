@@ -1,7 +1,5 @@
 """The ``init`` command: write commented configs from a few answers."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sections of advice: the answer, the front of utility and exposure, and every candidate."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

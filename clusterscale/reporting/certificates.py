@@ -1,7 +1,5 @@
 """Sections of certificates: the best that any adversary can do, and what attacks reach of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

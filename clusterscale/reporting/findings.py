@@ -1,7 +1,5 @@
 """Verdicts on exposure for each release that an audit attacked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args

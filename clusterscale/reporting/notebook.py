@@ -1,7 +1,5 @@
 """Results in notebooks, as ``results.clusterscale``: a title, facts, and the strongest attacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

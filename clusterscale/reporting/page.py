@@ -1,7 +1,5 @@
 """HTML pages: sections in order, with style sheet and scripts, and the sections of any results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reports of studies that reproduce papers, and their page: numbers, claims, missing items."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Sections of a recovery: errors of an adversary who infers locations, and gains of defences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

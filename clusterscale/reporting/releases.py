@@ -1,7 +1,5 @@
 """The table of verdicts as series of releases, each with its reasons, and phrases about them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields

@@ -1,7 +1,5 @@
 """The report of one or more runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

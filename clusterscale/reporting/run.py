@@ -1,7 +1,5 @@
 """Results of one run: the datasets of its analyses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sections of a screen: the exposure of all users by mechanism, and the most exposed users."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

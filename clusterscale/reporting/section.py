@@ -1,7 +1,5 @@
 """Sections and tables of the report, and functions that format their content as HTML."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The page to sign: what is to be published, whom it exposes, and what was not examined."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

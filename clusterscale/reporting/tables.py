@@ -1,7 +1,5 @@
 """Export of results as tables for spreadsheets and databases, one file per kind of row."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping

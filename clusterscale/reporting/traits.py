@@ -1,7 +1,5 @@
 """Sections of traits: what exposed users have in common, and which cells identify people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

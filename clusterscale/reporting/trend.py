@@ -1,7 +1,5 @@
 """The trend page: verdicts on many releases, and exposure and utility over time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan

@@ -1,7 +1,5 @@
 """An audit on a page: the first screen, the sections in order, and its figures one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

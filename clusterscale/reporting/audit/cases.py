@@ -1,7 +1,5 @@
 """Numbers of an audit as plain arrays and rows: by case, and by mechanism."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Privacy gain and utility of each defence, one against the other, and the best defence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from string import ascii_uppercase

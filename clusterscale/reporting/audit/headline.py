@@ -1,7 +1,5 @@
 """The picture at the top of a report: the exposure of each mechanism against its utility loss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from types import MappingProxyType

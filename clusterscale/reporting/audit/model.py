@@ -1,7 +1,5 @@
 """An audit as a page, a notebook and the terminal present it, computed once."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Reliability of an audit: failures, intervals, controls, all results, and tests of guarantees."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 from markupsafe import Markup

@@ -1,7 +1,5 @@
 """Sections on the targets: distributions of AUC and privacy loss, and the most exposed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import floor

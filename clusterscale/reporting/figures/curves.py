@@ -1,7 +1,5 @@
 """Numbers over people, epochs and releases: cumulative curves, boxes, strips, time series."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan

@@ -1,7 +1,5 @@
 """Heatmaps, maps of regions, and privacy gain against utility loss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10

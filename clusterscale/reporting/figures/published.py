@@ -1,7 +1,5 @@
 """Figures of papers, drawn from our results, with the numbers that the paper prints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor, isfinite, nan, pi

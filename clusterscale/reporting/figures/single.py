@@ -4,8 +4,6 @@ The Bokeh model is read and drawn again: lines, steps, bars, segments, marks and
 all that figures have. Text is drawn as it is, never as mathematics.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import textwrap
