@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.blocked_linalg import LinearDistinguisher, column_variances, combine
 from clusterscale.contracts import (
-    NO_NOISE,
     AttackSeconds,
     Counts,
     Ints,
@@ -216,12 +215,10 @@ class _ContradictionRule:
 
     def score(self, release: Release) -> Scores:
         """Return −1 for each group that cannot contain the target, else 0."""
-        if release.noise != NO_NOISE:
-            return np.zeros(len(release.values))
-        flat = release.flat
-        out = (flat[:, self.trace] == 0).any(axis=1)
+        flat, unchanged = release.flat, release.is_unchanged
+        out = (flat[:, self.trace[unchanged[self.trace]]] == 0).any(axis=1)
         if self.complete:
-            full = flat == release.group_size
+            full = (flat == release.group_size) & unchanged
             full[:, self.trace] = False
             out |= full.any(axis=1)
         return np.where(out, -1.0, 0.0)

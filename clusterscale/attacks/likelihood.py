@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import lgamma
 from typing import ClassVar, Literal
 
@@ -164,6 +165,21 @@ class PublishedBinomialCounts(_CellByCell):
         return counts, out, inside
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ByTable(_CellByCell):
+    """Evidence of several tables, each by a score of its own, and none of cells of no table."""
+
+    scores: tuple[tuple[Labels, CellScore], ...]
+
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the evidence of each value by the score of its table."""
+        evidence = np.zeros(values.shape)
+        for of_table, score in self.scores:
+            own = of_table[cells]
+            evidence[:, own] = score.cell_evidence(values[:, own], cells[own], here=here)
+        return evidence
+
+
 @kernel
 def _laplace_ratio(
     values: Values | Counts,
@@ -237,6 +253,7 @@ class Likelihood(BaseAttack):
       mechanism's output distribution is not known; t is then the weight of the target and p is
       multiplied by the mean weight, if sums of weights are published.
 
+    Of tables that are published together, each has its own ratio, and their evidence is added.
     The output distribution is that of the scored release, whatever the adversary trained on. Cells
     for which the adversary does not know whether the target was there are left out. Scores are
     log-likelihood ratios, so the threshold is 0. ``rng`` is not used.
@@ -250,6 +267,10 @@ class Likelihood(BaseAttack):
 
     def cell_score(self, reference: Reference) -> CellScore:
         """Return the log ratio for the noise and output distribution of ``reference``."""
+        if reference.tables:
+            alone = partial(replace, reference, tables=())
+            each = ((cells, alone(noise=noise, law=law)) for cells, noise, law in reference.tables)
+            return _ByTable(tuple((cells, self.cell_score(one)) for cells, one in each))
         noise, chance = reference.noise, closed_form.occupancy_probabilities(reference)
         if reference.law is not None and reference.law.revised:
             return PublishedBinomialCounts(chance, reference.group_size, reference.law)
@@ -288,7 +309,8 @@ class _Ratio:
 
     def score(self, release: Release) -> Scores:
         """Return the log-likelihood ratio of each group."""
-        reference = replace(self.reference, noise=release.noise, law=release.law)
+        noise, law, tables = release.noise, release.law, release.tables
+        reference = replace(self.reference, noise=noise, law=law, tables=tables)
         cell_score = self.attack.cell_score(reference)
         flat = release.flat
         values = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]

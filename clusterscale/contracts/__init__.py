@@ -33,6 +33,7 @@ from clusterscale.contracts.data import (
     Release,
     Scores,
     Support,
+    TableLaw,
     Traces,
     Values,
     Weights,
@@ -40,18 +41,15 @@ from clusterscale.contracts.data import (
     check_weights,
 )
 from clusterscale.contracts.mechanism import (
-    Bounds,
     Guarantee,
     Mechanism,
     NoiseScope,
     PrivacyLoss,
-    Stability,
-    TraceStep,
     UsualSettings,
     publish,
     release_counts,
-    stability_of,
 )
+from clusterscale.contracts.trace_steps import ONE_DAY, Bounds, Stability, TraceStep, stability_of
 from clusterscale.models import (
     Address,
     ConfigModel,
@@ -69,13 +67,13 @@ from clusterscale.models import (
     names_of,
 )
 
-__all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Adversary", "Attack", "AttackSeconds"]
-__all__ += ["Bounds", "CellChange", "CellCoordinates", "CellLaw", "CellScore", "CellwiseAttack"]
-__all__ += ["ConfigModel", "Count", "Counts", "Distinguisher", "Even", "Examples", "Game"]
-__all__ += ["GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge", "Labels", "Level"]
-__all__ += ["Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope", "NoiseSource"]
-__all__ += ["NonEmptyUnique", "OptionalUnique", "Positive", "Prior", "PrivacyLoss", "Probability"]
+__all__ = ["Address", "Adversary", "Attack", "AttackSeconds", "Bounds", "CellChange"]
+__all__ += ["CellCoordinates", "CellLaw", "CellScore", "CellwiseAttack", "ConfigModel", "Count"]
+__all__ += ["Counts", "Distinguisher", "Even", "Examples", "Game", "GroupRequest", "GroupSample"]
+__all__ += ["NO_NOISE", "Guarantee", "Ints", "Knowledge", "Labels", "Level", "Mechanism", "Members"]
+__all__ += ["Named", "NamedModel", "Noise", "NoiseScope", "NoiseSource", "NonEmptyUnique"]
+__all__ += ["ONE_DAY", "OptionalUnique", "Positive", "Prior", "PrivacyLoss", "Probability"]
 __all__ += ["Reason", "Reference", "Release", "Scores", "Share", "Stability", "Support"]
-__all__ += ["TargetKnowledge", "TraceStep", "Traces", "UsualSettings", "Values", "Weights"]
-__all__ += ["check_days", "check_weights", "distinct", "hash_of", "names_of", "publish"]
-__all__ += ["release_counts", "stability_of"]
+__all__ += ["TableLaw", "TargetKnowledge", "TraceStep", "Traces", "UsualSettings"]
+__all__ += ["VERDICT_LEVELS", "Values", "Weights", "check_days", "check_weights", "distinct"]
+__all__ += ["hash_of", "names_of", "publish", "release_counts", "stability_of"]

@@ -18,6 +18,7 @@ from clusterscale.contracts.data import (
     Noise,
     Release,
     Scores,
+    TableLaw,
     Traces,
     Values,
 )
@@ -291,7 +292,8 @@ class Prior(NamedModel):
     A subclass defines ``n_challenges``, ``n_rows`` and ``set_up``, and sets ``needs_past`` if it
     learns from releases of past periods, ``gives_whereabouts`` if it includes where the target was,
     and ``adds_challenges`` if more challenges can be added later. ``trains_on_weights`` is False if
-    its training groups have no sums of weights even where users have weights.
+    its training groups have no sums of weights even where users have weights. ``guesses_cells`` is
+    True if it fills in cells that it does not know, as of one table of places and epochs.
     """
 
     _registry: ClassVar[str] = "clusterscale.priors:PRIORS"
@@ -305,6 +307,7 @@ class Prior(NamedModel):
     gives_whereabouts: ClassVar[bool] = False
     adds_challenges: ClassVar[bool] = False
     trains_on_weights: ClassVar[bool] = True
+    guesses_cells: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -441,6 +444,8 @@ class Reference:
         Output distribution of each count; None if unknown or not independent of other counts.
     weights
         Weight of the target and mean weight of the others, for published sums of weights.
+    tables
+        Output distributions of several tables; empty if there is one.
     """
 
     mean_trace: Values
@@ -451,6 +456,7 @@ class Reference:
     spread: Values | None = None
     law: CellLaw | None = None
     weights: tuple[float, float] = (1.0, 1.0)
+    tables: tuple[TableLaw, ...] = ()
 
 
 class CellScore(Protocol):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -385,6 +385,23 @@ class CellLaw(Protocol):
         """Return the mean and the variance of the published value of each count, (count,)."""
 
 
+class TableLaw(NamedTuple):
+    """Output distribution of one of several tables, which have independent noise.
+
+    Attributes
+    ----------
+    cells
+        Bool, shape (cell,): which flat cells of a release are of this table. A cell may be of none,
+        if it fills up a table with fewer epochs than others.
+    noise, law
+        As those of a :class:`Release`.
+    """
+
+    cells: Labels
+    noise: Noise | None
+    law: CellLaw | None
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Release:
     """Published values of one or many groups, with their public description.
@@ -403,6 +420,8 @@ class Release:
         Its noise distribution, or None if it does not simply add independent noise.
     law
         Output distribution of each count, or None if unknown or dependent on other counts.
+    tables
+        Output distributions of several tables; empty if it is one.
     """
 
     values: Values | Counts
@@ -410,11 +429,20 @@ class Release:
     mechanism: str
     noise: Noise | None = None
     law: CellLaw | None = None
+    tables: tuple[TableLaw, ...] = ()
 
     @property
     def flat(self) -> Values | Counts:
         """``values`` as shape (group, roi * epoch), without a copy."""
         return self.values.reshape(len(self.values), -1)
+
+    @property
+    def is_unchanged(self) -> Labels:
+        """Whether the counts of each flat cell are published as they are, shape (cell,)."""
+        unchanged, every = np.zeros(self.flat.shape[1], np.bool_), (..., self.noise, None)
+        for cells, noise, _ in self.tables or (every,):
+            unchanged[cells] = noise == NO_NOISE
+        return unchanged
 
     def take(self, rows: Ints) -> "Release":
         """Return the release of some of the groups; their values are copied."""

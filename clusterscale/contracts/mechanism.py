@@ -1,158 +1,32 @@
 """Mechanisms and trace steps: required and optional members, sensitivity, and guarantees."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Real
 from types import NoneType
-from typing import Any, ClassVar, Literal, Protocol, Self, get_args, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 
 from clusterscale.contracts.data import (
     NO_NOISE,
     CellChange,
-    CellCoordinates,
     CellLaw,
     Counts,
     Noise,
     Release,
     Support,
-    Traces,
+    TableLaw,
     Values,
 )
-from clusterscale.errors import ConfigError, InputError
+from clusterscale.contracts.trace_steps import Bounds, TraceStep
+from clusterscale.errors import ConfigError
 from clusterscale.foreign import Fault, array_fault, returns
-from clusterscale.models import Named, NamedModel
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Largest change that one unit of data makes to the counts of a period, over all users.
-
-    A unit is one of the traces before any trace step. Changes are in visits, L1 norm: the counts
-    lost when the unit is removed, those gained by events that trace steps then let in and, with a
-    null ROI, those that the null ROI gains (an hour without its only event is idle).
-
-    Attributes
-    ----------
-    event
-        One event: 1, or 2 with a null ROI, times the events that the trace steps change.
-    user_day
-        All events of one user on one local day.
-    user
-        All counts of one user, including idle epochs if there is a null ROI (the Δ of NDSS18
-        §VII-B).
-    series
-        The counts of one user in one ROI.
-    rois
-        Number of ROIs in which one user is counted.
-    null_roi
-        Whether there is a null ROI.
-    """
-
-    event: int
-    user_day: int
-    user: int
-    series: int
-    rois: int
-    null_roi: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Stability:
-    """How many events of a user change after trace steps if a unit is removed before them.
-
-    Each step acts on the events of one user, and on nobody else's. If it is random, the numbers
-    hold for some joint draw of what it keeps with and without the unit. An event that is dropped
-    and another that is let in instead are two changes.
-
-    Attributes
-    ----------
-    event
-        Changes if one event is removed.
-    user_day
-        Changes if all events on one local day are removed; infinite if no step limits them.
-    confined
-        Whether removing a day only removes events in epochs that are on that day, and all of those
-        in epochs that are on no other day. If not, ``user_day`` must be finite.
-    """
-
-    event: int = 1
-    user_day: float = np.inf
-    confined: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.confined and not np.isfinite(self.user_day):
-            raise InputError("user_day is infinite, but a day changes events of other days")
-
-    def limit(self, bounds: Bounds) -> Bounds:
-        """Return the bounds for units before the steps.
-
-        Parameters
-        ----------
-        bounds
-            Those for units after the steps.
-        """
-        event, user_day = self.event * bounds.event, bounds.user_day
-        if np.isfinite(self.user_day):
-            user_day = int(self.user_day) * bounds.event
-        return replace(bounds, event=event, user_day=user_day)
-
+from clusterscale.models import NamedModel
 
 NoiseScope = Literal["cell", "series", "release"]
 """Published values that one count can affect: its own cell, the series of its ROI, or all."""
-
-
-@runtime_checkable
-class TraceStep(Named, Protocol):
-    """A change to traces before counting, made once per cube and period, not once per group.
-
-    A step may also have a method ``stability(before, frame)``. It takes the :class:`Stability` of
-    the steps before it and the coordinates of the cells that it is given, and returns the stability
-    of all of them together. After a step without it, noise guarantees nothing.
-    """
-
-    def apply(
-        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
-    ) -> tuple[Traces, CellCoordinates]:
-        """Return the changed traces, without a null ROI, and the coordinates of their cells."""
-
-    def expand(self, values: Values, frame: CellCoordinates) -> Values:
-        """Return ``values`` of the changed cells on the cells of ``frame``, those before the step.
-
-        Shapes (…, roi, epoch); a last ROI without a position is the null ROI.
-        """
-
-
-_ONE_DAY = CellCoordinates(np.zeros(1, np.int64), np.zeros(1), np.zeros(1))
-
-
-def stability_of(
-    steps: Sequence[TraceStep], frames: Sequence[CellCoordinates] | None = None
-) -> Stability | None:
-    """Return the stability of trace steps together; None if one of them does not state its own.
-
-    Parameters
-    ----------
-    steps
-        The steps, in the order in which they are applied.
-    frames
-        Coordinates of the cells before each step, and of those after the last; None: as if no epoch
-        were on two days.
-
-    Returns
-    -------
-    Stability or None
-        How many events of a user change after the last step if a unit is removed before the first.
-    """
-    together = Stability()
-    for step, frame in zip(steps, frames or [_ONE_DAY] * len(steps), strict=False):
-        append: Callable[[Stability, CellCoordinates], Stability] | None
-        if (append := getattr(step, "stability", None)) is None:
-            return None
-        together = append(together, frame)
-    return together
 
 
 _Unit = Literal["event", "user_day", "user", "roi_series", "none"]
@@ -244,6 +118,7 @@ _BOUNDARY: Mapping[str, Fault | None] = {
     "release": _values_fault,
     "noise": returns(Noise, NoneType),
     "law": returns(NoneType, has=("revised", "likelihood", "moments"), what="a CellLaw or None"),
+    "table_laws": returns(tuple),
     "cell_change": returns(CellChange, NoneType),
     "support": returns(Support),
     "in_visits": _values_fault,
@@ -310,6 +185,9 @@ class Mechanism(NamedModel):
     """Whether ``release`` also takes ``sums``, float64, of the shape of the counts: the sums of the
     weights of the users counted. In a chain, earlier steps have already changed both."""
 
+    n_tables: ClassVar[int] = 1
+    """Number of tables together; of several, ``release`` must be given all cells, as laid out."""
+
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
@@ -341,6 +219,13 @@ class Mechanism(NamedModel):
     def law(self, group_size: int) -> CellLaw | None:
         """Return the output distribution of a count; None if unknown or of several counts."""
         return None
+
+    def table_laws(self, group_size: int, cells: tuple[int, ...]) -> tuple[TableLaw, ...]:
+        """Return the output distributions of several tables; none if there is one.
+
+        ``cells`` are the numbers of ROIs and epochs of a release.
+        """
+        return ()
 
     def cell_change(self, group_size: int) -> CellChange | None:
         """Return how one more visit changes a value; None if that follows from :meth:`law`."""
@@ -445,8 +330,8 @@ def publish(
     values: Values | Counts = counts
     if mechanism.noise != NO_NOISE:
         values = release_counts(mechanism, counts, sums, group_size=group_size, rng=rng)
-    law = mechanism.law(group_size)
-    return Release(values, group_size, mechanism.label, mechanism.noise, law)
+    laws = mechanism.law(group_size), mechanism.table_laws(group_size, counts.shape[-2:])
+    return Release(values, group_size, mechanism.label, mechanism.noise, *laws)
 
 
 def release_counts(

@@ -143,6 +143,7 @@ def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[
         blocks = read_block(source, windows, start, stop)
         if not joints:
             n_events = cube.count_events(first, last)
+            n_events *= max(len(block.bounds.tables) for block in blocks) or 1
             joints = [_JoinedTraces(block.traces, last - first, n_events) for block in blocks]
         for joint, block in zip(joints, blocks, strict=True):
             joint.add(block.traces)

@@ -1,6 +1,8 @@
 """Measure how much one event, one day or one user can change the counts of a period."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,20 +57,33 @@ def bounds_before(
     belong.
     """
     bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
+    bounds = replace(bounds, tables=tuple(_by_table(steps, frames, traces)))
     stability = stability_of(steps, frames)
     return bounds if stability is None else stability.limit(bounds)
 
 
-def merge_bounds(one: Bounds, other: Bounds) -> Bounds:
-    """Return the bounds for the users of both."""
-    return Bounds(
-        event=max(one.event, other.event),
-        user_day=max(one.user_day, other.user_day),
-        user=max(one.user, other.user),
-        series=max(one.series, other.series),
-        rois=max(one.rois, other.rois),
-        null_roi=one.null_roi,
-    )
+def _by_table(
+    steps: Sequence[TraceStep], frames: Sequence[CellCoordinates], traces: Traces
+) -> Iterator[Bounds]:
+    """Yield the bounds of each table, if the last step lays out several."""
+    first, layout = 0, getattr(steps[-1], "layout", None) if steps else None
+    for own_steps, own_frames in () if layout is None else layout(frames[-2]):
+        cells = len(own_frames[-1].lat), len(own_frames[-1].days)
+        roi, epoch = np.divmod(traces.cells, traces.n_epochs)
+        inside = (roi >= first) & (roi < first + cells[0])
+        n_before = np.concatenate([[0], np.cumsum(inside)])
+        flat = (roi[inside] - first) * cells[1] + epoch[inside]
+        own = Traces(n_before[traces.offsets], flat, *cells)
+        yield replace(bounds_before(own_steps, own_frames, own), cells=cells)
+        first += cells[0]
+
+
+def merge_bounds(one: Bounds, other: Bounds, pick: Callable[[int, int], int] = max) -> Bounds:
+    """Return the bounds for the users of both, or with ``min`` the smaller of each."""
+    names = ("event", "user_day", "user", "series", "rois")
+    picked: Any = {name: pick(getattr(one, name), getattr(other, name)) for name in names}
+    tables = (merge_bounds(*pair, pick) for pair in zip(one.tables, other.tables, strict=True))
+    return replace(one, **picked, tables=tuple(tables))
 
 
 @kernel

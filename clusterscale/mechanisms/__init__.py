@@ -28,6 +28,7 @@ coarsen_space        ROIs are merged                                  POMACS20 �
 coarsen_time         epochs are merged                                POMACS20 §4.2.1 (TG)
 cap_contributions    at most n events per user and day                POPETS24 §6.2
 chain                several of these in sequence                     POMACS20 §4.2.4
+tables               several tables together, each by one of these
 truncated_laplace    violates its declared ε, to test audits          a bug in published code
 unscaled_fourier     FPA with too little noise, as published          POMACS20 tables 22, 26
 ==================== ================================================ =========================

@@ -184,10 +184,10 @@ def respond(
     known. Otherwise releases of constant series of that count are drawn from ``rng``. Raises
     ConfigError if one count can change the whole release, or a sensitivity is not known.
     """
-    if mechanism.noise_scope == "release":
+    if mechanism.noise_scope == "release" or mechanism.n_tables > 1:
         raise ConfigError(
-            f"{mechanism.label}: a published value depends on all counts, so a single count has no "
-            "mean response"
+            f"{mechanism.label}: a published value depends on all counts or on its table, so a "
+            "single count has no mean response"
         )
     if law := mechanism.law(group_size):
         return Response(*law.moments(counts))

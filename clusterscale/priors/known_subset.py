@@ -107,6 +107,11 @@ class KnownSubset(Prior):
         return ", ".join([*parts, *(others[name] for name in others if name in changed)])
 
     @property
+    def guesses_cells(self) -> bool:  # type: ignore[override]
+        """Whether the target's trace is not known, or not all of it."""
+        return self.knows != "trace" or self.known_fraction < 1
+
+    @property
     def n_challenges(self) -> int:
         """The field ``challenges``."""
         return self.challenges

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, Strict, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from clusterscale import storage
 from clusterscale.contracts import ConfigModel, Count, OptionalUnique, Positive, Values, hash_of
@@ -35,8 +35,8 @@ README = "-README.md"
 RULES = "series.json"
 """Name of the file with the rules of a series, in its folder."""
 
-Delta = Annotated[float, Strict(), Field(ge=0, lt=1)]
-Seconds = Annotated[int, Strict()]
+Delta = Annotated[float, Field(strict=True, ge=0, lt=1)]
+Seconds = Annotated[int, Field(strict=True)]
 
 
 def entry_address(folder: str, number: int) -> str:
@@ -101,7 +101,7 @@ class LedgerEntry(ConfigModel):
     hidden_below: Count | None = None
     hidden_as: Literal["zero", "hidden", "label"] | None = None
     content: str
-    explained: Annotated[tuple[str, ...], Strict(False)] = ()
+    explained: Annotated[tuple[str, ...], Field(strict=False)] = ()
     run: str
     rules: str
     previous: str = ""
@@ -132,9 +132,9 @@ class Accuracy(ConfigModel):
         Least probability of that, e.g. ``0.957``.
     """
 
-    noise: Annotated[float, Strict(), Field(ge=0)]
-    margin: Annotated[float, Strict(), Field(ge=0)]
-    share: Annotated[float, Strict(), Field(gt=0, le=1)]
+    noise: Annotated[float, Field(strict=True, ge=0)]
+    margin: Annotated[float, Field(strict=True, ge=0)]
+    share: Annotated[float, Field(strict=True, gt=0, le=1)]
 
     def is_uncertain(self, values: Values) -> NDArray[np.bool_]:
         """Return which values are not above the margin."""
@@ -144,8 +144,8 @@ class Accuracy(ConfigModel):
 URI_FIELDS = ("cube", "members")
 """Fields with URIs: a catalogue may set them, the attributes of a release may not."""
 
-First = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
-Size = Annotated[int, Strict(), Field(ge=2, lt=2**63)]
+First = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+Size = Annotated[int, Field(strict=True, ge=2, lt=2**63)]
 
 
 def as_several(names: Any) -> Any:
@@ -153,10 +153,16 @@ def as_several(names: Any) -> Any:
     return (names,) if isinstance(names, str) else names
 
 
+def _of_one_table(mechanism: Mechanism) -> Mechanism:
+    if mechanism.n_tables > 1:
+        raise ValueError("a release is one table: state each alone, and check them together")
+    return mechanism
+
+
 if TYPE_CHECKING:
     DeclaredMechanism = Mechanism
 else:
-    DeclaredMechanism = MECHANISMS.field()
+    DeclaredMechanism = Annotated[MECHANISMS.field(), AfterValidator(_of_one_table)]
 
 
 class ReleaseMetadata(ConfigModel):

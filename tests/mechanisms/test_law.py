@@ -77,6 +77,7 @@ NO_LAW = {
     "sample_events": "what is dropped hangs on the count",
     "share_of_total": "looks at the whole release",
     "suppress_unpopular": "looks at the whole release",
+    "tables": "each table has a law of its own",
     "truncated_laplace": "not of a law that is named",
 }
 

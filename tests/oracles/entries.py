@@ -31,6 +31,18 @@ NEEDED = {
     "sample_traces": {"remove": 0.2},
     "suppress_small": {"up_to": 2},
     "suppress_unpopular": {"fraction": 0.5},
+    "tables": {
+        "tables": [
+            {"name": "laplace", "epsilon": 1.0, "unit": "event"},
+            {
+                "name": "chain",
+                "steps": [
+                    {"name": "coarsen_time", "factor": 4},
+                    {"name": "laplace", "epsilon": 0.5, "unit": "event"},
+                ],
+            },
+        ]
+    },
     "threshold": {"k": 3},
     "top_code": {"at": 4},
     "truncated_laplace": {"epsilon": 1.0},

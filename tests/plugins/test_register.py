@@ -79,7 +79,7 @@ def test_config_show_has_their_defaults(plugins, fields):
 
 def test_what_was_registered_in_a_test_is_gone(fields):
     with pytest.raises(ConfigError, match=r"mechanisms\.1: 'uniform_noise' is not known"):
-        AuditPlan(**fields)
+        AuditPlan(**(fields | {"attacks": ["projection"]}))
     with pytest.raises(UnknownNameError):
         create("uniform_noise")
     assert "UniformNoise" not in json.dumps(AuditPlan.model_json_schema())

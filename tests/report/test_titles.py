@@ -104,6 +104,11 @@ TITLES = [
     ("coarsen_space", {"factor": 2}, "places merged by a factor of 2"),
     ("coarsen_space", {"groups": [[0, 1], [2, 3]]}, "places merged in 2 listed groups"),
     ("coarsen_time", {"factor": 24}, "epochs merged by a factor of 24"),
+    (
+        "tables",
+        {"tables": [{"name": "threshold", "k": 5}, {"name": "coarsen_time", "factor": 24}]},
+        "tables together: values below 5 set to 0; epochs merged by a factor of 24",
+    ),
     ("cap_contributions", {"per_day": 1}, "at most 1 event per user and day"),
     (
         "chain",

@@ -337,6 +337,11 @@ def find_unfit(plan: AuditPlan, cube: TraceCube) -> Iterator[tuple[int, str]]:
 
 def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:
     """Apply the trace steps of a mechanism to no traces, and check the counts that it gets."""
+    guessing = [prior.label for prior in plan.priors if prior.guesses_cells]
+    if guessing and mechanism.n_tables > 1:
+        raise ConfigError(
+            f"{guessing[0]} guesses cells of one table: use perfect, or known_subset of a trace"
+        )
     for step in mechanism.trace_steps:
         traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
     mechanism.bind(Bounds(1 + plan.null_roi, 1, 1, 1, 1, plan.null_roi))

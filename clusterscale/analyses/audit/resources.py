@@ -256,7 +256,8 @@ class _Needs:
 
     def __init__(self, plan: AuditPlan, cube: TraceCube) -> None:
         self._plan, self._cube = plan, cube
-        self._n_lists = len({(), *(mechanism.trace_steps for mechanism in plan.mechanisms)})
+        tables = {mechanism.trace_steps: mechanism.n_tables for mechanism in plan.mechanisms}
+        self._n_lists = sum(({(): 1} | tables).values())
         self.n_games = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
         self.start_seconds = START_SECONDS
 
@@ -340,7 +341,8 @@ class _Needs:
 
     @property
     def _n_rois(self) -> int:
-        return self._cube.n_rois + self._plan.null_roi
+        n_tables = max(mechanism.n_tables for mechanism in self._plan.mechanisms)
+        return (self._cube.n_rois + self._plan.null_roi) * n_tables
 
     @property
     def _validates(self) -> bool:
@@ -444,8 +446,8 @@ class _Needs:
 
 
 def _publish_seconds(mechanism: Mechanism) -> float:
-    """Return the seconds to publish a value; of a chain, those of all its steps."""
-    steps = getattr(mechanism, "steps", ())
+    """Return the seconds to publish a value; of a chain or of tables, those of all parts."""
+    steps = getattr(mechanism, "steps", getattr(mechanism, "tables", ()))
     if steps:
         return sum(_publish_seconds(step) for step in steps)
     if getattr(mechanism, "discrete", False):

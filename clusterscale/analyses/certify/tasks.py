@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +116,7 @@ class VisitsSummary:
     @property
     def least_bounds(self) -> Bounds:
         """The smallest limits of any release: noise that is scaled to them is the smallest."""
-        fields = ("event", "user_day", "user", "series", "rois")
-        least = {name: min(getattr(one, name) for one in self.bounds) for name in fields}
-        return replace(self.bounds[0], **least)
+        return reduce(partial(merge_bounds, pick=min), self.bounds)
 
 
 def _count(keys: Ints) -> Counter[int]:

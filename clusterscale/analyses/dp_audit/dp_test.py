@@ -185,7 +185,8 @@ def try_guarantee(
         return stream(design.seed, "verdict draws", *design.path, key, *name)
 
     pairs = neighbours.pairs(kind)
-    shown = [_reach(pair, mechanism.noise_scope, draws(i)) for i, pair in enumerate(pairs)]
+    scope = "release" if mechanism.n_tables > 1 else mechanism.noise_scope  # cells are not alike
+    shown = [_reach(pair, scope, draws(i)) for i, pair in enumerate(pairs)]
     if not pairs:
         return DPTestResult(TOO_FEW_SAMPLES, 0.0, 0)
     most = max(reached.inside.size for reached in shown)

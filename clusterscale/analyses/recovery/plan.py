@@ -131,10 +131,11 @@ class RecoveryPlan(ConfigModel):
             if prior.needs > self.observed
         ]
         faults += [
-            f"mechanisms.{i}: {mechanism.label} publishes sums of weights, from which locations "
-            "are not recovered: leave it out, or expand by a number"
+            f"mechanisms.{i}: {mechanism.label} publishes "
+            f"{'several tables' if mechanism.n_tables > 1 else 'sums of weights'}, from which "
+            "locations are not recovered: leave it out, expand by a number, or name one table"
             for i, mechanism in enumerate(self.mechanisms)
-            if mechanism.uses_weights
+            if mechanism.uses_weights or mechanism.n_tables > 1
         ]
         if cube.calendar.step != 3600:  # seconds
             faults += [

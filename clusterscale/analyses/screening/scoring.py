@@ -219,8 +219,11 @@ def _prepare(
     if bound.noise is None:  # moments are estimated
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
         outside, spread = evidence_table.moments(base, bound, extra, key=name)
-    how = bound.noise, outside, spread, None, (weight, mean_weight)
-    reference = Reference(base.mean_trace, base.n_users, base.setting.group_size, *how)
+    size = base.setting.group_size
+    laws = bound.table_laws(size, base.shape)  # of which only noise is used, as of one table
+    tables = tuple(one._replace(cells=one.cells[base.cells], law=None) for one in laws)
+    how = bound.noise, outside, spread, None, (weight, mean_weight), tables
+    reference = Reference(base.mean_trace, base.n_users, size, *how)
     rules = [attack.cell_score(reference) for attack in task.plan.attacks]
     published = evidence_table.publish(base, bound, groups, key=name, weight=weight)
     by_series = mechanism.noise_scope == "series"

@@ -109,6 +109,7 @@ class ZeroKnowledge(Prior):
     positions: Literal["known", "unknown"] = "known"
 
     gives_whereabouts: ClassVar[bool] = True
+    guesses_cells: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
 
     _consistent = model_validator(mode="after")(check_limits)
