@@ -244,60 +244,17 @@ def _item(item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[Stud
     else:
         both = zip(drawn, legends, strict=True)
         body = html.side_by_side(Markup("<div>{}{}</div>").format(*pair) for pair in both)
+    texts = {text for panel in panels for text in panel.claims}
     of_item = [study for study in studies if any(plot.item == item for plot in study.plots)]
     return html.fill(
         "reproduced_figure.html.j2",
         item=item,
         data="; ".join(dict.fromkeys(study.data for study in of_item)),
         panels=body,
-        sentence=_sentence(item, panels, studies),
+        numbers=[n for study in studies for n in study.compared if n.item == item],
+        claims=[claim for study in studies for claim in study.claims if claim.text in texts],
         tables=[table for panel in panels if (table := _numbers(panel)) is not None],
     )
-
-
-_SAID = {
-    AGREES: ("agrees with ours", "agree with ours"),
-    EXPLAINED: (
-        "agrees if ours is computed as in the paper",
-        "agree if ours are computed as in the paper",
-    ),
-    NOT_REPRODUCED: ("is not reproduced", "are not reproduced"),
-}
-"""What is said of one number, and of several, by their verdict."""
-
-
-def _sentence(
-    item: str, panels: Sequence[figures.PaperPlot], studies: Sequence[StudyReport]
-) -> str:
-    """Return whether our figure agrees with what the paper says of it, or why not."""
-    numbers = [number for study in studies for number in study.compared if number.item == item]
-    tested = [number for number in numbers if number.verdict != NOT_COMPARED]
-    texts = {text for panel in panels for text in panel.claims}
-    claims = [claim for study in studies for claim in study.claims if claim.text in texts]
-    if tested:
-        found = Counter(number.verdict for number in tested)
-        said = {how: words[found[how] != 1] for how, words in _SAID.items() if found[how]}
-        if len(said) > 1:
-            counts = ", ".join(f"{found[how]:,} {words}" for how, words in said.items())
-            text = f"Of {len(tested):,} numbers that the paper prints for it, {counts}"
-        else:
-            which = "The number" if len(tested) == 1 else f"All {len(tested):,} numbers"
-            text = f"{which} that the paper prints for it {''.join(said.values())}"
-        causes = [number.why for number in tested if number.verdict != AGREES]
-    elif claims:
-        n, hold = len(claims), sum(claim.verdict == HOLDS for claim in claims)
-        kept = f"of {n:,} claims on these results, {'all' if hold == n else f'{hold:,}'} hold"
-        if n == 1:
-            kept = f"the claim on these results {'holds' if hold else 'does not hold'}"
-        none = "The paper prints no number for what this run computed"
-        if numbers:
-            none = f"The paper’s numbers are not compared ({numbers[0].why})"
-        text = f"{none}; {kept}"
-        causes = [claim.why for claim in claims if claim.verdict != HOLDS]
-    else:
-        return "The paper prints no number and no claim for what this run computed."
-    known = "; ".join(dict.fromkeys(filter(None, causes)))
-    return f"{text}: {known}." if known else f"{text}."
 
 
 def _numbers(panel: figures.PaperPlot) -> Markup | None:

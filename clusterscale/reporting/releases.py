@@ -19,7 +19,6 @@ from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page, write
-from clusterscale.validation_messages import plural
 
 _UNNAMED = "releases"  # heading of those without a series
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")
@@ -208,9 +207,6 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
 _TEXTS: Mapping[str, Callable[[str], object]] = {"reasons": _reasons, "utility": _measures}
 
 
-_PLAIN = 0.005  # smallest number that is not 0 with two digits
-
-
 def verdict(release: Verdict) -> Markup:
     """Return a verdict with its mark."""
     return verdict_mark(release.verdict, RELEASE_VERDICTS[release.verdict])
@@ -229,40 +225,6 @@ def span(low: float, high: float, digits: int = 3) -> str:
         return "–"
     ends = (html.number(end, digits) for end in (low, high))
     return "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(ends)
-
-
-def change(release: Verdict) -> str:
-    """Return a sentence on the change of exposure since the last releases of the series."""
-    if not isfinite(release.change):
-        if release.n_common:
-            return "The change of exposure since the last releases is unknown."
-        return "No change of exposure is known: nobody was also in an earlier release."
-    by = f"{release.change:+z.3f}"
-    if not (isfinite(release.change_low) and isfinite(release.change_high)):
-        return (
-            f"Exposure changed by {by} since the last releases; too few people were compared for "
-            "an interval."
-        )
-    # the end of the interval nearest to 0 must not be rounded to 0
-    nearest = min(abs(release.change_low), abs(release.change_high))
-    digits = 3 if nearest < _PLAIN else 2
-    by = f"{release.change:+z.{digits}f}"
-    by += f" ({span(release.change_low, release.change_high, digits)})"
-    if release.change_low > 0:
-        return f"People are more exposed than in the last releases: {by}."
-    if release.change_high < 0:
-        return f"People are less exposed than in the last releases: {by}."
-    return f"Exposure has not changed significantly since the last releases: {by}."
-
-
-def crossed(release: Verdict) -> str:
-    """Return a sentence on people who crossed the limit of exposure; empty without comparisons."""
-    if not release.n_common:
-        return ""
-    return (
-        f"Of {plural(release.n_common, 'person')} in both, {release.n_newly_exposed:,} newly "
-        f"exposed and {release.n_no_longer_exposed:,} no longer exposed."
-    ).replace("persons", "people")
 
 
 def in_short(release: Verdict) -> str:

@@ -99,21 +99,11 @@ def _findings(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Markup:
 
 
 def _leading(traits: xr.Dataset, chosen: GroupComparison) -> Mapping[str, object]:
-    """Return the three characteristics that separate best, as titles and numbers."""
+    """Return a comparison, and the three characteristics that separate best."""
     at = traits.isel(comparison=chosen.index)
     distance = np.abs(at.separation.values - 0.5)
     order = np.argsort(-np.nan_to_num(distance), kind="stable")[:3]
-    traits_of = [
-        {
-            "title": str(at.characteristic_title.values[i]),
-            "top": float(at.top_mean.values[i]),
-            "bottom": float(at.bottom_mean.values[i]),
-            "more": bool(at.separation.values[i] >= 0.5),
-            "chance": float(max(at.separation.values[i], 1 - at.separation.values[i])),
-        }
-        for i in order
-    ]
-    return {"chosen": chosen, "traits": traits_of, "accuracy": float(at.forest_accuracy.item())}
+    return {"chosen": chosen, "traits": [at.isel(characteristic=i) for i in order]}
 
 
 def _label(columns: Mapping[str, object], index: int) -> str:

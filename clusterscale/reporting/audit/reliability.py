@@ -104,15 +104,15 @@ def _floor(results: xr.Dataset, rate: str) -> dict[str, str]:
     """Return the words for the rates that the number of challenges cannot resolve."""
     n_outside = results["n_challenges"].values // 2
     n_outside = n_outside[n_outside > 0]
-    floors: Floats = results["resolvable_fpr"].values
-    known = floors[np.isfinite(floors)]
     if not n_outside.size:
         return {}
     least, most = int(n_outside.min()), int(n_outside.max())
+    floors: Floats = results["resolvable_fpr"].values
+    highest = float(np.max(floors, initial=-np.inf, where=np.isfinite(floors)))
     return {
         "n": f"{least:,}" if least == most else f"{least:,} to {most:,}",
         "one": _rate(1 / least),
-        "all": _rate(float(known.max())) if known.size else "",
+        "all": _rate(highest) if np.isfinite(highest) else "",
         "rate": rate,
     }
 
@@ -161,12 +161,5 @@ def build_guarantees(audit: AuditReport) -> html.Section | None:
             remedy=FLOAT_NOISE_REMEDY,
             table=html.table("guarantees", groups),
         ),
-        result=_summed_up(audit),
+        audit=audit,
     )
-
-
-def _summed_up(audit: AuditReport) -> str:
-    """Return a sentence with the number of broken guarantees, if any."""
-    if not (n := len(audit.broken)):
-        return ""
-    return f" Of {plural(audit.n_tested, 'guarantee')}, {n} {'is' if n == 1 else 'are'} broken."
