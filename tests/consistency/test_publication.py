@@ -5,6 +5,7 @@ import pytest
 from clusterscale.api import check_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.reauditing import junit_of_tables
+from clusterscale.release import averaging
 from clusterscale.release.checks import disclosure
 from clusterscale.release.publication import Hierarchy
 from clusterscale.reporting import render_checks
@@ -265,7 +266,7 @@ def test_what_cannot_be_decided_is_never_consistent(tmp_path):
             publish(tmp_path, f"\n  - {fault}", two=two)
 
 
-def test_how_much_noise_averages_out_is_noted(tmp_path):
+def test_how_much_noise_averages_out_is_noted(tmp_path, monkeypatch):
     """A region with two districts has √⅔ of the deviation, as they have, and one without has 1.
 
     Nothing averages out where the region is the sum of the noisy values.
@@ -286,6 +287,12 @@ def test_how_much_noise_averages_out_is_noted(tmp_path):
     sums = "A 08 48.25\nA 09 39.5\nB 08 9.5\nB 09 3"
     found = publish(tmp_path, tables, head=head, two=sums, three=three)[0]
     assert all("14.1 (median) and 14.1 (smallest)" in note for note in found.notes)
+    monkeypatch.setattr(averaging, "_MOST", 1)
+    found = publish(tmp_path, tables, head=head, two=two + "\nB 09 3", three=three)[0]
+    assert found.notes == (
+        "how much noise averages out is not computed: 2 relations, of which 1 are connected, are "
+        "too many",
+    )
 
 
 def test_a_column_of_levels_needs_no_file(tmp_path):
