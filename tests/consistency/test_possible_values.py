@@ -14,7 +14,7 @@ DISCRETE = EVENT | {"discrete": True}
 CLIP, ROUND = {"clip": True}, {"integers": "round"}
 DROP = {"name": "sample_events", "remove": 0.3}
 RANGES = {"name": "fixed_ranges", "size": 4}
-UNKNOWN = dict.fromkeys(["fourier", "enhanced_fourier", "unscaled_fourier"], "unknown")
+UNKNOWN = dict.fromkeys(["fourier", "enhanced_fourier", "unscaled_fourier", "tables"], "unknown")
 MORE = [
     bound(**EVENT, **CLIP),
     bound(**EVENT, **ROUND),
