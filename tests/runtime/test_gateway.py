@@ -19,7 +19,7 @@ from oracles.processes import free_port
 
 from clusterscale.errors import ClusterError, ConfigError
 from clusterscale.runtime import CLUSTERS
-from clusterscale.runtime.clusters import Gateway
+from clusterscale.runtime.clusters.address import Gateway
 
 PASSWORD = "open sesame"
 ATTEMPTS = 5  # another process may take a port before the gateway does

@@ -7,8 +7,7 @@ from loops import for_each
 
 from clusterscale.errors import ClusterError, ConfigError, MissingError
 from clusterscale.runtime import CLUSTERS
-from clusterscale.runtime.clusters import Kubernetes
-from clusterscale.runtime.clusters.kubernetes import dask_cluster
+from clusterscale.runtime.clusters.kubernetes import Kubernetes, dask_cluster
 
 pytestmark = pytest.mark.dask
 

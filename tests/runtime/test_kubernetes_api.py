@@ -14,8 +14,7 @@ from doubles.kube import Kube
 from doubles.waiting import wait_for
 
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters import Kubernetes
-from clusterscale.runtime.clusters.kubernetes import dask_cluster
+from clusterscale.runtime.clusters.kubernetes import Kubernetes, dask_cluster
 
 pytestmark = [
     pytest.mark.nightly(group="kubernetes"),
@@ -36,7 +35,7 @@ def kube(tmp_path_factory):
 
 @pytest.fixture
 def api(kube, monkeypatch):
-    from clusterscale.runtime.clusters.resource import connect
+    from clusterscale.runtime.kubernetes_api import connect
 
     monkeypatch.setenv("KUBECONFIG", kube.environment["KUBECONFIG"])
     for name in ("POD_NAME", "POD_UID"):
@@ -69,7 +68,7 @@ def there(kube, kind="daskclusters"):
 
 
 def test_a_cluster_is_there_while_it_is_needed_and_only_one_has_it(kube, api, manifest):
-    from clusterscale.runtime.clusters.resource import hosted
+    from clusterscale.runtime.kubernetes_api import hosted
 
     with hosted(manifest, api):
         assert there(kube) == ["clusterscale"]
@@ -83,7 +82,7 @@ def test_a_cluster_is_there_while_it_is_needed_and_only_one_has_it(kube, api, ma
 
 
 def test_a_pod_takes_its_image_for_all_and_its_cluster_with_it(kube, api, manifest, pod):
-    from clusterscale.runtime.clusters.resource import hosted, own_image
+    from clusterscale.runtime.kubernetes_api import hosted, own_image
 
     assert own_image(api) == "mine:1"
     with hosted(manifest, api):
@@ -92,14 +91,14 @@ def test_a_pod_takes_its_image_for_all_and_its_cluster_with_it(kube, api, manife
 
 
 def test_an_image_must_come_from_somewhere(api):
-    from clusterscale.runtime.clusters.resource import own_image
+    from clusterscale.runtime.kubernetes_api import own_image
 
     with pytest.raises(ClusterError, match=r"cluster\.image is missing"):
         own_image(api)
 
 
 def test_what_a_pod_left_behind_is_replaced(kube, api, manifest, pod, monkeypatch):
-    from clusterscale.runtime.clusters.resource import hosted
+    from clusterscale.runtime.kubernetes_api import hosted
 
     killed = hosted(manifest, api)
     killed.__enter__()
@@ -117,7 +116,7 @@ def test_what_a_pod_left_behind_is_replaced(kube, api, manifest, pod, monkeypatc
 
 
 def test_a_cluster_that_somebody_deleted_is_said_to_be_gone(kube, api, manifest):
-    from clusterscale.runtime.clusters.resource import hosted
+    from clusterscale.runtime.kubernetes_api import hosted
 
     with hosted(manifest, api) as monitor:
         monitor.check()
@@ -127,7 +126,7 @@ def test_a_cluster_that_somebody_deleted_is_said_to_be_gone(kube, api, manifest)
 
 
 def test_pods_without_hope_end_the_wait(kube, api, manifest, monkeypatch):
-    from clusterscale.runtime.clusters import resource
+    from clusterscale.runtime import kubernetes_api
 
     for name in ("stuck", "sound"):
         labels = {"dask.org/cluster-name": "clusterscale", "dask.org/component": "worker"}
@@ -141,8 +140,8 @@ def test_pods_without_hope_end_the_wait(kube, api, manifest, monkeypatch):
     status = {"containerStatuses": [container]}
     patch = json.dumps({"status": status})
     kube.kubectl("patch", "pod", "stuck", "--subresource=status", "--type=merge", "-p", patch)
-    monkeypatch.setattr(resource, "_GRACE", -1)
-    with resource.hosted(manifest, api) as monitor:
+    monkeypatch.setattr(kubernetes_api, "_GRACE", -1)
+    with kubernetes_api.hosted(manifest, api) as monitor:
         monitor.check()  # another worker is sound
         kube.kubectl("delete", "pod", "sound", "--wait=false")
         wait_for(lambda: there(kube, "pods") == ["stuck"], "one pod")
@@ -226,7 +225,7 @@ def guarded(kube, monkeypatch, tmp_path):
 
 
 def test_the_role_suffices_and_has_nothing_to_spare(kube, guarded, pod, manifest):
-    from clusterscale.runtime.clusters.resource import connect, hosted, own_image
+    from clusterscale.runtime.kubernetes_api import connect, hosted, own_image
 
     allowed, used, refused = guarded
     with connect("clusterscale") as api:
@@ -238,7 +237,7 @@ def test_the_role_suffices_and_has_nothing_to_spare(kube, guarded, pod, manifest
 
 
 def test_what_the_role_does_not_allow_is_said(kube, guarded, manifest):
-    from clusterscale.runtime.clusters.resource import connect, hosted
+    from clusterscale.runtime.kubernetes_api import connect, hosted
 
     allowed, _, refused = guarded
     allowed.discard(("kubernetes.dask.org", "daskclusters", "create"))

@@ -60,11 +60,11 @@ class Address(Distributed):
     def open(self) -> Iterator[DaskExecutor]:
         """Connect to the scheduler, and disconnect at the end.
 
-        Raises PackageError without distributed, ConfigError if it is encrypted and no certificates
-        are configured, and ClusterError if it does not answer.
+        Raises ConfigError if it is encrypted and no certificates are configured, and ClusterError
+        if it does not answer.
         """
-        with needs(self.name):
-            from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
+        from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
+
         connection = SchedulerConnection(self.address, self._security(), self.patience)
         try:
             client = connection.connect(min(self.patience, _FIRST))
@@ -97,9 +97,6 @@ def _is_here(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-_HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class Option(ConfigModel):
@@ -156,7 +153,7 @@ class Gateway(Distributed):
         parts = urlsplit(self.address)
         if parts.username is not None:
             raise ValueError("address contains a user: set credentials in the environment")
-        if parts.scheme == "http" and parts.hostname not in _HERE and self.tls is None:
+        if parts.scheme == "http" and not _is_here(parts.hostname or "") and self.tls is None:
             raise ValueError(
                 f"{parts.hostname} is not this machine, and http is not encrypted: use https, or "
                 "set `tls: false`"

@@ -78,46 +78,12 @@ USABLE = 0.7
 """Share of a worker's memory that work may use; from 0.95 on the worker is restarted."""
 
 
-GROUP = "kubernetes.dask.org/v1"
-"""API group and version of the Dask operator."""
-
-
 class Cluster(ConfigModel):
     """A cluster that can be opened as a context manager."""
 
     _registry: ClassVar[str] = "clusterscale.runtime:CLUSTERS"
     if TYPE_CHECKING:
         name: str  # a literal, with itself as its default: the key in the registry
-
-    @property
-    @abstractmethod
-    def n_workers(self) -> int:
-        """Configured number of workers, 1 if it is not known here."""
-
-    @property
-    @abstractmethod
-    def usable_memory(self) -> int | None:
-        """Bytes that work may use on each worker, None if not known here."""
-
-    @abstractmethod
-    def resize(self, n_workers: int) -> Self:
-        """Return a copy with another number of workers."""
-
-    @abstractmethod
-    def open(self) -> AbstractContextManager[Executor]:
-        """Start or join the cluster, and yield its executor."""
-
-
-class Distributed(Cluster):
-    """Base of all Dask clusters; ``patience`` is the seconds allowed without any result.
-
-    Attributes
-    ----------
-    patience
-        Seconds without any result after which the run fails.
-    """
-
-    patience: Annotated[float, Field(gt=0)] = 3600.0
 
     @property
     def n_workers(self) -> int:
@@ -136,6 +102,22 @@ class Distributed(Cluster):
             raise InputError(f"cluster {self.label} has no configurable number of workers")
         return self.model_copy(update={"workers": n_workers})
 
+    @abstractmethod
+    def open(self) -> AbstractContextManager[Executor]:
+        """Start or join the cluster, and yield its executor."""
+
+
+class Distributed(Cluster):
+    """Base of all Dask clusters; ``patience`` is the seconds allowed without any result.
+
+    Attributes
+    ----------
+    patience
+        Seconds without any result after which the run fails.
+    """
+
+    patience: Annotated[float, Field(gt=0)] = 3600.0
+
 
 def to_bytes(text: str) -> int:
     """Return the number of bytes of a size such as ``4GiB`` or ``800MB``."""
@@ -143,14 +125,14 @@ def to_bytes(text: str) -> int:
 
 
 @contextmanager
-def needs(cluster: str, extra: str | None = None) -> Iterator[None]:
+def needs(cluster: str, extra: str) -> Iterator[None]:
     """Turn a failed import into a :class:`PackageError` that names what to install."""
     try:
         yield
     except ImportError as error:
-        what = f"clusterscale[{extra}]" if extra else "dask and distributed"
         raise PackageError(
-            f"cluster {cluster!r} needs {what} ({error}); install it, or use cluster 'serial'"
+            f"cluster {cluster!r} needs clusterscale[{extra}] ({error}); install it, or use "
+            "cluster 'serial'"
         ) from None
 
 

@@ -322,7 +322,3 @@ class HtCondor(JobQueue):
         pairs = (line.partition("=") for line in self.directives)
         directives = {key.strip(): value.strip() for key, _, value in pairs}
         return super().arguments(tls, logs) | {"job_extra_directives": directives}
-
-
-BATCH_SYSTEMS = (Slurm, Pbs, Moab, Sge, Oar, Lsf, HtCondor)
-"""Batch systems that dask-jobqueue supports."""

@@ -6,11 +6,12 @@ Pods have no API token, no root, no capabilities, and no writable path except a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
@@ -21,8 +22,8 @@ from clusterscale.runtime.security import Tls
 if TYPE_CHECKING:
     from distributed import Client
 
-    from clusterscale.runtime.clusters.resource import ClusterMonitor
     from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
+    from clusterscale.runtime.kubernetes_api import ClusterMonitor
 
 
 Manifest = dict[str, Any]
@@ -32,17 +33,6 @@ PORT = 8786
 
 CERTIFICATES = "/run/clusterscale/tls"
 """Folder of ca.crt, tls.crt and tls.key in the pods, the keys that cert-manager gives a secret."""
-
-_SCRATCH = "/run/clusterscale/scratch"
-_USER = 10001  # user of the image; numeric, because Kubernetes cannot check that a name is not root
-_MEBIBYTE = 2**20
-_SIZE = {  # resources of the scheduler, enough for thousands of workers
-    "requests": {"cpu": "500m", "memory": "1Gi"},
-    "limits": {"cpu": "2", "memory": "4Gi"},
-}
-_PROBE = 'from urllib.request import urlopen; urlopen("http://127.0.0.1:8787/health", timeout=10)'
-_COMMON = {"HOME": _SCRATCH, "NUMBA_CACHE_DIR": f"{_SCRATCH}/numba"}
-
 
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 Path = Annotated[str, Field(pattern=r"^/.+")]
@@ -173,8 +163,8 @@ class Kubernetes(base.Distributed):
         kubernetes.
         """
         with base.needs("kubernetes", "kubernetes"):
-            from clusterscale.runtime.clusters.resource import connect, hosted, own_image
             from clusterscale.runtime.dask import DaskExecutor, SchedulerConnection
+            from clusterscale.runtime.kubernetes_api import connect, hosted, own_image
         security = self.tls.security() if self.tls else None
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))
@@ -200,160 +190,32 @@ class Kubernetes(base.Distributed):
 
 def dask_cluster(settings: Kubernetes, namespace: str, image: str) -> Manifest:
     """Return the manifest of a DaskCluster for a namespace, with one image for all containers."""
-    return {
-        "apiVersion": base.GROUP,
-        "kind": "DaskCluster",
-        "metadata": {
-            "name": settings.instance,
-            "labels": settings.labels
-            | {
-                "app.kubernetes.io/name": "clusterscale",
-                "app.kubernetes.io/managed-by": "clusterscale",
-            },
-        },
-        "spec": {
-            "worker": {
-                "replicas": settings.workers,
-                "spec": _pod(_worker(settings, namespace), image, settings)
-                | {"topologySpreadConstraints": [_spread(settings.instance)]},
-            },
-            "scheduler": {
-                "spec": _pod(_scheduler(settings), image, settings),
-                "service": {
-                    "type": "ClusterIP",
-                    "selector": {
-                        "dask.org/cluster-name": settings.instance,
-                        "dask.org/component": "scheduler",
-                    },
-                    "ports": [{"name": "tcp-comm", "port": PORT, "targetPort": "tcp-comm"}],
-                },
-            },
-        },
-    }
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # others need no template
 
-
-def _scheduler(settings: Kubernetes) -> Manifest:
-    variables = {
+    templates = Environment(
+        loader=PackageLoader("clusterscale.runtime.clusters", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    scheduler = {
         base.variable(key): str(value)
         for key, value in base.SETTINGS.items()
         if key.startswith("distributed.scheduler.")
     }
     if settings.tls:
-        variables[base.variable("distributed.comm.require-encryption")] = "True"
-    return {
-        "name": "scheduler",
-        "command": ["dask", "scheduler"],
-        # The dashboard has no authentication, so it is reachable only by port forwarding.
-        "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(settings)],
-        "env": _variables(_COMMON | variables),
-        "ports": [{"name": "tcp-comm", "containerPort": PORT}],
-        # Probed only until the first success: each probe logs a failed handshake.
-        "startupProbe": {
-            "tcpSocket": {"port": "tcp-comm"},
-            "periodSeconds": 2,
-            "failureThreshold": 60,
-        },
-        "livenessProbe": {
-            "exec": {"command": ["python", "-c", _PROBE]},
-            "periodSeconds": 60,
-            "timeoutSeconds": 20,
-            "failureThreshold": 5,
-        },
-        "resources": _SIZE,
-    }
-
-
-def _worker(settings: Kubernetes, namespace: str) -> Manifest:
-    memory = f"{settings.memory_bytes * 5 // 4 // _MEBIBYTE}Mi"
-    args = [settings.scheduler_address(namespace), "--name", "$(DASK_WORKER_NAME)"]
-    limit = f"{settings.memory_bytes // _MEBIBYTE}MiB"
-    args += ["--nthreads", "1", "--memory-limit", limit, "--local-directory", _SCRATCH]
-    args += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # metrics are served anyway
-    worker: Manifest = {
-        "name": "worker",
-        "command": ["dask", "worker"],
-        "args": [*args, *_tls(settings)],
-        "env": _variables(_COMMON | base.worker_environment()),
-        "resources": {
-            "requests": {"cpu": "1", "memory": memory},
-            "limits": {"cpu": "2", "memory": memory},
-        },
-    }
-    if settings.environment:
-        worker["envFrom"] = [{"secretRef": {"name": name}} for name in settings.environment]
-    if settings.volumes:
-        worker["volumeMounts"] = [
-            {"name": volume.claim, "mountPath": volume.path} for volume in settings.volumes
-        ]
-    return worker
-
-
-def _pod(container: Manifest, image: str, settings: Kubernetes) -> Manifest:
-    """Return the pod of one container, with the most restrictive security context."""
-    mounts: list[Manifest] = [
-        {"name": "scratch", "mountPath": _SCRATCH},
-        {"name": "tmp", "mountPath": "/tmp"},
-    ]
-    volumes: list[Manifest] = [
-        {"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}},
-        {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
-    ]
-    if settings.tls:
-        mounts.append({"name": "tls", "mountPath": CERTIFICATES, "readOnly": True})
-        volumes.append(
-            {"name": "tls", "secret": {"secretName": settings.secret, "defaultMode": 0o440}}
-        )
-    claimed = container.get("volumeMounts", [])
-    volumes += [
-        {"name": mount["name"], "persistentVolumeClaim": {"claimName": mount["name"]}}
-        for mount in claimed
-    ]
-    restricted: Manifest = {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    return settings.pod | {
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [
-            container
-            | {"image": image, "securityContext": restricted, "volumeMounts": mounts + claimed}
-        ],
-        "volumes": volumes,
-    }
-
-
-def _spread(instance: str) -> Manifest:
-    """Return the wish that workers are on many nodes rather than on one."""
-    labels = {"dask.org/cluster-name": instance, "dask.org/component": "worker"}
-    return {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels},
-    }
-
-
-def _tls(settings: Kubernetes) -> list[str]:
-    if not settings.tls:
-        return []
-    files = {"--tls-ca-file": "ca.crt", "--tls-cert": "tls.crt", "--tls-key": "tls.key"}
-    args = ["--protocol", "tls"]
-    for flag, file in files.items():
-        args += [flag, f"{CERTIFICATES}/{file}"]
-    return args
-
-
-def _variables(values: Mapping[str, str]) -> list[Manifest]:
-    return [{"name": name, "value": value} for name, value in values.items()]
+        scheduler[base.variable("distributed.comm.require-encryption")] = "True"
+    text = templates.get_template("dask_cluster.yaml.j2").render(
+        settings=settings,
+        image=image,
+        port=PORT,
+        certificates=CERTIFICATES,
+        address=settings.scheduler_address(namespace),
+        scheduler=scheduler,
+        worker=base.worker_environment(),
+    )
+    manifest: Manifest = yaml.safe_load(text)
+    return manifest
 
 
 def _join(connection: SchedulerConnection, monitor: ClusterMonitor, patience: float) -> Client:

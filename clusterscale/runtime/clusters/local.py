@@ -6,17 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from clusterscale.contracts import Count
-from clusterscale.errors import InputError
 from clusterscale.runtime.clusters.base import (
     ENVIRONMENT,
     SETTINGS,
     USABLE,
     Cluster,
     Distributed,
-    needs,
     shared_traces,
 )
 from clusterscale.runtime.security import make_certificates
@@ -42,19 +40,6 @@ class Serial(Cluster):
     """Run in this process, without Dask."""
 
     name: Literal["serial"] = "serial"
-
-    n_workers: ClassVar[int] = 1
-    usable_memory: ClassVar[int | None] = None
-
-    def resize(self, n_workers: int) -> Self:
-        """Raise an error, because this process cannot have several workers.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError("cluster serial has no configurable number of workers")
 
     @contextmanager
     def open(self) -> Iterator[SerialExecutor]:
@@ -94,10 +79,8 @@ class Local(Distributed):
         """Bytes that work may use on each worker; ``auto`` divides this machine's memory."""
         if self.memory != "auto":
             return super().usable_memory
-        try:
-            from distributed.system import MEMORY_LIMIT
-        except ImportError:  # reported when the cluster is opened
-            return None
+        from distributed.system import MEMORY_LIMIT
+
         return int(USABLE * MEMORY_LIMIT / self.n_workers)
 
     @contextmanager
@@ -119,18 +102,12 @@ class Local(Distributed):
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
-        """Start the workers, and stop them at the end.
+        """Start the workers, and stop them at the end."""
+        import dask
+        from distributed import Client, LocalCluster
 
-        Raises
-        ------
-        PackageError
-            If distributed is not installed.
-        """
-        with needs("local"):
-            import dask
-            from distributed import Client, LocalCluster
+        from clusterscale.runtime.dask import DaskExecutor
 
-            from clusterscale.runtime.dask import DaskExecutor
         shown = {} if self.dashboard else _NO_DASHBOARD
         with (
             # Readable by this user only, so that nobody else can place anything in it.

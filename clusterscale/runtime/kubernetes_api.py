@@ -23,7 +23,6 @@ from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
 from urllib3.exceptions import HTTPError
 
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import GROUP
 
 _ANSWER = 30.0  # timeout of a request to the API server, in seconds
 _GRACE = 30.0  # seconds that pods may take to recover from an error
@@ -46,8 +45,7 @@ class Api:
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.namespace = namespace
         self._client, self._core, self._custom = client, CoreV1Api(client), CustomObjectsApi(client)
-        group, version = GROUP.split("/")
-        self._kind = {"group": group, "version": version, "plural": "daskclusters"}
+        self._kind = {"group": "kubernetes.dask.org", "version": "v1", "plural": "daskclusters"}
         self._kind |= {"namespace": namespace}
 
     def create(self, manifest: Object) -> None:
