@@ -266,7 +266,7 @@ class TraceCube:
             traces = Traces(offsets - offsets[0], cells, *shape, weights=weights)
         except InputError as error:
             raise DamagedError(f"{self.uri}: {error}") from None
-        row = transforms.find_unsorted(traces)
+        row = transforms.find_unsorted(traces.offsets, cells)
         if row >= 0:
             raise DamagedError(f"{self.uri}: the cells of row {start + row} do not increase")
         return traces

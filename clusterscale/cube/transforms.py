@@ -10,26 +10,13 @@ from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
 
-def find_unsorted(traces: Traces) -> int:
-    """Return the first held user whose cells do not strictly increase, −1 if there is none."""
-    return int(_find_unsorted(traces.offsets, traces.cells))
-
-
-@kernel
-def _find_unsorted(offsets: Ints, cells: Ints) -> int:
-    n_falls = 0
-    for i in range(offsets[0] + 1, offsets[-1]):  # one pass without branches
-        n_falls += cells[i] <= cells[i - 1]
-    for user in range(1, len(offsets) - 1):  # between users, cells may decrease
-        first = offsets[user]
-        if max(offsets[0], offsets[user - 1]) < first < offsets[-1]:
-            n_falls -= cells[first] <= cells[first - 1]
-    if n_falls > 0:
-        for user in range(len(offsets) - 1):
-            for i in range(offsets[user] + 1, offsets[user + 1]):
-                if cells[i] <= cells[i - 1]:
-                    return user
-    return -1
+def find_unsorted(offsets: Ints, cells: Ints) -> int:
+    """Return the first user whose cells do not strictly increase, −1 if there is none."""
+    falls = np.flatnonzero(cells[1:] <= cells[:-1]) + 1
+    users = np.searchsorted(offsets, falls, side="right") - 1
+    held = (users >= 0) & (users < len(offsets) - 1)
+    users = users[held & (offsets[users] < falls)]  # between users, cells may decrease
+    return int(users[0]) if len(users) else -1
 
 
 def cut(traces: Traces, first: int, stop: int) -> Traces:
@@ -41,33 +28,17 @@ def cut(traces: Traces, first: int, stop: int) -> Traces:
         raise InputError(f"epochs {first} to {stop} are not within 0 to {traces.n_epochs}")
     if (first, stop) == (0, traces.n_epochs):
         return traces
-    offsets = np.empty_like(traces.offsets)
-    cells = np.empty_like(traces.cells)
-    size = _cut(traces.offsets, traces.cells, traces.n_epochs, first, stop, offsets, cells)
+    begin, end = traces.offsets[[0, -1]]
+    roi, epoch = np.divmod(traces.cells[begin:end], traces.n_epochs)
+    inside = (epoch >= first) & (epoch < stop)
+    n_before = np.concatenate([[0], np.cumsum(inside)])
     return replace(
         traces,
-        offsets=offsets,
-        cells=cells[:size].copy(),
+        offsets=n_before[traces.offsets - begin],
+        cells=roi[inside] * (stop - first) + epoch[inside] - first,
         n_epochs=stop - first,
         idle=None if traces.idle is None else traces.idle[:, first:stop],
     )
-
-
-@kernel
-def _cut(
-    offsets: Ints, cells: Ints, n_epochs: int, first: int, stop: int, new: Ints, kept: Ints
-) -> int:
-    size = 0
-    width = stop - first
-    for user in range(len(offsets) - 1):
-        new[user] = size
-        for i in range(offsets[user], offsets[user + 1]):
-            roi, epoch = divmod(cells[i], n_epochs)
-            if first <= epoch < stop:
-                kept[size] = roi * width + epoch - first
-                size += 1
-    new[len(offsets) - 1] = size
-    return size
 
 
 def pick(traces: Traces, users: Ints) -> Traces:

@@ -25,6 +25,7 @@ from clusterscale.cube.attributes import (
 )
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
+from clusterscale.cube.transforms import find_unsorted
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
@@ -230,10 +231,7 @@ def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -
         )
     if len(cells) and (cells.min() < 0 or cells.max() >= n_cells):
         raise InputError(f"a cell is outside 0 to {n_cells - 1}")
-    rises = cells[1:] > cells[:-1]
-    starts = np.cumsum(sizes)[:-1]
-    rises[starts[(starts > 0) & (starts < len(cells))] - 1] = True
-    if not rises.all():
+    if find_unsorted(np.concatenate([[0], np.cumsum(sizes)]), cells) >= 0:
         raise InputError("cells must increase within a user, each at most once")
     for user in users:
         if not isinstance(user, str) or user == arrays.LOST_TEXT or not _is_unicode(user):
