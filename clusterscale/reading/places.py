@@ -5,17 +5,14 @@ from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
-from clusterscale.jit import kernel
 from clusterscale.reading.decode import Ids
 from clusterscale.validation_messages import plural
 
 ARROW = " → "
 """Between the names of two places in the name of their pair."""
 
-_FIRST = 1 << 10  # slots of an empty table
 _LOW = (1 << 32) - 1
 
 
@@ -34,49 +31,22 @@ def pairs(first: Ids, second: Ids) -> Ids:
     return Ids(f"{first.name} or {second.name}", codes, pa.array(names, pa.string()))
 
 
-class GrowingArray:
-    """``n`` int64 values to which more are appended."""
-
-    def __init__(self) -> None:
-        self._buffer = np.empty(_FIRST, np.int64)
-        self.n = 0
-
-    @property
-    def values(self) -> Ints:
-        """The values, int64, shape (n,); a view."""
-        return self._buffer[: self.n]
-
-    def room(self, n_more: int) -> Ints:
-        """Return a view of the values and of space for ``n_more``."""
-        if self.n + n_more > len(self._buffer):
-            larger = np.empty(2 * (self.n + n_more), np.int64)
-            larger[: self.n] = self.values
-            self._buffer = larger
-        return self._buffer[: self.n + n_more]
-
-    def append(self, values: Ints) -> None:
-        """Append values, int64, shape (value,)."""
-        self.room(len(values))[self.n :] = values
-        self.n += len(values)
-
-
 class IntegerCodes:
-    """Codes of distinct integers, by a hash table; ``keys`` are the integers by code."""
+    """Codes of distinct integers; ``keys`` are the integers by code, int64, shape (code,)."""
 
     def __init__(self) -> None:
-        self.keys = GrowingArray()
-        self._slots = np.full(_FIRST, -1, np.int32)
+        self.keys = np.empty(0, np.int64)
+        self._sorted, self._codes = self.keys, self.keys  # the keys, increasing, and their codes
 
     def encode(self, values: Ints) -> Ints:
         """Return the code of each value, int64, shape (value,); new values have new codes."""
-        keys = self.keys.room(len(values))
-        if 2 * len(keys) > len(self._slots):
-            bits = int(2 * len(keys)).bit_length()
-            self._slots = np.full(1 << bits, -1, np.int32)
-            _encode(self.keys.values.copy(), keys, 0, self._slots, np.empty(self.keys.n, np.int64))
-        codes = np.empty(len(values), np.int64)
-        self.keys.n = _encode(values, keys, self.keys.n, self._slots, codes)
-        return codes
+        distinct, each = np.unique(values, return_inverse=True)
+        at = np.searchsorted(self._sorted, distinct)
+        new = np.searchsorted(self._sorted, distinct, side="right") == at
+        self._codes = np.insert(self._codes, at[new], len(self.keys) + np.arange(new.sum()))
+        self._sorted = np.insert(self._sorted, at[new], distinct[new])
+        self.keys = np.append(self.keys, distinct[new])
+        return self._codes[np.searchsorted(self._sorted, distinct)][each]
 
 
 class PlaceCodes:
@@ -107,17 +77,16 @@ class PairCodes:
         self._total = None if total is None else f"{total}{ARROW}{total}"
         self._ends = PlaceCodes(strip=str.lstrip), PlaceCodes(strip=str.rstrip)
         self._pairs = IntegerCodes()
-        self._codes = GrowingArray()
+        self._codes = np.empty(0, np.int64)
         self._by_name: dict[str, int] | None = None
 
     def encode(self, first: Ids, second: Ids) -> Ints:
         """Return the code of the pair of each row, int64, shape (row,); −1 for totals."""
         one, two = self._ends[0].encode(first), self._ends[1].encode(second)
         pairs = self._pairs.encode(one << 32 | two)
-        new = self._pairs.keys.values[self._codes.n :]
-        if len(new):
-            self._codes.append(self._name(new.tolist()))
-        return self._codes.values[pairs]
+        new = self._pairs.keys[len(self._codes) :].tolist()
+        self._codes = np.append(self._codes, self._name(new))
+        return self._codes[pairs]
 
     def _name(self, pairs: list[int]) -> Ints:
         """Return the codes of new pairs, and append their names."""
@@ -137,24 +106,6 @@ class PairCodes:
                 self.names.append(name)
             codes.append(code)
         return np.array(codes, np.int64)
-
-
-@kernel
-def _encode(values: Ints, keys: Ints, n_keys: int, slots: NDArray[np.int32], codes: Ints) -> int:
-    """Write the code of each value, and return the number of keys, to which new ones are added."""
-    mask = len(slots) - 1
-    for i in range(len(values)):
-        value = values[i]
-        # 0x9E3779B97F4A7C15: 2⁶⁴ divided by the golden ratio: spreads keys that follow each other
-        slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
-        while slots[slot] >= 0 and keys[slots[slot]] != value:
-            slot = (slot + 1) & mask
-        if slots[slot] < 0:
-            slots[slot] = n_keys
-            keys[n_keys] = value
-            n_keys += 1
-        codes[i] = slots[slot]
-    return n_keys
 
 
 _SHOWN = 3

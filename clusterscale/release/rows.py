@@ -27,130 +27,24 @@ _GROWTH = 1.25
 _SHORTEST_DAY = 23 * 3600  # seconds, where clocks change
 
 
-class Grid:
-    """Cells over (row, column), float64; the number of both may grow.
-
-    The array is enlarged and rearranged in place: that a table is read in batches of rows, in any
-    order, takes little more memory than the table.
-    """
-
-    def __init__(self) -> None:
-        self._cells = np.empty(0)
-        self._n_rows = self._n_columns = 0
-
-    def fill(
-        self, row: Ints, column: Ints, value: Values, shape: tuple[int, int], *, add_up: bool
-    ) -> Ints:
-        """Fill cells of a grid of ``shape``; return which of ``row`` were filled before.
-
-        ``row``, ``column`` (int64) and ``value`` (float64) have shape (value,). With ``add_up``,
-        values of one cell are added in their order, and NaN makes the sum NaN.
-        """
-        self._reserve(*shape)
-        repeated = np.empty(len(row), np.int64)
-        n = _fill(self._cells, self._n_columns, row, column, value, add_up, repeated)
-        return repeated[:n]
-
-    def row(self, number: int) -> Values:
-        """Return a copy of a row, shape (column,)."""
-        return self._cells[number * self._n_columns : (number + 1) * self._n_columns].copy()
-
-    def column(self, number: int) -> Values:
-        """Return a copy of a column, shape (row,)."""
-        return self._cells[number :: self._n_columns].copy() if self._n_columns else np.empty(0)
-
-    def arrange(self, rows: Ints, columns: Ints) -> Values:
-        """Return the cells of other rows and columns, float64, which this grid has no longer.
-
-        ``rows`` are different numbers, int64, shape (row,); ``columns`` are numbers, or −1 for an
-        empty one, int64, shape (column,).
-        """
-        self._reserve(self._n_rows, len(columns))
-        others = np.ones(self._n_rows, np.bool_)
-        others[rows] = False
-        order = np.concatenate([rows, np.flatnonzero(others)])
-        _permute(self._cells, self._n_columns, order)
-        _narrow(self._cells, self._n_columns, len(rows), columns)
-        cells, self._cells = self._cells, np.empty(0)
-        cells.resize(len(rows) * len(columns), refcheck=False)
-        return cells.reshape(len(rows), len(columns))
-
-    def _reserve(self, n_rows: int, n_columns: int) -> None:
-        if n_rows <= self._n_rows and n_columns <= self._n_columns:
-            return
-        old_rows, old_columns = self._n_rows, self._n_columns
-        if n_rows > old_rows:
-            self._n_rows = max(n_rows, int(old_rows * _GROWTH))
-        if n_columns > old_columns:
-            self._n_columns = max(n_columns, int(old_columns * _GROWTH))
-        # No view of the cells exists here, and large arrays are enlarged without a copy.
-        self._cells.resize(self._n_rows * self._n_columns, refcheck=False)
-        if self._n_columns > old_columns:
-            _widen(self._cells, old_rows, old_columns, self._n_columns)
-        self._cells[old_rows * self._n_columns :] = EMPTY
-
-
 @kernel
 def _fill(
-    cells: Values,
-    n_columns: int,
-    row: Ints,
-    column: Ints,
-    value: Values,
-    add_up: bool,
-    repeated: Ints,
+    cells: Values, row: Ints, column: Ints, value: Values, add_up: bool, repeated: Ints
 ) -> int:
+    """Fill empty cells, or add to others in order; write which were filled before, return how many.
+
+    NaN makes a sum NaN.
+    """
     n_repeated = 0
     for i in range(len(row)):
-        cell = row[i] * n_columns + column[i]
-        if cells[cell] == EMPTY:
-            cells[cell] = value[i]
+        if cells[row[i], column[i]] == EMPTY:
+            cells[row[i], column[i]] = value[i]
             continue
         repeated[n_repeated] = i
         n_repeated += 1
         if add_up:
-            cells[cell] += value[i]
+            cells[row[i], column[i]] += value[i]
     return n_repeated
-
-
-@kernel
-def _widen(cells: Values, n_rows: int, old: int, new: int) -> None:
-    """Move rows of ``old`` cells to rows of ``new`` cells, from the last, which moves farthest."""
-    for row in range(n_rows - 1, -1, -1):
-        for column in range(old - 1, -1, -1):
-            cells[row * new + column] = cells[row * old + column]
-        for column in range(old, new):
-            cells[row * new + column] = EMPTY
-
-
-@kernel
-def _permute(cells: Values, n_columns: int, order: Ints) -> None:
-    """Make row ``order[i]`` row ``i``, along the cycles of the permutation."""
-    moved = np.zeros(len(order), np.bool_)
-    first = np.empty(n_columns)
-    for start in range(len(order)):
-        if moved[start] or order[start] == start:
-            continue
-        first[:] = cells[start * n_columns : (start + 1) * n_columns]
-        row = start
-        while order[row] != start:
-            source = order[row]
-            for column in range(n_columns):
-                cells[row * n_columns + column] = cells[source * n_columns + column]
-            moved[row] = True
-            row = source
-        cells[row * n_columns : (row + 1) * n_columns] = first
-        moved[row] = True
-
-
-@kernel
-def _narrow(cells: Values, n_columns: int, n_rows: int, columns: Ints) -> None:
-    """Move the cells of the first rows to rows of ``columns``, of which there are no more."""
-    row = np.empty(n_columns)
-    for i in range(n_rows):
-        row[:] = cells[i * n_columns : (i + 1) * n_columns]
-        for j in range(len(columns)):
-            cells[i * len(columns) + j] = row[columns[j]] if columns[j] >= 0 else EMPTY
 
 
 _CELL, _NAME = 16, 150  # bytes of memory of a cell, and of the name of a place
@@ -186,7 +80,8 @@ class Rows:
     bands: set[int] = field(default_factory=set, init=False)
     unmatched: set[tuple[str, str]] = field(default_factory=set, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
-    _grid: Grid = field(default_factory=Grid)  # row and column 0 are totals over the others
+    # Over (row, column), of which 0 are totals over the others; both may grow.
+    _cells: Values = field(default_factory=lambda: np.empty((0, 0)))
     _times: IntegerCodes = field(default_factory=IntegerCodes)
     _has_values: _Flags = field(default_factory=lambda: np.zeros(0, np.bool_))  # by code of time
     _repeated: tuple[_Cell, int] | None = None
@@ -214,13 +109,16 @@ class Rows:
         """
         column = np.zeros(len(time), np.int64)
         column[~all_times] = self._times.encode(time[~all_times]) + 1
-        shape = (len(self.places) + 1, self._times.keys.n + 1)
+        shape = (len(self.places) + 1, len(self._times.keys) + 1)
         flags = np.zeros(shape[1], np.bool_)
         flags[1 : 1 + len(self._has_values)] = self._has_values
         flags[column[place >= 0]] = True
         self._has_values = flags[1:]
         self._check_memory(shape[1], f"{shape[1] - 1:,} times")
-        again = self._grid.fill(place + 1, column, value, shape, add_up=self.add_up)
+        self._reserve(shape)
+        repeated = np.empty(len(place), np.int64)
+        n_again = _fill(self._cells, place + 1, column, value, self.add_up, repeated)
+        again = repeated[:n_again]
         second = np.broadcast_to(second, time.shape)
         later = again[(second[again] >= 0) & ~all_times[again]]
         self._hours.update(time[later].tolist())
@@ -256,9 +154,11 @@ class Rows:
         self._refuse_repeated()
         self._refuse_totals()
         order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
-        by_epoch = np.append(self._grid.row(0), EMPTY)[columns]  # −1: the last
-        totals = PublishedTotals(_given(self._grid.column(0)[1:][order]), _given(by_epoch))
-        cells = self._grid.arrange(order + 1, columns)
+        by_epoch = np.where(columns < 0, EMPTY, self._cells[0, columns])
+        totals = PublishedTotals(_given(self._cells[order + 1, 0]), _given(by_epoch))
+        cells = self._cells[np.ix_(order + 1, columns)]
+        cells[:, columns < 0] = EMPTY
+        self._cells = np.empty((0, 0))
         self._fill_absent(cells, absent, order, epochs)
         gaps = np.isposinf(cells)
         cells[gaps] = np.nan
@@ -270,6 +170,17 @@ class Rows:
             return table
         note = f"{int(gaps.sum()):,} of {gaps.size:,} values are not covered: neither 0 nor hidden"
         return replace(table, not_covered=gaps, notes=(note,))
+
+    def _reserve(self, shape: tuple[int, int]) -> None:
+        """Enlarge the cells, if they are fewer, by so much that this is rare."""
+        old = self._cells
+        larger = [
+            have if need <= have else max(need, int(have * _GROWTH))
+            for need, have in zip(shape, old.shape, strict=True)
+        ]
+        if larger != [*old.shape]:
+            self._cells = np.full(larger, EMPTY)
+            self._cells[: old.shape[0], : old.shape[1]] = old
 
     def _check_memory(self, n_times: int, times: str, remedy: str = "") -> None:
         n_bytes = (len(self.places) + 4) * n_times * _CELL + len(self.places) * _NAME
@@ -314,7 +225,7 @@ class Rows:
         times = set(np.round(sums[several] / largest[several], 6).tolist())
         if len(np.unique(largest[several])) > 1 and times in ({2}, {4}, {8}):
             place, time = (int(at[0]) for at in several)
-            name, second = self.places[place], int(self._times.keys.values[time])
+            name, second = self.places[place], int(self._times.keys[time])
             remedy = self.describe_parts(name, second)
             raise SourceError(
                 f"{self.file}: {quote(name)}, {self._shown(second)}: one of its rows is the sum of "
@@ -328,7 +239,7 @@ class Rows:
 
     def _axis(self, step: Step | None, timezone: str) -> Ints:
         """Return the first second or the number of each epoch, int64, shape (epoch,)."""
-        times = np.sort(self._times.keys.values[self._has_values])
+        times = np.sort(self._times.keys[self._has_values])
         first, last = int(times[0]), int(times[-1])
         if self.slots:
             step = Step(1)
@@ -359,7 +270,7 @@ class Rows:
 
         Raises SourceError if there is a total for another time.
         """
-        times = self._times.keys.values
+        times = self._times.keys
         epoch = _places_in(epochs, times)
         outside = np.flatnonzero(epochs[epoch] != times)
         if len(outside):
