@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from math import floor
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from clusterscale.contracts import hash_of
 from clusterscale.cube.calendar import Step
@@ -44,55 +46,33 @@ def explain_columns(release: RawRelease) -> dict[str, str]:
     return words
 
 
-def explain_values(release: RawRelease) -> Iterator[str]:
-    """Yield how values were published, what an empty one and a 0 mean, and how sure values are."""
+def explain_values(release: RawRelease) -> list[str]:
+    """Return how values were published, what an empty one and a 0 mean, and how sure values are."""
     mechanism, accuracy = release.metadata.mechanism, release.metadata.accuracy
     if mechanism is None:
-        return
-    yield f"published as: {mechanism.heading}"
-    if mechanism.trace_steps:
-        yield "what was left out or merged before counting is not in the margin"
-    yield from _hidden(release)
-    if accuracy is None:
-        yield "how far values are from what was counted is not stated"
-        return
+        return []
     step = last_suppression(mechanism)
-    shown = "a value above 0" if step is not None and step.hidden == "zero" else "a value"
-    within = f"is within {exact_number(accuracy.margin)} of the number that was counted"
-    if accuracy.share == 1:
-        exact = "is the number that was counted"
-        yield f"{shown} that is shown {exact if accuracy.margin == 0 else within}"
-        return
-    yield (
-        f"noise with a standard deviation of {accuracy.noise:.3g} was added: with a probability of "
-        f"{exact_percent(floor(1000 * accuracy.share) / 1000)} the noisy value {within}"
+    text = _templates().get_template("values.txt.j2")
+    return text.render(
+        mechanism=mechanism,
+        accuracy=accuracy,
+        step=step,
+        least="" if step is None else f"{step.least_shown:,}",
+        is_last=steps_of(mechanism)[-1] == step,
+        margin="" if accuracy is None else exact_number(accuracy.margin),
+        share="" if accuracy is None else exact_percent(floor(1000 * accuracy.share) / 1000),
+    ).splitlines()
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("clusterscale.release"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    if step is not None:
-        yield (
-            "small values were hidden after the noise was added, so values just above "
-            f"{step.least_shown:,} are more often too high than too low"
-        )
-
-
-def _hidden(release: RawRelease) -> Iterator[str]:
-    """Yield what an empty value and a 0 mean, where all steps are known."""
-    mechanism, accuracy = release.metadata.mechanism, release.metadata.accuracy
-    assert mechanism is not None
-    step = last_suppression(mechanism)
-    if step is None:
-        if accuracy is not None:
-            yield "no value is hidden"
-        return
-    least, is_last = f"{step.least_shown:,}", steps_of(mechanism)[-1] == step
-    value = "the value" if is_last else "the value before the last steps"
-    if step.hidden == "zero":
-        yield f"0: {value} is below {least}, or 0"
-    elif step.hidden == "hidden":
-        yield f"empty: hidden, because {value} is below {least}, or 0"
-    else:
-        yield f"empty: hidden, because {value} is above 0 and below {least}"
-        if accuracy is not None and accuracy.share == 1:
-            yield "0: nobody was counted"
 
 
 def _length(release: RawRelease) -> str:
@@ -113,30 +93,18 @@ def _length(release: RawRelease) -> str:
 
 def explain_release(name: str, release: RawRelease) -> str:
     """Return a page in Markdown on the release in a file, for those who use it."""
-    about, columns = release.metadata, explain_columns(release)
-    lines = [f"# {name}", ""]
     n_places, n_epochs = release.values.shape
-    lines += [f"{plural(n_places, 'place')} at {plural(n_epochs, 'time')}.", ""]
-    columns["count"] = _COUNTED
-    lines += [f"- **{column}**: {words}." for column, words in columns.items()]
-    if about.mechanism is not None:
-        lines += ["", "The values of `count`:", ""]
-        lines += [f"- {words}." for words in explain_values(release)]
-    lines += [""]
-    if about.group_size:
-        lines += [f"The number of people counted is stated as {about.group_size:,}.", ""]
-    if about.guarantee:
-        lines += [f"What is guaranteed to a person: {about.guarantee}.", ""]
-    if about.rows:
-        lines += [
-            "Places and times are a public list, with a row for each."
-            if about.rows == "public"
-            else "Places and times are those at which somebody was counted.",
-            "",
-        ]
-    if about.ledger is not None:
-        lines += [f"It is release {about.ledger.number:,} of the series {about.series}.", ""]
-    return "\n".join(lines)
+    return (
+        _templates()
+        .get_template("release.md.j2")
+        .render(
+            name=name,
+            size=f"{plural(n_places, 'place')} at {plural(n_epochs, 'time')}",
+            columns=explain_columns(release) | {"count": _COUNTED},
+            values=explain_values(release),
+            about=release.metadata,
+        )
+    )
 
 
 def digest_texts(name: str, release: RawRelease) -> tuple[str, ...]:
