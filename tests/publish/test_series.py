@@ -15,7 +15,7 @@ from clusterscale.errors import ConfigError, DamagedError, ExistsError, RefusedE
 from clusterscale.reauditing import Catalogue, ReleaseEntry
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import TABLE_FORMATS, choose_format, read_table
-from clusterscale.storage import folders
+from clusterscale.storage import files
 
 FORMATS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv"}
 
@@ -280,21 +280,21 @@ def test_releases_of_version_0_4_have_the_digest_that_they_had(is_changed, tmp_p
 def test_a_release_and_its_metadata_are_of_one_publisher(tmp_path, monkeypatch):
     """One is interrupted at each step, and another one takes its files for left over."""
     release, notes = f"{tmp_path}/a.csv", f"{tmp_path}/a.csv-metadata.json"
-    original = folders.put_new
+    original = files.put_new
     for step in range(3):
         steps = iter(range(9))
 
         def another(at=None):
             storage.remove(notes) if not storage.exists(release) else None
-            return folders.put_new_files({notes: b"other", release: b"other"}, last=release)
+            return files.put_new_files({notes: b"other", release: b"other"}, last=release)
 
         def interrupted(uri, content, step=step, steps=steps):
             if content == b"mine" and next(steps) == step:
                 another()
             return original(uri, content)
 
-        monkeypatch.setattr(folders, "put_new", interrupted)
-        stored = folders.put_new_files({notes: b"mine", release: b"mine"}, last=release)
+        monkeypatch.setattr(files, "put_new", interrupted)
+        stored = files.put_new_files({notes: b"mine", release: b"mine"}, last=release)
         assert stored == (step == 2)
         assert storage.read(release) == storage.read(notes) == (b"mine" if stored else b"other")
         storage.remove(release)

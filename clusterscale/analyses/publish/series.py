@@ -30,8 +30,7 @@ from clusterscale.errors import (
 from clusterscale.mechanisms.accounting import LARGEST_ACCOUNTED, ApproximateLoss, loss_step
 from clusterscale.phrases import privacy_unit
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
-from clusterscale.storage.files import refuse_broken_link
-from clusterscale.storage.folders import put_new_files, put_new_folder
+from clusterscale.storage.files import put_new_files, put_new_folder, refuse_broken_link
 from clusterscale.storage.manifest import read_sealed, to_sealed
 
 _ROOT, _BESIDE, _NEWEST = "zarr.json", "-metadata.json", ".newest.json"
