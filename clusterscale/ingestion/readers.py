@@ -25,6 +25,8 @@ class TableReader(Reader):
 
     Attributes
     ----------
+    user
+        Name of the column.
     timezone
         Time zone of times without one; if not set, such times are refused.
     time_format
@@ -39,6 +41,7 @@ class TableReader(Reader):
         Number of lines above the line of column names.
     """
 
+    user: str = "user"
     timezone: Zone | None = None
     time_format: str | None = None
     milliseconds: Annotated[bool, Strict(False)] = False
@@ -55,6 +58,24 @@ class TableReader(Reader):
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return row groups, or runs of lines."""
         return tables.pieces(source, size)
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the first events of rows, then the second ones, batch by batch."""
+        file, events = piece.file.name, self._events()
+        read = {self.user, *(name for time, places in events for name in (time, *places))}
+        stated = (getattr(self, field) for field in type(self).model_fields)
+        for batch in self._batches(piece, [name for name in stated if name in read]):
+            user = _ids(self.user, batch, file)
+            for time, places in events:
+                place = self._place(places, batch, file)
+                yield Records(user, self._times(time, batch, file), place, batch.malformed)
+
+    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the columns of the time and of the place of each event of a row."""
+        raise NotImplementedError
+
+    def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
+        return _ids(columns[0], batch, file)
 
     def _batches(self, piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
         layout = TextLayout(self.delimiter, encoding=self.encoding, skip=self.skip)
@@ -89,7 +110,6 @@ class Events(TableReader):
     """
 
     name: Literal["events"] = "events"
-    user: str = "user"
     time: str = "timestamp"
     lat: str = "lat"
     lon: str = "lon"
@@ -99,26 +119,21 @@ class Events(TableReader):
     accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}; positions in decimal degrees"
 
     @property
-    def gives_rois(self) -> bool:
+    def gives_rois(self) -> bool:  # type: ignore[override]
         """Whether a column contains the ROI."""
         return self.roi is not None
 
-    def read(self, piece: Piece) -> Iterator[Records]:
-        """Yield the events of a piece."""
-        place = [self.lat, self.lon] if self.roi is None else [self.roi]
-        file = piece.file.name
-        for batch in self._batches(piece, [self.user, self.time, *place]):
-            yield Records(
-                decode.ids(self.user, batch.columns[self.user], where=file),
-                self._times(self.time, batch, file),
-                self._place(batch, file),
-                batch.malformed,
-            )
+    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ((self.time, (self.lat, self.lon) if self.roi is None else (self.roi,)),)
 
-    def _place(self, batch: ColumnBatch, file: str) -> Place:
+    def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
         if self.roi is not None:
-            return decode.ids(self.roi, batch.columns[self.roi], where=file)
+            return super()._place(columns, batch, file)
         return _position(batch, self.lat, self.lon, file)
+
+
+def _ids(name: str, batch: ColumnBatch, file: str) -> Ids:
+    return decode.ids(name, batch.columns[name], where=file)
 
 
 def _position(batch: ColumnBatch, lat: str, lon: str, file: str) -> Position:
@@ -143,33 +158,16 @@ class Trips(TableReader):
     """
 
     name: Literal["trips"] = "trips"
-    user: str = "user"
     start: str = "start_station"
     start_time: str = "start_time"
     end: str = "end_station"
     end_time: str = "end_time"
 
+    gives_rois: ClassVar[bool] = True
     events_per_row: ClassVar[int] = 2
 
-    @property
-    def gives_rois(self) -> bool:
-        """True: stations are named."""
-        return True
-
-    def read(self, piece: Piece) -> Iterator[Records]:
-        """Yield the beginnings of trips, then their ends, batch by batch."""
-        file = piece.file.name
-        ends = ((self.start, self.start_time), (self.end, self.end_time))
-        for batch in self._batches(piece, (self.user, *ends[0], *ends[1])):
-            raw = batch.columns
-            user = decode.ids(self.user, raw[self.user], where=file)
-            for station, time in ends:
-                yield Records(
-                    user,
-                    self._times(time, batch, file),
-                    decode.ids(station, raw[station], where=file),
-                    batch.malformed,
-                )
+    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return (self.start_time, (self.start,)), (self.end_time, (self.end,))
 
 
 class TripPairs(Trips):
@@ -194,20 +192,11 @@ class TripPairs(Trips):
 
     events_per_row: ClassVar[int] = 1
 
-    def read(self, piece: Piece) -> Iterator[Records]:
-        """Yield the trips of a piece."""
-        file = piece.file.name
-        for batch in self._batches(piece, (self.user, self.start, self.start_time, self.end)):
-            raw = batch.columns
-            yield Records(
-                decode.ids(self.user, raw[self.user], where=file),
-                self._times(self.start_time, batch, file),
-                pairs(
-                    decode.ids(self.start, raw[self.start], where=file),
-                    decode.ids(self.end, raw[self.end], where=file),
-                ),
-                batch.malformed,
-            )
+    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ((self.start_time, (self.start, self.end)),)
+
+    def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
+        return pairs(*(_ids(name, batch, file) for name in columns))
 
 
 _COLUMNS = {"lat": 0, "lon": 1, "time": 3}
@@ -221,14 +210,10 @@ class Cabspotting(Reader):
 
     name: Literal["cabspotting"] = "cabspotting"
 
+    gives_rois: ClassVar[bool] = False
     events_per_row: ClassVar[int] = 1
     accepts: ClassVar[str] = "files new_CAB.txt of lines: lat lon occupied unixtime"
     settings: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def gives_rois(self) -> bool:
-        """False: cabs have positions."""
-        return False
 
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return runs of lines."""
@@ -287,6 +272,7 @@ class GeoJson(Reader):
     geometry: str = "geometry"
     timezone: Zone | None = None
 
+    gives_rois: ClassVar[bool] = False
     events_per_row: ClassVar[int] = 1
     accepts: ClassVar[str] = (
         "GeoJSON points (.geojson, .geojsonl, .geojsons, .json, .jsonl, .ndjson, also .gz, .bz2, "
@@ -294,11 +280,6 @@ class GeoJson(Reader):
         "8601 text such as 2012-04-03T18:00:09Z"
     )
     settings: ClassVar[tuple[str, ...]] = ("timezone",)
-
-    @property
-    def gives_rois(self) -> bool:
-        """False: points have positions."""
-        return False
 
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return ranges of lines; a collection is one piece, which is streamed."""

@@ -59,16 +59,13 @@ class Reader(ConfigModel):
     if TYPE_CHECKING:
         name: str  # a literal, with itself as its default: the key in the registry
 
+    gives_rois: ClassVar[bool]
+    """Whether events name their ROI; otherwise they have a position."""
     events_per_row: ClassVar[int]
     accepts: ClassVar[str]
     """Supported files and values, for messages."""
     settings: ClassVar[tuple[str, ...]]
     """Fields that are settings; all others except ``name`` are column names."""
-
-    @property
-    @abstractmethod
-    def gives_rois(self) -> bool:
-        """Whether events name their ROI; otherwise they have a position."""
 
     @abstractmethod
     def pieces(self, source: str, size: int) -> list[Piece]:
