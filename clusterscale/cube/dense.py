@@ -34,6 +34,7 @@ from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import new_cube
+from clusterscale.storage.groups import errors_as
 
 _DIMS = ("user", "roi", "epoch")
 _TILE = 1 << 22  # cells decoded at once, unless one chunk is larger
@@ -91,7 +92,8 @@ def _normalise(uri: str) -> str:
 def _open(uri: str) -> xr.Dataset:
     if not storage.exists(uri):
         raise errors.MissingError(f"{uri}: nothing is stored there")
-    try:
+    what = f"{uri} is not a Zarr store that xarray can open"
+    with errors_as(errors.FormatError, what, detailed=True):
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
         # Use the metadata that was just checked.
@@ -104,12 +106,6 @@ def _open(uri: str) -> xr.Dataset:
             cache=False,
             mask_and_scale=False,
         )
-    except (MemoryError, errors.ClusterscaleError):
-        raise
-    except Exception as error:
-        raise errors.FormatError(
-            f"{uri} is not a Zarr store that xarray can open: {error}"
-        ) from error
 
 
 def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
@@ -228,12 +224,8 @@ def _tile(trace: xr.DataArray) -> tuple[int, ...]:
 
 
 def _observed(tile: xr.DataArray) -> NDArray[np.bool_]:
-    try:
+    with errors_as(errors.DamagedError, f"{tile.name} cannot be read", detailed=True):
         values = np.transpose(tile.values, [tile.dims.index(dim) for dim in _DIMS])
-    except (MemoryError, errors.StoreError):
-        raise
-    except Exception as error:
-        raise errors.DamagedError(f"{tile.name} cannot be read: {error}") from error
     if values.dtype.kind == "f":
         invalid = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0)
     else:

@@ -14,18 +14,13 @@ from numpy.typing import NDArray
 from clusterscale import storage
 from clusterscale.contracts import Values
 from clusterscale.cube import arrays
-from clusterscale.errors import (
-    DamagedError,
-    FormatError,
-    InputError,
-    MissingError,
-    StoreError,
-)
+from clusterscale.errors import DamagedError, FormatError, MissingError
 from clusterscale.release.content import PublishedTotals, RawRelease, TableFormat
 from clusterscale.release.explanation import CENTRE, explain_columns, explain_release, list_centres
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.groups import errors_as
 from clusterscale.storage.result_table import TIME_ATTRIBUTES
 
 if TYPE_CHECKING:
@@ -57,23 +52,19 @@ class ArrayStore(TableFormat):
         """Return the table; its metadata are the attributes of the store."""
         if not storage.exists(uri):
             raise MissingError(f"{uri}: there is no release")
-        try:
-            with _open(uri) as dataset:
-                name = _find(dataset, self.variable, uri)
-                array = dataset[name].load().transpose(*_DIMS)  # some backends are not lazy
-                values = _numbers(array.values, f"{uri}: {name}")
-                totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
-                rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
-                metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
-                ours: Any = {} if metadata.ledger is None else dataset
-                flags: Any = ours[_FLAG].values if _FLAG in ours else None
-                centres = [ours[key].values for key in CENTRE if key in ours]
-                about = [dataset.attrs, *(each.attrs for each in dataset.variables.values())]
-                texts = [str(each[key]) for each in about for key in _TEXTS if key in each]
-        except (MemoryError, FormatError, InputError, StoreError):
-            raise
-        except Exception as error:
-            raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
+        what = f"{uri}: this release cannot be read"
+        with errors_as(DamagedError, what, detailed=True), _open(uri) as dataset:
+            name = _find(dataset, self.variable, uri)
+            array = dataset[name].load().transpose(*_DIMS)  # some backends are not lazy
+            values = _numbers(array.values, f"{uri}: {name}")
+            totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
+            rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
+            metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
+            ours: Any = {} if metadata.ledger is None else dataset
+            flags: Any = ours[_FLAG].values if _FLAG in ours else None
+            centres = [ours[key].values for key in CENTRE if key in ours]
+            about = [dataset.attrs, *(each.attrs for each in dataset.variables.values())]
+            texts = [str(each[key]) for each in about for key in _TEXTS if key in each]
         release = RawRelease(values, _names(rois), epochs, totals, metadata, uris)
         if len(centres) == len(CENTRE):
             texts.append(list_centres(release.rois or (), *centres))
@@ -151,7 +142,8 @@ def _write_netcdf(uri: str, variables: dict[str, Any], attributes: dict[str, Any
 def _open(uri: str) -> xr.Dataset:
     import xarray as xr
 
-    try:
+    # without the libraries' messages, which advise to install others
+    with errors_as(FormatError, f"{uri} is not a readable NetCDF file, or Zarr group"):
         if uri.rstrip("/").endswith(_NETCDF):
             content = io.BytesIO(storage.read(uri))
             engine = "h5netcdf" if content.getvalue()[:4] == b"\x89HDF" else "scipy"
@@ -169,10 +161,6 @@ def _open(uri: str) -> xr.Dataset:
             chunks=None,
         )
         return dataset
-    except (MemoryError, FormatError, InputError, StoreError):
-        raise
-    except Exception as error:  # the libraries' messages advise to install others
-        raise FormatError(f"{uri} is not a readable NetCDF file, or Zarr group") from error
 
 
 def _refuse_other_files(content: io.BytesIO, uri: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import zarr
 from zarr.core.sync import sync
 
-from clusterscale.errors import FormatError, InputError, MissingError, StoreError
+from clusterscale.errors import ClusterscaleError, FormatError, InputError, MissingError, StoreError
 from clusterscale.storage.address import local_path
 from clusterscale.storage.connection import is_remote, open_store
 from clusterscale.storage.files import exists
@@ -97,7 +99,7 @@ def open_dataset(uri: str) -> xr.Dataset:
     """
     import xarray as xr  # imported here because workers do not need it
 
-    try:
+    with errors_as(FormatError, f"{uri} is not a Zarr store that xarray can open"):
         store = open_store(uri)
         root = zarr.open_group(store, mode="r", zarr_format=3).metadata
         dataset: xr.Dataset = xr.open_zarr(
@@ -106,11 +108,20 @@ def open_dataset(uri: str) -> xr.Dataset:
             consolidated=root.consolidated_metadata is not None,
             chunks=None,
         )
-    except (MemoryError, InputError, StoreError):
+    return dataset
+
+
+@contextmanager
+def errors_as(
+    kind: type[ClusterscaleError], message: str, *, detailed: bool = False
+) -> Iterator[None]:
+    """Turn errors of libraries, which raise many types, into one; ``detailed`` adds their text."""
+    try:
+        yield
+    except (MemoryError, ClusterscaleError):
         raise
     except Exception as error:
-        raise FormatError(f"{uri} is not a Zarr store that xarray can open") from error
-    return dataset
+        raise kind(f"{message}: {error}" if detailed else message) from error
 
 
 def _hint_replaced_store(uri: str) -> str:
