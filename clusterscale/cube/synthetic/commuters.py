@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Ints
 from clusterscale.cube.synthetic.simulation import (
     Diary,
+    add_place,
     blank_diary,
     choose,
     collect,
@@ -179,13 +180,7 @@ def _settle(rng: np.random.Generator, habit: Any, leisure: Floats, rois: Ints) -
     rois[HOME], rois[WORK] = habit.home, habit.work
     n = 2
     for _ in range(habit.n_places - 2):
-        roi = np.searchsorted(leisure, rng.random(), side="right")
-        known = False
-        for i in range(n):
-            known = known or rois[i] == roi
-        if not known:
-            rois[n] = roi
-            n += 1
+        n = add_place(rois, n, int(np.searchsorted(leisure, rng.random(), side="right")))
     return n
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Ints
 from clusterscale.cube.regions import Box, Grid, Regions
 from clusterscale.cube.synthetic.simulation import (
+    add_place,
     blank_diary,
     collect,
     cumulative,
@@ -146,12 +147,7 @@ def _settle(rng: np.random.Generator, popular: Floats, nearest: Ints, rois: Ints
             roi = nearest[rois[i % 3], int(NEIGHBOURS * rng.random())]
         else:
             roi = np.searchsorted(popular, rng.random(), side="right")
-        known = False
-        for j in range(n):
-            known = known or rois[j] == roi
-        if not known:
-            rois[n] = roi
-            n += 1
+        n = add_place(rois, n, roi)
     return n
 
 

@@ -104,6 +104,16 @@ def note(diary: Diary, place: int, epoch: int) -> None:
 
 
 @kernel
+def add_place(rois: Ints, n: int, roi: int) -> int:
+    """Append a region to the ``n`` places of a user, unless it is one; return their number."""
+    for i in range(n):
+        if rois[i] == roi:
+            return n
+    rois[n] = roi
+    return n + 1
+
+
+@kernel
 def collect(diary: Diary, rois: Ints, n_epochs: int, cells: Cells, start: int) -> int:
     """Write the reports from ``cells[start]`` on as increasing cells; return the end index.
 
