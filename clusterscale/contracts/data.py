@@ -18,6 +18,11 @@ Members = NDArray[np.int64]  # (group, member) user indices
 Weights = NDArray[np.float64]  # (user,)  people for whom each user counts
 
 
+def form_of(array: NDArray[Any]) -> str:
+    """Return the type and the shape of an array, for messages."""
+    return f"{array.dtype} of shape {array.shape}"
+
+
 def check_weights(weights: NDArray[Any], n_users: int) -> None:
     """Check that weights are positive numbers, one for each user.
 
@@ -34,10 +39,7 @@ def check_weights(weights: NDArray[Any], n_users: int) -> None:
         If they are not.
     """
     if weights.dtype != np.float64 or weights.shape != (n_users,):
-        raise InputError(
-            f"weights are {weights.dtype} of shape {weights.shape}, not float64 of shape "
-            f"{(n_users,)}"
-        )
+        raise InputError(f"weights are {form_of(weights)}, not float64 of shape {(n_users,)}")
     n_wrong = int((~(np.isfinite(weights) & (weights > 0))).sum())
     if n_wrong:
         raise InputError(f"{n_wrong:,} of {n_users:,} weights are not positive numbers")
@@ -91,15 +93,9 @@ class Traces:
     def __post_init__(self) -> None:
         offsets, cells, idle = self.offsets, self.cells, self.idle
         if offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets):
-            raise InputError(
-                f"offsets are {offsets.dtype} of shape {offsets.shape}, not int64 of shape "
-                "(user + 1,)"
-            )
+            raise InputError(f"offsets are {form_of(offsets)}, not int64 of shape (user + 1,)")
         if cells.dtype not in (np.int32, np.int64) or cells.ndim != 1:
-            raise InputError(
-                f"cells are {cells.dtype} of shape {cells.shape}, not int32 or int64 of shape "
-                "(event,)"
-            )
+            raise InputError(f"cells are {form_of(cells)}, not int32 or int64 of shape (event,)")
         if offsets[0] < 0 or offsets[-1] > len(cells) or (offsets[1:] < offsets[:-1]).any():
             raise InputError(f"offsets do not increase from 0 to at most {len(cells)} events")
         n_visible = self.n_cells - self.n_epochs * self.null_roi
@@ -110,13 +106,9 @@ class Traces:
                 f"{self.n_rois} ROIs{', one of them the null ROI,' if self.null_roi else ''} and "
                 f"{self.n_epochs} epochs"
             )
-        if idle is not None and (
-            idle.shape != (self.n_held, self.n_epochs) or idle.dtype != np.bool_
-        ):
-            raise InputError(
-                f"idle is {idle.dtype} of shape {idle.shape}, not bool of shape "
-                f"{(self.n_held, self.n_epochs)}"
-            )
+        held = self.n_held, self.n_epochs
+        if idle is not None and (idle.shape != held or idle.dtype != np.bool_):
+            raise InputError(f"idle is {form_of(idle)}, not bool of shape {held}")
         if self.first < 0 or self.first + self.n_held > self.n_users:
             raise InputError(
                 f"users {self.first} to {self.first + self.n_held} are not within a population of "
@@ -228,8 +220,8 @@ def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
     for name, array in (("days", days), ("until", until)):
         if array.shape != (n_epochs,) or array.dtype.kind not in "iu":
             raise InputError(
-                f"{name} are {array.dtype} of shape {array.shape}, but {n_epochs} epochs need "
-                f"integers of shape {(n_epochs,)}"
+                f"{name} are {form_of(array)}, but {n_epochs} epochs need integers of shape "
+                f"{(n_epochs,)}"
             )
     if (days[1:] < days[:-1]).any() or (until < days).any():
         raise InputError("days of epochs decrease, or an epoch ends before it begins")

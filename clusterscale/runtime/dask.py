@@ -4,7 +4,7 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from itertools import chain, islice
 from time import monotonic
 from typing import Any
@@ -117,14 +117,7 @@ def _examine(packed: bytes) -> tuple[Versions, str]:
 
 def _versions() -> Versions:
     """Return the versions that must be the same everywhere."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "absent"
+    return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
 def _faults(answer: tuple[Versions, str] | BaseException, here: Versions) -> list[str]:
