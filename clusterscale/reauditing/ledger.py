@@ -4,10 +4,10 @@ import io
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic_core import to_jsonable_python
 
 from clusterscale import storage
 from clusterscale.errors import DamagedError, ExistsError
@@ -19,13 +19,7 @@ _ADDED = ("mechanism_id", "results_revision", "seal")  # columns that older rows
 
 def json_safe(value: Any) -> Any:
     """Return nested values as JSON can store them: Python numbers, None if not finite."""
-    if isinstance(value, dict):
-        return {key: json_safe(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_safe(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return to_jsonable_python(value, inf_nan_mode="null", fallback=lambda number: number.item())
 
 
 class Ledger:

@@ -127,9 +127,7 @@ class ReleaseStore:
         with staged(self.tables, force=True) as staging:
             group = storage.create_group(staging)
             for name, array in arrays.items():
-                stored = group.create_array(name, shape=array.shape, dtype=array.dtype)
-                if array.size:
-                    stored[:] = array
+                group.create_array(name, data=array)
             manifest.seal(staging)
 
     def results(self) -> xr.Dataset:
