@@ -18,9 +18,6 @@ if TYPE_CHECKING:  # screening workers need no dataset, so they do not import xa
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 2
 RESULTS_FORMAT = "clusterscale-results"
-SCREEN_FORMAT = "clusterscale-screen"
-RECOVERY_FORMAT = "clusterscale-recovery"
-TRAITS_FORMAT = "clusterscale-traits"
 
 RESULTS_REVISION = 3
 """Raised whenever any number of any result may change; runs and verdicts of another are redone."""

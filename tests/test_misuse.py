@@ -15,7 +15,7 @@ from clusterscale.analyses.recovery.epoch_belief import EpochBelief
 from clusterscale.analyses.recovery.estimates import WeightedBelief, compare
 from clusterscale.analyses.screening import ScreenPlan
 from clusterscale.analyses.screening.kernels import gather
-from clusterscale.analyses.traits.unicity import Sets
+from clusterscale.analyses.traits.characteristics import Sets
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.spectral import Spectral
@@ -314,7 +314,7 @@ MISUSES = {
         "rows from 2 to 2 are not within the 2 of terms",
     ),
     "more users than were announced": (
-        lambda: Sets(59, 10**4).add(traces()),
+        lambda: Sets(59).add(traces()),
         InputError,
         "users 0 to 60 are not among the 59 declared users",
     ),

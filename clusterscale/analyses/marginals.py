@@ -19,7 +19,7 @@ from pydantic import Strict
 
 from clusterscale.analyses.audit.plan import Mechanisms, Periods, Sizes
 from clusterscale.analyses.audit.settings import Period
-from clusterscale.contracts import Bounds, ConfigModel, Count, Mechanism, Traces, names_of
+from clusterscale.contracts import Bounds, ConfigModel, Count, Floats, Mechanism, Traces, names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, open_source, read_users
 from clusterscale.errors import ConfigError
@@ -34,13 +34,11 @@ from clusterscale.priors.zero_knowledge import (
     estimate_marginals,
     triangulate,
 )
-from clusterscale.priors.zero_knowledge.moment_matching import normalise
+from clusterscale.priors.zero_knowledge.marginals import normalise
 from clusterscale.schema import TEXT, Variable, name_variables
 from clusterscale.seeds import stream
 from clusterscale.study import Analysis, Stage, Study
 from clusterscale.utility import total_variation
-
-Floats = NDArray[np.float64]
 
 ESTIMATES = ("true", "uncorrected", "corrected", "exponentiated", "matched")
 """True marginals; shares of a release's sums; after the paper's correction for the mechanism;

@@ -348,7 +348,7 @@ def _list_mechanisms(
 def _families(answers: _Answers) -> list[Settings]:
     """Return the usual mechanisms that can be published, with the values that are tried."""
     from clusterscale.analyses.advise.families import Family, usual_families
-    from clusterscale.analyses.publish.publishable import find_faults
+    from clusterscale.analyses.publish.plan import find_faults
 
     families, wanted = [], answers.guarantee and answers.guarantee[0]
     for family in usual_families():

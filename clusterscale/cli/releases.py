@@ -100,7 +100,7 @@ def _say_refusals(audit: xr.Dataset, name: str) -> None:
 
 def say_refusal(mechanism: Mechanism, *, null_roi: bool) -> None:
     """Print why ``publish`` would refuse a mechanism, if it would."""
-    from clusterscale.analyses.publish.publishable import find_faults
+    from clusterscale.analyses.publish.plan import find_faults
 
     for fault in find_faults(mechanism, null_roi=null_roi):
         out.print(f"publish refuses it: {fault}", markup=False, soft_wrap=True)

@@ -23,6 +23,8 @@ from clusterscale.contracts.data import (
     CellCoordinates,
     CellLaw,
     Counts,
+    Flags,
+    Floats,
     Ints,
     Labels,
     Level,
@@ -32,6 +34,7 @@ from clusterscale.contracts.data import (
     Reason,
     Release,
     Scores,
+    Singles,
     Support,
     TableLaw,
     Traces,
@@ -69,11 +72,12 @@ from clusterscale.models import (
 
 __all__ = ["Address", "Adversary", "Attack", "AttackSeconds", "Bounds", "CellChange"]
 __all__ += ["CellCoordinates", "CellLaw", "CellScore", "CellwiseAttack", "ConfigModel", "Count"]
-__all__ += ["Counts", "Distinguisher", "Even", "Examples", "Game", "GroupRequest", "GroupSample"]
-__all__ += ["NO_NOISE", "Guarantee", "Ints", "Knowledge", "Labels", "Level", "Mechanism", "Members"]
-__all__ += ["Named", "NamedModel", "Noise", "NoiseScope", "NoiseSource", "NonEmptyUnique"]
-__all__ += ["ONE_DAY", "OptionalUnique", "Positive", "Prior", "PrivacyLoss", "Probability"]
-__all__ += ["Reason", "Reference", "Release", "Scores", "Share", "Stability", "Support"]
-__all__ += ["TableLaw", "TargetKnowledge", "TraceStep", "Traces", "UsualSettings"]
-__all__ += ["VERDICT_LEVELS", "Values", "Weights", "check_days", "check_weights", "distinct"]
-__all__ += ["hash_of", "names_of", "publish", "release_counts", "stability_of"]
+__all__ += ["Counts", "Distinguisher", "Even", "Examples", "Flags", "Floats", "Game"]
+__all__ += ["GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge", "Labels", "Level"]
+__all__ += ["NO_NOISE", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
+__all__ += ["ONE_DAY", "NoiseSource", "NonEmptyUnique", "OptionalUnique", "Positive", "Prior"]
+__all__ += ["PrivacyLoss", "Probability", "Reason", "Reference", "Release", "Scores", "Share"]
+__all__ += ["Singles", "Stability", "Support", "TableLaw", "TargetKnowledge", "TraceStep"]
+__all__ += ["VERDICT_LEVELS", "Traces", "UsualSettings", "Values", "Weights", "check_days"]
+__all__ += ["check_weights", "distinct", "hash_of", "names_of", "publish", "release_counts"]
+__all__ += ["stability_of"]

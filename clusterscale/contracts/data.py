@@ -16,6 +16,9 @@ Labels = NDArray[np.bool_]  # (group,)  True = target inside
 Scores = NDArray[np.float64]  # (group,)  higher = more likely inside
 Members = NDArray[np.int64]  # (group, member) user indices
 Weights = NDArray[np.float64]  # (user,)  people for whom each user counts
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 
 
 def form_of(array: NDArray[Any]) -> str:

@@ -30,21 +30,23 @@ def measure_bounds(
     ("the maximum number of location reports by a user"), measured. Raises InputError if there
     is not one day for each epoch, or days decrease.
     """
-    check_days(days, days if until is None else until, traces.n_epochs)
-    first = np.asarray(days - days[0], np.int64)
-    last = first if until is None else np.asarray(until - days[0], np.int64)
-    maxima = _measure(
-        traces.offsets, traces.cells, traces.n_epochs, first, last, traces.idle_epochs
-    )
-    most_day, most_user, most_series, most_rois = (max(1, int(value)) for value in maxima)
-    return Bounds(
-        event=2 if traces.null_roi else 1,
-        user_day=most_day,
-        user=most_user,
-        series=most_series,
-        rois=most_rois,
-        null_roi=traces.null_roi,
-    )
+    sizes, _ = find_largest(traces, days, days if until is None else until)
+    day, user, series, rois = np.maximum(sizes[1:], 1).tolist()
+    return Bounds(2 if traces.null_roi else 1, day, user, series, rois, traces.null_roi)
+
+
+def find_largest(
+    traces: Traces, days: NDArray[np.int64], until: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the largest units of data, and the first held user with each, int64, shape (5,).
+
+    The sizes, in visits that change, are those of an event, a day, a user and a series of a ROI;
+    the last is a user's number of ROIs. Parameters and errors are those of :func:`measure_bounds`.
+    """
+    check_days(days, until, traces.n_epochs)
+    first, last = (np.asarray(each - days[0], np.int64) for each in (days, until))
+    events = traces.offsets, traces.cells, traces.n_epochs
+    return _measure(*events, first, last, traces.idle_epochs)
 
 
 def bounds_before(
@@ -94,27 +96,35 @@ def _measure(
     days: Ints,
     until: Ints,
     nowhere: NDArray[np.bool_],
-) -> tuple[int, int, int, int]:
-    most_day, most_user, most_series, most_rois = 0, 0, 0, 0
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    most, who, size = np.zeros(5, np.int64), np.zeros(5, np.int64), np.zeros(5, np.int64)
     has_null = nowhere.shape[1] > 0
-    by_day = np.empty(until.max() + 1, np.int64)
+    by_day, in_epoch = np.empty(until.max() + 1, np.int64), np.zeros(n_epochs, np.int64)
     for user in range(len(offsets) - 1):
-        by_day[:] = 0
+        by_day[:], size[:] = 0, 0
         n_rois, in_roi, last = 0, 0, -1
         for i in range(offsets[user], offsets[user + 1]):
             roi, epoch = divmod(cells[i], n_epochs)
             by_day[days[epoch] : until[epoch] + 1] += 1
+            in_epoch[epoch] += 1
             if roi != last:
                 n_rois, in_roi, last = n_rois + 1, 0, roi
             in_roi += 1
-            most_series = max(most_series, in_roi)
+            size[3] = max(size[3], in_roi)
+        for i in range(offsets[user], offsets[user + 1]):
+            epoch = cells[i] % n_epochs
+            if in_epoch[epoch] > 0:  # alone in its epoch, which would become idle: two visits
+                size[0] = max(size[0], 2 if has_null and in_epoch[epoch] == 1 else 1)
+            in_epoch[epoch] = 0
         n_idle = 0
         for epoch in range(nowhere.shape[1]):
             n_idle += nowhere[user, epoch]
             if not nowhere[user, epoch]:  # an hour that could become idle
                 by_day[days[epoch] : until[epoch] + 1] += 1
-        most_day = max(most_day, by_day.max())
-        most_user = max(most_user, offsets[user + 1] - offsets[user] + n_idle)
-        most_series = max(most_series, n_idle)
-        most_rois = max(most_rois, n_rois + (has_null and n_idle > 0))
-    return most_day, most_user, most_series, most_rois
+        size[1], size[2] = by_day.max(), offsets[user + 1] - offsets[user] + n_idle
+        size[3] = max(size[3], n_idle)
+        size[4] = n_rois + (has_null and n_idle > 0)
+        for kind in range(5):
+            if size[kind] > most[kind]:
+                most[kind], who[kind] = size[kind], user
+    return most, who

@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale import metrics
 from clusterscale.attacks.base import score_groups
@@ -17,6 +16,7 @@ from clusterscale.contracts import (
     Bounds,
     Distinguisher,
     Examples,
+    Floats,
     Game,
     GroupSample,
     Knowledge,
@@ -38,7 +38,6 @@ from clusterscale.game.outcome import (
 )
 from clusterscale.seeds import stream
 
-Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
 Path = tuple[str | int, ...]
 """Path that distinguishes the random streams of a release from those of others."""

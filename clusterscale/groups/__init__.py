@@ -1,13 +1,13 @@
 """Groups of users: draw members, count their visits, and sum the weights of the visitors."""
 
-from clusterscale.groups.choose import check_lists, check_pool, draw_members
 from clusterscale.groups.count import Counter, add_idle, count_visits, subsample_trace, sum_weights
-from clusterscale.groups.draw import SLICE_BYTES, Pool
+from clusterscale.groups.draw import SLICE_BYTES, Pool, Rows, check_lists, check_pool, draw_members
 
 __all__ = [
     "SLICE_BYTES",
     "Counter",
     "Pool",
+    "Rows",
     "add_idle",
     "check_lists",
     "check_pool",

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Ints, Labels, Traces, Values, Weights
 from clusterscale.errors import InputError
-from clusterscale.groups.choose import NOT_HELD
 from clusterscale.jit import kernel
+
+NOT_HELD = -1
+"""Index that stands for a user whose traces are not held."""
 
 _Events = tuple[int, Ints, Ints, Labels]  # first user, offsets, cells, idle epochs
 

@@ -24,7 +24,7 @@ from clusterscale.contracts import (
 from clusterscale.groups import Pool, add_idle, check_pool, count_visits
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary, target_weights
 from clusterscale.priors.zero_knowledge import SyntheticPopulation, VisitCounts, target_information
-from clusterscale.priors.zero_knowledge.moment_matching import normalise
+from clusterscale.priors.zero_knowledge.marginals import normalise
 from clusterscale.validation_messages import exact_percent
 
 
@@ -172,7 +172,7 @@ class KnownSubset(Prior):
         # Drawn last, as it depends on whether the target is held.
         found = target_information.describe_target(traces, target, self, rng=rng)
         full, visits = traces.trace(target), count_visits(traces, known[None])
-        trace = found.cells if isinstance(found, target_information.KnownCells) else full[:0]
+        trace = found.where if isinstance(found, target_information.KnownCells) else full[:0]
         if not found.complete:
             for sample in filter(None, (training, validation)):
                 _swap(sample, full, trace, traces.weight(target))
@@ -258,7 +258,7 @@ class PlacesAdversary:
             self,
             groups=self.groups.plus(other.groups),
             others=self.others.plus(other.others),
-            places=self.places.plus(other.places),
+            places=target_information.join(self.places, other.places),
         )
 
 

@@ -1,14 +1,13 @@
 """Priors: the adversary has labelled releases of past periods (NDSS18 §IV-A, §VI-B)."""
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Even, Game, GroupRequest, GroupSample, Members, Prior, Traces
+from clusterscale.contracts import Even, Game, GroupRequest, Prior
 from clusterscale.errors import InputError
-from clusterscale.groups import Counter, Pool, check_pool
+from clusterscale.groups import Pool, Rows, check_pool
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 
 
@@ -73,8 +72,8 @@ class _PastGroups(Prior):
         if control is not None and not self._same:
             ranks = pool.rank_substitutes(self.beta, rng=control)
         # Groups are in random order with alternating labels, so that splitting by number is fair.
-        training = _Rows(request.past, pool, range(self._n_training))
-        challenges = _Rows([traces], pool, challenge_numbers)
+        training = Rows(request.past, pool, range(self._n_training))
+        challenges = Rows([traces], pool, challenge_numbers)
         substitutes = []
         for part in pool.slices(self.beta, rng=request.rng, ranks=ranks):
             training.add(part.members)
@@ -139,37 +138,3 @@ class DifferentGroups(_PastGroups):
     def phrase(self) -> str:
         """What the adversary knows, in words."""
         return f"adversary saw past releases of {self._n_training:,} other groups"
-
-
-class _Rows:
-    """Counts of the groups with given numbers in each of several periods, as they are drawn."""
-
-    def __init__(self, periods: Sequence[Traces], pool: Pool, numbers: range) -> None:
-        self._counters = [Counter(traces, pool.size, pool.users) for traces in periods]
-        cells = periods[0].n_rois, periods[0].n_epochs
-        self._counts = np.empty((len(periods), len(numbers), *cells), np.int32)
-        weighed = all(traces.weights is not None for traces in periods)
-        self._sums = np.empty(self._counts.shape) if weighed else None
-        self._numbers, self._n_drawn = numbers, 0
-
-    def add(self, members: Members) -> None:
-        """Count the next drawn groups, if their numbers are included."""
-        first, stop = self._n_drawn, self._n_drawn + len(members)
-        low, high = max(first, self._numbers.start), min(stop, self._numbers.stop)
-        if low < high:
-            rows = slice(low - self._numbers.start, high - self._numbers.start)
-            for counter, counts in zip(self._counters, self._counts, strict=True):
-                counter.count(members[low - first : high - first], counts[rows])
-            for i, sums in enumerate(() if self._sums is None else self._sums):
-                self._counters[i].sum(members[low - first : high - first], sums[rows])
-        self._n_drawn = stop
-
-    def sample(self) -> GroupSample:
-        """Return the counted groups, period by period; rows of one group form a block."""
-        n_periods, n_groups, *cells = self._counts.shape
-        groups = np.arange(n_groups)
-        inside = np.asarray(self._numbers) % 2 == 0
-        shape = n_periods * n_groups, *cells
-        sums = None if self._sums is None else self._sums.reshape(shape)
-        labels, blocks = np.tile(inside, n_periods), np.tile(groups, n_periods)
-        return GroupSample(self._counts.reshape(shape), labels, blocks, sums)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.blockwise import fold_play, play_whole
 from clusterscale.analyses.audit.release_scoring import PublishedTask, list_published
 from clusterscale.analyses.audit.targets import Presence
+from clusterscale.analyses.audit.task import fold_play, play_whole
 from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range

@@ -24,7 +24,7 @@ def _kinds() -> dict[str, type[Analysis]]:
 
 def forms() -> dict[str, type[Analysis]]:
     """Return the classes of the analyses that a page knows, by the ``format`` of a dataset."""
-    return {cls.form: cls for cls in _kinds().values()}
+    return {cls.format(): cls for cls in _kinds().values()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,7 @@ def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
     for kind, cls in known.items():
         for uri in (folder, f"{folder}/{kind}"):
             store = f"{uri}/results.zarr"
-            if is_table(store, cls.form) or (_identity(uri, kind) and storage.exists(store)):
+            if is_table(store, cls.format()) or (_identity(uri, kind) and storage.exists(store)):
                 yield kind, partial(cls.read, uri)
                 break
     for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):

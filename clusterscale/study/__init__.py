@@ -1,7 +1,15 @@
 """The spine: how every analysis is identified, run, resumed, kept and watched."""
 
-from clusterscale.study.analysis import Analysis, Page, Study, run
-from clusterscale.study.kinds import ANALYSES, AnalysisPlan, built_in, find_kind
+from clusterscale.study.analysis import (
+    ANALYSES,
+    Analysis,
+    AnalysisPlan,
+    Page,
+    Study,
+    built_in,
+    find_kind,
+    run,
+)
 from clusterscale.study.resources import (
     PROCESS_BYTES,
     START_SECONDS,

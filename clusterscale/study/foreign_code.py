@@ -65,11 +65,11 @@ class Package:
             import_module(self.module)
         except (Exception, SystemExit) as error:  # a third party's module may raise anything
             reason = f"module {self.module} cannot be imported there ({error})"
-            return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
-        if self.digest and digest_of_files(self.module) != self.digest:
+        else:
+            if not self.digest or digest_of_files(self.module) == self.digest:
+                return ""
             reason = f"the code of {self.name or self.module} is another there than here"
-            return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
-        return ""
+        return f"{reason}: {remedy}" if self.name else f"{reason}: install it as a package"
 
 
 @dataclass(frozen=True, slots=True)

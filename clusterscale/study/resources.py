@@ -193,15 +193,12 @@ class StudyCost:
 
     Attributes
     ----------
-    n_users
-        Number of users.
     store_bytes, worker_bytes
         Size of the traces, and peak memory of a worker.
     core_seconds, seconds
         Seconds on one processor, and on the whole cluster.
     """
 
-    n_users: int
     store_bytes: int
     worker_bytes: int
     core_seconds: float

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from clusterscale.analyses.advise.analysis import find_causes
 from clusterscale.analyses.advise.candidate import Candidate
-from clusterscale.analyses.advise.causes import find_causes
 from clusterscale.analyses.advise.families import merged
 from clusterscale.analyses.advise.goal import Finding
 from clusterscale.analyses.advise.plan import HeldOut
-from clusterscale.analyses.publish.publishable import find_faults
+from clusterscale.analyses.publish.plan import find_faults
 from clusterscale.mechanisms import create
 
 USERS = HeldOut(np.arange(30), np.arange(20))

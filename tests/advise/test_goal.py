@@ -10,7 +10,7 @@ from clusterscale.analyses.advise.families import Family, Spaced, list_candidate
 from clusterscale.analyses.advise.goal import Aim, Finding, score_utility
 from clusterscale.analyses.advise.measuring import Measured, utility_findings
 from clusterscale.analyses.advise.results import to_yaml
-from clusterscale.analyses.publish.publishable import find_faults
+from clusterscale.analyses.publish.plan import find_faults
 from clusterscale.config import parse_entry
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS

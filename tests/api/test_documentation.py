@@ -14,7 +14,8 @@ from loops import for_each
 import clusterscale as cs
 from clusterscale import contracts, testing
 from clusterscale.analyses.audit import AuditPlan, AuditTemplate
-from clusterscale.analyses.dp_audit import UtilityPlan, VerdictPlan
+from clusterscale.analyses.dp_audit.dp_test import VerdictPlan
+from clusterscale.analyses.dp_audit.evaluation import UtilityPlan
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.screening import ScreenPlan
 from clusterscale.analyses.traits import TraitsPlan

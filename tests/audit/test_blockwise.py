@@ -14,8 +14,7 @@ from loops import for_each, mostly_slow
 from oracles.entries import build
 
 from clusterscale.analyses.audit import AuditPlan, Period
-from clusterscale.analyses.audit.blockwise import add_parts, count_part, fold_task
-from clusterscale.analyses.audit.task import run_task
+from clusterscale.analyses.audit.task import add_parts, count_part, fold_play, play_whole
 from clusterscale.analyses.dp_audit.evaluation import (
     count_evaluation,
     evaluate_mechanism_task,
@@ -25,7 +24,7 @@ from clusterscale.analyses.dp_audit.privacy_units import kind_of
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError
-from clusterscale.groups import choose, draw
+from clusterscale.groups import draw
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.runtime import SerialExecutor
 from clusterscale.study.execution import Part
@@ -68,8 +67,8 @@ def small():
     """Blocks of four users, groups drawn by segments of eight, a slice of two groups."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "_MOST_USERS", BLOCK)
-        patch.setattr(choose, "_SEGMENT", 8)
-        patch.setattr(choose, "_FEW", 3)
+        patch.setattr(draw, "_SEGMENT", 8)
+        patch.setattr(draw, "_FEW", 3)
         patch.setattr(draw, "SLICE_BYTES", 1)
         yield
 
@@ -139,7 +138,7 @@ def test_three_parts_give_the_outcomes_of_one_with_membership_lists(two_days, pr
         PRIORS[prior], 6, null_roi=False, mechanisms=MIXED, precision=adds(prior), groups=groups
     )
     task = the_task(two_days, chosen, 9)
-    assert bits(by_parts(fold_task(task, PARTS))) == bits(run_task(task))
+    assert bits(by_parts(fold_play(task, PARTS))) == bits(play_whole(task))
     evaluation = next(chosen.evaluations(two_days))
     assert by_parts(fold_evaluation(evaluation, PARTS)) == evaluate_mechanism_task(evaluation)
 
@@ -158,7 +157,7 @@ def test_three_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi):
         attacks=("cells",),
     )
     task = the_task(two_days, chosen, 40)
-    assert bits(by_parts(fold_task(task, PARTS))) == bits(run_task(task))
+    assert bits(by_parts(fold_play(task, PARTS))) == bits(play_whole(task))
 
 
 @pytest.mark.slow
@@ -175,9 +174,9 @@ def test_any_parts_give_the_outcomes_of_one(two_days, prior, data):
         attacks=data.draw(st.sampled_from([(), ("cells",)]), "attacks"),
     )
     task = the_task(two_days, chosen, data.draw(st.integers(0, N_USERS - 1), "target"))
-    whole, users = run_task(task), data.draw(partitions(), "users")
+    whole, users = play_whole(task), data.draw(partitions(), "users")
     assert len(whole) == chosen.n_cases
-    assert bits(by_parts(fold_task(task, users))) == bits(whole)
+    assert bits(by_parts(fold_play(task, users))) == bits(whole)
 
 
 def the_evaluation(cube, size, null_roi):
@@ -221,7 +220,7 @@ def test_stated_guarantees_do_not_depend_on_bounds():
 def test_parts_and_what_they_find_are_small(two_days):
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}], precision=True)
     task = the_task(two_days, chosen, 3)
-    fold = fold_task(task, [(0, 32), (32, 60)])
+    fold = fold_play(task, [(0, 32), (32, 60)])
     assert all(len(pickle.dumps(part)) < 5000 for part in fold.parts)
     one, other = map(count_part, fold.parts)
     total = add_parts(one, other)
@@ -248,9 +247,9 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
 @pytest.mark.dask
 def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     """More users than a block and a segment have, on workers that know of no smaller ones."""
-    for module, name in ((blocks, "_MOST_USERS"), (choose, "_SEGMENT")):
+    for module, name in ((blocks, "_MOST_USERS"), (draw, "_SEGMENT")):
         monkeypatch.setattr(module, name, 1 << 16)
-    monkeypatch.setattr(choose, "_FEW", 64)
+    monkeypatch.setattr(draw, "_FEW", 64)
     monkeypatch.setattr(draw, "SLICE_BYTES", 1 << 25)
     cube = write_cube(str(tmp_path / "cube.zarr"), crowd.draw(70_000, 2, 6, seed=6))
     chosen = plan(KNOWN, 5000, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
@@ -258,9 +257,9 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     tasks = list(chosen.tasks(cube, chosen.targets.choose(cube, 5)))
     (evaluation,) = chosen.evaluations(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
-    (played,) = local_cluster.map_reductions([fold_task(task, users) for task in tasks])
+    (played,) = local_cluster.map_reductions([fold_play(task, users) for task in tasks])
     (evaluated,) = local_cluster.map_reductions([fold_evaluation(evaluation, users)])
-    assert bits(played.value) == bits(run_task(tasks[0]))
+    assert bits(played.value) == bits(play_whole(tasks[0]))
     assert repr(evaluated.value) == repr(evaluate_mechanism_task(evaluation))
 
 

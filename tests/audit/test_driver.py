@@ -18,7 +18,7 @@ from clusterscale import attacks
 from clusterscale.analyses.audit import AuditPlan, open_results
 from clusterscale.analyses.audit import task as audit_task
 from clusterscale.analyses.audit.finished_tasks import FinishedTasks, entries_in
-from clusterscale.analyses.dp_audit import evaluations_in
+from clusterscale.analyses.dp_audit.evaluation import evaluations_in
 from clusterscale.attacks import ATTACKS
 from clusterscale.errors import (
     ConfigError,
@@ -180,10 +180,10 @@ def test_an_interrupted_run_with_more_challenges_ends_with_the_same_bits(
     def fail_once(task):
         if task.group_size == 6:
             raise MemoryError("no room")
-        return audit_task.run_task(task)
+        return audit_task.play_whole(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.analyses.audit.analysis.run_task", fail_once)
+        patch.setattr("clusterscale.analyses.audit.analysis.play_whole", fail_once)
         broken = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert (broken.sel(group_size=6).n_challenges == 0).all()
     assert (broken.sel(group_size=6).level_inside == 0).all()
@@ -195,10 +195,10 @@ def test_failed_tasks_are_recorded_and_run_again(plan, cube, tmp_path, monkeypat
     def fail_once(task):
         if task.group_size == 6:
             raise MemoryError("no room")
-        return audit_task.run_task(task)
+        return audit_task.play_whole(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.analyses.audit.analysis.run_task", fail_once)
+        patch.setattr("clusterscale.analyses.audit.analysis.play_whole", fail_once)
         broken = run(plan, cube, tmp_path / "run", SerialExecutor())
     failed = broken.sel(group_size=6)
     assert (failed.status == "failed").all()

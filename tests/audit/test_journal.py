@@ -9,8 +9,11 @@ from oracles.outcomes import outcome
 
 from clusterscale.analyses.audit.analysis import _Writer
 from clusterscale.analyses.audit.finished_tasks import Entry, entries_in
-from clusterscale.analyses.dp_audit import evaluations_in, read_evaluations
-from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
+from clusterscale.analyses.dp_audit.evaluation import (
+    MechanismEvaluation,
+    evaluations_in,
+    read_evaluations,
+)
 from clusterscale.errors import DamagedError, ExistsError, StoreError
 from clusterscale.study.identity import Identity, run_in
 

@@ -11,8 +11,7 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.groups import check_lists
-from clusterscale.groups.choose import ListedCandidates
-from clusterscale.groups.draw import Pool
+from clusterscale.groups.draw import ListedCandidates, Pool
 from clusterscale.priors import create
 from clusterscale.runtime import SerialExecutor
 from clusterscale.seeds import stream

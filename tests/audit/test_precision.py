@@ -8,7 +8,7 @@ from running import run
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.settings import Precision, interim_looks
-from clusterscale.analyses.audit.task import run_task
+from clusterscale.analyses.audit.task import play_whole
 from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError
 from clusterscale.metrics import auc_interval
@@ -41,10 +41,10 @@ def test_the_first_challenges_are_the_same_however_many_are_asked_for(cube, fiel
     at = {}
     for most in (40, 80, 160):
         precision = {"precision": {"width": 0.001, "most": most}}
-        found = run_task(tasks(cube, fields | precision)[0])
+        found = play_whole(tasks(cube, fields | precision)[0])
         at[most] = {(o.mechanism, o.attack): o for o in found}
         assert {o.n_challenges for o in found} == {most}
-    single = {(o.mechanism, o.attack): o for o in run_task(tasks(cube, fields)[0])}
+    single = {(o.mechanism, o.attack): o for o in play_whole(tasks(cube, fields)[0])}
     for case, outcome in single.items():
         for found in at.values():
             # told of the first challenges alone, whatever is added
@@ -78,11 +78,11 @@ def test_an_easy_target_is_done_early_and_a_hopeless_one_takes_all(cube, fields)
     drowned = {"name": "laplace", "epsilon": 0.001, "unit": "event"}
     hard = fields | {"precision": {"width": 0.1, "most": 320}, "mechanisms": [drowned]}
     for task in tasks(cube, easy):
-        (outcome,) = run_task(task)
+        (outcome,) = play_whole(task)
         assert outcome.n_challenges < 320
         assert outcome.auc_high - outcome.auc_low < 0.3
     for task in tasks(cube, hard):
-        (outcome,) = run_task(task)
+        (outcome,) = play_whole(task)
         assert outcome.n_challenges == 320
         assert outcome.auc_high - outcome.auc_low >= 0.1
 
@@ -94,7 +94,7 @@ def test_every_mechanism_and_attack_must_be_known(cube, fields):
         {"name": "cap_contributions", "per_day": 5},
         {"name": "laplace", "epsilon": 0.001, "unit": "event"},
     ]
-    outcomes = run_task(tasks(cube, fields | {"precision": {"width": 0.15, "most": 160}})[0])
+    outcomes = play_whole(tasks(cube, fields | {"precision": {"width": 0.15, "most": 160}})[0])
     assert {outcome.n_challenges for outcome in outcomes} == {160}
     assert len(outcomes) == 3
 
@@ -106,7 +106,7 @@ def test_any_order_of_tasks_gives_the_same_bits(cube, fields, tmp_path):
     first = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert len(np.unique(first.n_challenges)) > 1, "cases differ in what they need"
     for task in reversed(list(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))):
-        for outcome in run_task(task):
+        for outcome in play_whole(task):
             case = first.sel(
                 target=task.target,
                 group_size=task.group_size,

@@ -13,8 +13,8 @@ from conftest import write_cube
 from cube import crowd
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.blockwise import fold_play, play_whole
 from clusterscale.analyses.audit.release_scoring import VALUES, list_published
+from clusterscale.analyses.audit.task import fold_play, play_whole
 from clusterscale.contracts import GroupRequest
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.analyses.audit import AuditPlan
-from clusterscale.analyses.audit.task import run_task
+from clusterscale.analyses.audit.task import play_whole
 from clusterscale.analyses.tuning import choose, list_cases, tunable
 from clusterscale.attacks import create
 from clusterscale.errors import ConfigError
@@ -51,7 +51,7 @@ def test_a_case_for_each_of_the_first_targets_and_every_setting(plan, cube, case
 def compare_with_audit(case, n_studies):
     """Check that tuning forms what the audit trains on first, of so many studies."""
     listener = Listener()
-    run_task(replace(case.task, mechanisms=(case.mechanism,), attacks=(listener,)))
+    play_whole(replace(case.task, mechanisms=(case.mechanism,), attacks=(listener,)))
     assert len(listener.heard) == n_studies
     knowledge = listener.heard[0]
     training, fresh = case.form()

@@ -12,8 +12,7 @@ from cube import crowd
 from loops import mostly_slow
 
 from clusterscale.analyses.audit import AuditPlan, predict
-from clusterscale.analyses.audit.blockwise import fold_task
-from clusterscale.analyses.audit.task import run_task, set_up
+from clusterscale.analyses.audit.task import fold_play, play_whole, set_up
 from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.tuning import list_cases
@@ -105,9 +104,9 @@ def test_three_parts_give_the_outcomes_of_one(cubes, prior, size, null_roi):
     )  # fmt: skip
     chosen.check(cubes["some"])
     task = the_task(cubes["some"], chosen)
-    outcomes = run_task(task)
+    outcomes = play_whole(task)
     assert len(outcomes) == chosen.n_cases
-    assert bits(by_parts(fold_task(task, PARTS))) == bits(outcomes)
+    assert bits(by_parts(fold_play(task, PARTS))) == bits(outcomes)
 
 
 def test_three_parts_give_the_evaluation_of_one(cubes):
@@ -132,7 +131,7 @@ def test_utility_is_measured_against_the_sums_of_weights(cubes):
 def test_weights_change_nothing_for_mechanisms_that_do_not_use_them(cubes):
     plain = [MECHANISMS[0], {"name": "fourier", "epsilon": 1.0, "coefficients": 3}, MERGED]
     tasks = [the_task(cubes[name], plan(mechanisms=plain)) for name in ("none", "some")]
-    assert bits(run_task(tasks[0])) == bits(run_task(tasks[1]))
+    assert bits(play_whole(tasks[0])) == bits(play_whole(tasks[1]))
     (task,) = plan(mechanisms=plain).evaluations(cubes["none"])
     (other,) = plan(mechanisms=plain).evaluations(cubes["some"])
     assert repr(evaluate_mechanism_task(task)) == repr(evaluate_mechanism_task(other))
@@ -140,7 +139,7 @@ def test_weights_change_nothing_for_mechanisms_that_do_not_use_them(cubes):
 
 def test_weights_of_one_are_attacked_like_counts(cubes):
     chosen = plan(mechanisms=[{"name": "exact"}, WEIGHED])
-    outcomes = run_task(the_task(cubes["ones"], chosen))
+    outcomes = play_whole(the_task(cubes["ones"], chosen))
     found = {(each.mechanism, each.attack): each.auc for each in outcomes}
     exact, weighed = (mechanism.id for mechanism in chosen.mechanisms)
     (name,) = (attack.id for attack in chosen.attacks if attack.name == "projection")
@@ -194,7 +193,7 @@ def test_a_heavy_user_is_exposed_by_weights_and_hidden_among_equals(tmp_path):
         group_sizes=[20],
         null_roi=False,
     )
-    outcomes = run_task(replace(the_task(cube, chosen), target=11))
+    outcomes = play_whole(replace(the_task(cube, chosen), target=11))
     ids = [mechanism.id for mechanism in chosen.mechanisms]
     by_mechanism = [[each for each in outcomes if each.mechanism == name] for name in ids]
     assert all(each.auc == 1.0 for each in by_mechanism[1])

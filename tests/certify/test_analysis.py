@@ -20,14 +20,14 @@ from clusterscale.analyses.certify import (
     CertifyPlan,
     Visits,
 )
+from clusterscale.analyses.certify.basis import widest
 from clusterscale.analyses.certify.ceilings import against
-from clusterscale.analyses.certify.visits import (
+from clusterscale.analyses.certify.tasks import (
     pack,
     substitutes_of,
     unpack,
     visits_of,
     visits_of_any_draw,
-    widest,
 )
 from clusterscale.contracts import Traces
 from clusterscale.cube import TraceCube, blocks
@@ -187,7 +187,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(
 def test_a_damaged_file_of_an_interrupted_run_is_named(
     plan_fields, cube, tmp_path, small_blocks, left, folder
 ):
-    plan = made(plan_fields, mechanisms=[LAPLACE])
+    plan = made(plan_fields, mechanisms=[LAPLACE, SCALED])
     with pytest.raises(KeyboardInterrupt):
         run(plan, cube, tmp_path, Dying(left))
     file = next((tmp_path / "certify" / folder).iterdir())

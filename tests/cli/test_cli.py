@@ -218,7 +218,7 @@ def test_explain_says_which_noise_is_not_safe_as_floats(tmp_path, cube, plan_fie
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.analyses.audit.analysis.play_whole", lambda task: 1 / 0)
     result = call("audit", config)
     assert result.exit_code == 1
     assert "cases failed" in result.output

@@ -12,7 +12,7 @@ from loops import mostly_slow
 from typer.testing import CliRunner
 
 from clusterscale.analyses.advise.results import to_yaml
-from clusterscale.analyses.publish.publishable import find_faults
+from clusterscale.analyses.publish.plan import find_faults
 from clusterscale.cli import app
 from clusterscale.config import load, load_gate, load_policy
 from clusterscale.config.policy_limits import limit_by_policy

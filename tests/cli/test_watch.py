@@ -415,7 +415,7 @@ def test_every_long_verb_can_be_watched(verb, work, stages, config, tmp_path):
 
 @pytest.mark.slow
 def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("clusterscale.analyses.audit.analysis.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.analyses.audit.analysis.play_whole", lambda task: 1 / 0)
     assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1
     result = call(tmp_path / "run")
     assert result.exit_code == 1
@@ -442,14 +442,14 @@ from pathlib import Path
 from clusterscale.analyses.audit import analysis as driver
 from clusterscale.cli import main
 
-released, ordinary = Path(sys.argv.pop()), driver.run_task
+released, ordinary = Path(sys.argv.pop()), driver.play_whole
 
 def wait_and_run(task):
     while not released.exists():
         time.sleep(0.01)
     return ordinary(task)
 
-driver.run_task = wait_and_run
+driver.play_whole = wait_and_run
 main()
 """
 

@@ -11,9 +11,12 @@ from running import run
 
 from clusterscale import mechanisms, utility
 from clusterscale.analyses.audit import AuditPlan, count_failed, open_results
-from clusterscale.analyses.dp_audit import evaluations_in, read_evaluations
-from clusterscale.analyses.dp_audit.evaluation import evaluate_mechanism_task
-from clusterscale.analyses.dp_audit.evaluation_task import MechanismEvaluation
+from clusterscale.analyses.dp_audit.evaluation import (
+    MechanismEvaluation,
+    evaluate_mechanism_task,
+    evaluations_in,
+    read_evaluations,
+)
 from clusterscale.cube import blocks, measure_bounds, with_null_roi
 from clusterscale.cube.blocks import load_settings
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
@@ -218,7 +221,7 @@ def test_a_failed_evaluation_is_reported_and_tried_again(defended, cube, tmp_pat
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.analyses.audit.analysis.evaluate_mechanism_task", fail)
+        patch.setattr("clusterscale.analyses.dp_audit.evaluation.evaluate_mechanism_task", fail)
         broken = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert json.loads(broken.attrs["evaluation_errors"]) == ["MemoryError: no room"] * 2
     assert count_failed(broken) == 2, "one for each group size"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from clusterscale.groups import choose
-from clusterscale.groups.choose import NOT_HELD, CandidatePool
+from clusterscale.groups import draw
+from clusterscale.groups.draw import NOT_HELD, CandidatePool
 from clusterscale.seeds import stream
 
 POOL = np.array([0, 1, 3, 4, 5, 9, 10, 14, 20, 21])
@@ -20,8 +20,8 @@ TARGET = 4
 def way(request, monkeypatch):
     """Whether the few users of a test are many."""
     if request.param == "segments":
-        monkeypatch.setattr(choose, "_SEGMENT", 4)
-        monkeypatch.setattr(choose, "_FEW", 1)
+        monkeypatch.setattr(draw, "_SEGMENT", 4)
+        monkeypatch.setattr(draw, "_FEW", 1)
     return request.param
 
 
@@ -68,8 +68,8 @@ def test_many_of_many_are_distinct_and_spread(many, size):
 )
 def test_whoever_holds_whom_the_same_are_chosen(first, n_held, size, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "_SEGMENT", 4)
-        patch.setattr(choose, "_FEW", 1)
+        patch.setattr(draw, "_SEGMENT", 4)
+        patch.setattr(draw, "_FEW", 1)
         rng, again = stream(seed, "x"), stream(seed, "x")
         everyone, some = (
             CandidatePool(POOL, TARGET),

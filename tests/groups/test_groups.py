@@ -14,7 +14,7 @@ from oracles.dense import traces_of
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import PoolError
 from clusterscale.groups import Pool, count_visits
-from clusterscale.groups.choose import largest_group
+from clusterscale.groups.draw import largest_group
 
 
 def draw_groups(users, target, *, size, n_groups, name, rng, paired=False):

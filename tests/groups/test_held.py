@@ -12,8 +12,8 @@ from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, subsample_trace
-from clusterscale.groups.choose import NOT_HELD
 from clusterscale.groups.count import replace_member
+from clusterscale.groups.draw import NOT_HELD
 
 
 def held(dense, first, stop, *, null_roi):

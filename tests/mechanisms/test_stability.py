@@ -18,7 +18,7 @@ from oracles.stability import (
 )
 from scipy import stats
 
-from clusterscale.analyses.publish.publishable import bind_without_data
+from clusterscale.analyses.publish.plan import bind_without_data
 from clusterscale.contracts import Stability, Traces, stability_of
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.coarsening import CoarsenTime

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from clusterscale.analyses.advise.plan import Advice, AdvicePlan
 from clusterscale.analyses.audit import AuditPlan, predict
-from clusterscale.analyses.publish.publishable import find_faults
+from clusterscale.analyses.publish.plan import find_faults
 from clusterscale.analyses.traits import TraitsPlan
 from clusterscale.analyses.traits.analysis import list_views
 from clusterscale.analyses.traits.exposure import Exposed

@@ -15,7 +15,7 @@ from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import GroupRequest
 from clusterscale.game import play
 from clusterscale.groups import Pool
-from clusterscale.groups.choose import CandidatePool
+from clusterscale.groups.draw import CandidatePool
 from clusterscale.priors import PRIORS
 from clusterscale.seeds import stream
 

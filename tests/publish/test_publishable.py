@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles.publications import LAPLACE, plan
 
-from clusterscale.analyses.publish.publishable import (
+from clusterscale.analyses.publish.plan import (
     bind_without_data,
     exceeds_sensitivity,
     find_faults,

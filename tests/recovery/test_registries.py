@@ -8,8 +8,8 @@ from loops import for_each
 
 from clusterscale.analyses.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief
+from clusterscale.analyses.recovery.estimates import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.functional import _visits_of
-from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170
 

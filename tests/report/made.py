@@ -7,7 +7,6 @@ import json
 import numpy as np
 import xarray as xr
 
-from clusterscale import schema
 from clusterscale.analyses.recovery import BELIEFS
 from clusterscale.analyses.screening import SCREEN
 from clusterscale.analyses.traits import TRAITS
@@ -62,7 +61,7 @@ def make_screen(n_users=40, mechanisms=MECHANISMS, sizes=(100,), periods=("week"
         **named("mechanism", mechanisms),
         "attack": np.array(["projection", "likelihood"], dtype=object),
     }
-    about = {"format": schema.SCREEN_FORMAT, "cube": CUBE, "plan": '{"groups": 200}', "seed": 1}
+    about = {"format": "clusterscale-screen", "cube": CUBE, "plan": '{"groups": 200}', "seed": 1}
     return xr.Dataset(data, coords, about)
 
 
@@ -131,7 +130,7 @@ def make_traits(comparisons=3, views=1, shapes=None, names=None, seed=0):
         "view": np.arange(views),
     }
     about = {
-        "format": schema.TRAITS_FORMAT,
+        "format": "clusterscale-traits",
         "cube": CUBE,
         "plan": json.dumps({"traits": {"share": 0.1, "components": 5}}),
         "roi_shapes": json.dumps(shapes or {"kind": "points"}),

@@ -48,7 +48,7 @@ def found():
         **named("prior", LABELS["prior"], [{"name": "freq_roi"}]),
     }
     attributes = {
-        "format": schema.RECOVERY_FORMAT,
+        "format": "clusterscale-recovery",
         "plan": json.dumps({"observed": 100, "priors": [{"name": "freq_roi"}]}),
         "cube": json.dumps({"source": "synthetic tfl", "n_users": n_users}),
     }

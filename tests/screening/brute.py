@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clusterscale.analyses.screening.counting import members_within
+from clusterscale.analyses.screening.base_groups import members_within
 from clusterscale.attacks import create
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release, TargetKnowledge
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise

@@ -342,7 +342,7 @@ def test_predicted_seconds_know_how_many_work_at_a_time(plan, cube, small_blocks
 @pytest.mark.slow
 def test_what_is_predicted_is_what_is_read(plan, cube, tmp_path, small_blocks, monkeypatch):
     cost = predict(plan.whole_screen, cube)
-    assert (cost.n_users, cost.n_rows, cost.n_blocks) == (60, 360, 4)
+    assert (cost.n_rows, cost.n_blocks) == (360, 4)
     read = []
     real = TraceCube.block
 

@@ -8,9 +8,9 @@ from oracles import traits as oracle
 from traits.crowd import crowds, traces_of
 
 from clusterscale.analyses import traits
+from clusterscale.analyses.traits.characteristics import Sets
 from clusterscale.analyses.traits.mobility import slices
-from clusterscale.analyses.traits.unicity import Sets, n_slots
-from clusterscale.errors import ConfigError, InputError
+from clusterscale.errors import ConfigError
 
 
 @given(crowds(most_users=12))
@@ -23,7 +23,7 @@ def test_blocks_may_come_in_any_order(data, dense):
     n_users, _, n_epochs = dense.shape
     cuts = sorted(data.draw(st.sets(st.integers(1, n_users), max_size=3)) | {n_users})
     blocks = data.draw(st.permutations(list(zip([0, *cuts], cuts, strict=False))))
-    sets = Sets(n_users, int(dense.any(axis=1).sum()))
+    sets = Sets(n_users)
     for start, stop in blocks:
         sets.add(traces_of(dense[start:stop]), start)
     np.testing.assert_array_equal(sets.counts() / n_epochs, oracle.unicity(dense))
@@ -53,14 +53,6 @@ def test_rois_far_apart_and_many_are_no_matter():
     assert (traits.unicity(traces_of(dense)) == 1).all()
 
 
-def test_there_is_room_for_what_was_announced_and_no_more():
-    dense = np.ones((3, 1, 2), bool)
-    Sets(3, 6).add(traces_of(dense))
-    with pytest.raises(InputError, match="more than the 5 declared sets"):
-        Sets(3, 5).add(traces_of(dense))
-    assert all(n_slots(n) >= 1.5 * n for n in range(1, 3000))
-
-
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=40),
     st.integers(1, 9),
@@ -69,17 +61,15 @@ def test_there_is_room_for_what_was_announced_and_no_more():
 def test_slices_cover_time_once(cube, active, n_workers, first):
     active, span = np.array(active), (first, first + len(active))
     found = list(slices(cube, active, span, memory=2 * 10**9, n_workers=n_workers))
-    epochs = [epoch for (start, stop), _ in found for epoch in range(start, stop)]
+    epochs = [epoch for start, stop in found for epoch in range(start, stop)]
     assert epochs == list(range(*span))
-    for (start, stop), n_sets in found:
-        assert n_sets == active[start - first : stop - first].sum()
     assert len(found) <= 2 * n_workers + 1
 
 
 def test_little_memory_makes_many_slices_and_too_little_is_said(cube):
     active = np.full(48, 60)
     wide = list(slices(cube, active, (0, 48), memory=2 * 10**9, n_workers=1))
-    assert wide == [((0, 48), 48 * 60)]
+    assert wide == [(0, 48)]
     with pytest.raises(ConfigError, match=r"memory: 1,000 bytes per worker are too few .* or more"):
         list(slices(cube, active, (0, 48), memory=1000, n_workers=1))
     with pytest.raises(ConfigError) as raised:

@@ -1,7 +1,5 @@
 """Certificates and guarantees of candidates: all they need is how many counts each user changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,10 +11,9 @@ from clusterscale.analyses.advise.goal import UNITS, Finding, GuaranteeLimit, Li
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.certify import Visits, ceiling
-from clusterscale.analyses.certify.basis import without_sampling
+from clusterscale.analyses.certify.basis import widest, without_sampling
 from clusterscale.analyses.certify.plan import Setting
-from clusterscale.analyses.certify.tasks import VisitsSummary, VisitsTask, count_visits
-from clusterscale.analyses.certify.visits import unpack, widest
+from clusterscale.analyses.certify.tasks import VisitsSummary, VisitsTask, count_visits, unpack
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges

@@ -1,7 +1,5 @@
 """The search: each step evaluates the candidates that are left, and drops some."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 from clusterscale.analyses.advise.goal import AttackedLimit, Finding, ScreenedLimit
 from clusterscale.analyses.advise.plan import CONFIDENCE
 from clusterscale.analyses.screening import is_counted
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Floats, Ints
 from clusterscale.metrics import mean_interval
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

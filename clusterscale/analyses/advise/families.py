@@ -1,7 +1,5 @@
 """Families of mechanisms: one mechanism, and the values of its settings that are tried."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from clusterscale.analyses.advise.goal import Aim, Finding, score_utility
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit import plan_resources
-from clusterscale.analyses.dp_audit import (
+from clusterscale.analyses.dp_audit.evaluation import (
     MechanismEvaluation,
     MechanismEvaluationTask,
     evaluate_mechanism_task,
@@ -22,7 +21,7 @@ from clusterscale.analyses.dp_audit import (
     fold_evaluation,
     read_evaluations,
 )
-from clusterscale.contracts import Mechanism, hash_of
+from clusterscale.contracts import Floats, Mechanism, hash_of
 from clusterscale.cube.blocks import Range
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.storage.records import Records
@@ -32,8 +31,6 @@ from clusterscale.utility import NEARLY_EMPTY
 if TYPE_CHECKING:
     import xarray as xr
 
-
-Floats = NDArray[np.float64]
 
 _TOGETHER = 8  # candidates of a task, for which groups are counted once
 

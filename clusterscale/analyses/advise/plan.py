@@ -14,7 +14,7 @@ from clusterscale.analyses.advise.families import Family, list_candidates, merge
 from clusterscale.analyses.advise.goal import Aim, Limits
 from clusterscale.analyses.audit import AuditPlan, Targets, UtilityPlan
 from clusterscale.analyses.audit.targets import Presence
-from clusterscale.analyses.dp_audit import VerdictPlan
+from clusterscale.analyses.dp_audit.dp_test import VerdictPlan
 from clusterscale.analyses.screening import Screen
 from clusterscale.contracts import (
     ConfigModel,

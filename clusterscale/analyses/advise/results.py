@@ -1,7 +1,5 @@
 """The dataset of advice: one row per candidate, and the advised mechanism as YAML."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

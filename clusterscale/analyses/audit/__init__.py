@@ -6,7 +6,7 @@ from clusterscale.analyses.audit.resources import plan_resources, predict
 from clusterscale.analyses.audit.results import count_failed, open_results
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import Targets
-from clusterscale.analyses.dp_audit.evaluation_task import UtilityPlan
+from clusterscale.analyses.dp_audit.evaluation import UtilityPlan
 
 __all__ = [
     "AuditAnalysis",

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import study
-from clusterscale.analyses.audit.blockwise import fold_task
 from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, entries_in
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.resources import plan_resources, predict
@@ -26,15 +25,8 @@ from clusterscale.analyses.audit.results import (
     write_results,
 )
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.audit.task import AuditTask, run_task
-from clusterscale.analyses.dp_audit import (
-    MechanismEvaluation,
-    MechanismEvaluationTask,
-    evaluate_mechanism_task,
-    evaluations_in,
-    fold_evaluation,
-    read_evaluations,
-)
+from clusterscale.analyses.audit.task import AuditTask, fold_play, play_whole
+from clusterscale.analyses.dp_audit import evaluation
 from clusterscale.analyses.screening import ScreenAnalysis, is_counted
 from clusterscale.cube import TraceCube
 from clusterscale.cube.arrays import CHUNK
@@ -51,8 +43,8 @@ from clusterscale.validation_messages import check_kinds
 if TYPE_CHECKING:
     import xarray as xr
 
-Task = AuditTask | MechanismEvaluationTask
-Result = list[Outcome] | MechanismEvaluation
+Task = AuditTask | evaluation.MechanismEvaluationTask
+Result = list[Outcome] | evaluation.MechanismEvaluation
 
 
 _USERS = 1 << 18  # read at once
@@ -167,7 +159,7 @@ class AuditAnalysis(study.Analysis):
         way = plan_resources(plan, cube, job.memory, job.n_workers, n_targets=len(chosen.users))
         writer = _Writer(uri, run_in(uri, self.kind))
         done = FinishedTasks(plan, chosen, writer.journal, writer.run)
-        kept = read_evaluations(writer.evaluations())
+        kept = evaluation.read_evaluations(writer.evaluations())
         tests = [
             task for task in plan.evaluations(cube) if task.key not in kept or kept[task.key].error
         ]
@@ -199,21 +191,21 @@ class AuditAnalysis(study.Analysis):
             return
         if (merging := done.merging(SMALL_FILES)) is not None:
             yield merging
-        evaluations = read_evaluations(writer.evaluations())
+        evaluations = evaluation.read_evaluations(writer.evaluations())
         write_failures(plan, done, evaluations, f"{uri}/failures.txt")
         yield from write_results(plan, cube, chosen, done, evaluations, f"{uri}/results.zarr")
 
 
 def _run(task: Task) -> Result:
-    if isinstance(task, MechanismEvaluationTask):
-        return evaluate_mechanism_task(task)
-    return run_task(task)
+    if isinstance(task, evaluation.MechanismEvaluationTask):
+        return evaluation.evaluate_mechanism_task(task)
+    return play_whole(task)
 
 
 def _reduce(task: Task, users: tuple[Range, ...]) -> Reduction[Any, Any, Any, Any]:
-    if isinstance(task, MechanismEvaluationTask):
-        return fold_evaluation(task, users)
-    return fold_task(task, users)
+    if isinstance(task, evaluation.MechanismEvaluationTask):
+        return evaluation.fold_evaluation(task, users)
+    return fold_play(task, users)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +220,9 @@ class _Writer:
         """The folder of the entries."""
         return f"{self.uri}/journal"
 
-    def evaluations(self) -> Records[MechanismEvaluation]:
+    def evaluations(self) -> Records[evaluation.MechanismEvaluation]:
         """Return the evaluations of the run, read anew."""
-        return evaluations_in(f"{self.uri}/evaluations", self.run)
+        return evaluation.evaluations_in(f"{self.uri}/evaluations", self.run)
 
     def __call__(self, batch: Sequence[Finished[Task, Result]]) -> str:
         """Return the file of the entries, empty if there is none."""
@@ -242,8 +234,10 @@ class _Writer:
                 outcomes = tuple(value) if isinstance(value, list) else ()
                 entries.append(Entry(finished.item.key, outcomes, error, traceback))
                 continue
-            if not isinstance(value, MechanismEvaluation):
-                value = MechanismEvaluation(finished.item.key, error=error, traceback=traceback)
+            if not isinstance(value, evaluation.MechanismEvaluation):
+                value = evaluation.MechanismEvaluation(
+                    finished.item.key, error=error, traceback=traceback
+                )
             self.evaluations().write(value)
         return entries_in(self.journal, self.run).write(entries) if entries else ""
 

@@ -11,7 +11,8 @@ from clusterscale.analyses.audit.settings import Period, Precision, find_impreci
 from clusterscale.analyses.audit.targets import Chosen, Targets
 from clusterscale.analyses.audit.task import AuditTask
 from clusterscale.analyses.certify import Certification, CertifyPlan
-from clusterscale.analyses.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan
+from clusterscale.analyses.dp_audit.dp_test import VerdictPlan
+from clusterscale.analyses.dp_audit.evaluation import MechanismEvaluationTask, UtilityPlan
 from clusterscale.analyses.screening import Screen, ScreenPlan
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.attacks import ATTACKS

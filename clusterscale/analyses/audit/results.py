@@ -17,7 +17,7 @@ from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, Tar
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen, Presence
 from clusterscale.analyses.audit.task import Key
-from clusterscale.analyses.dp_audit import Evaluations, lay_out_evaluations
+from clusterscale.analyses.dp_audit.evaluation import Evaluations, lay_out_evaluations
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin

@@ -1,21 +1,43 @@
-"""Audit task: the games of one target at one period, prior and group size."""
+"""Audit task: the games of one target at one period, prior and group size.
 
-from collections.abc import Callable, Iterable, Iterator
+If traces exceed a worker's memory, counts are summed over parts of the users: every part draws the
+same groups and counts only its own users. Counts are integers, and weights are rounded so that sums
+of them are exact, so the sum of all parts equals the counts of a worker that holds all users, bit
+for bit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import Protocol, TypeVar
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.audit.settings import Precision, interim_looks
-from clusterscale.contracts import Attack, Bounds, Game, GroupRequest, GroupSample, Mechanism, Prior
+from clusterscale.contracts import (
+    Attack,
+    Bounds,
+    Game,
+    GroupRequest,
+    GroupSample,
+    Ints,
+    Mechanism,
+    Prior,
+)
+from clusterscale.contracts.adversary import add
 from clusterscale.cube.blocks import Range, TraceSource, load_settings
+from clusterscale.cube.bounds import merge_bounds
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation, Outcome
 from clusterscale.groups.member_lists import Indices
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
+from clusterscale.study.execution import Part, R, Reduction
 
 Key = tuple[int, str, str, int]
+More = Callable[[int], GroupSample] | None
+Played = tuple[Game, Bounds]  # and the largest change of its counts by one unit of data
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +96,19 @@ class AuditTask:
         """The numbers of challenges at interim looks, the last one included."""
         return interim_looks(self.prior.n_challenges, self.precision)
 
+    @property
+    def audit(self) -> "AuditTask":
+        """The task itself."""
+        return self
 
-def run_task(task: AuditTask) -> list[Outcome]:
-    """Play the games of one task; a pure function of the task and the cube it names.
-
-    The seed path of group draws does not include mechanism and attack, so these are compared on the
-    same groups; a mechanism may change their traces before they are counted. Numeric libraries use
-    one thread, so that sums do not depend on the machine.
-
-    Parameters
-    ----------
-    task
-        The target, period, prior and group size, and the mechanisms and attacks.
-
-    Returns
-    -------
-    list[Outcome]
-        One for each mechanism and attack.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read, is not the planned one, or a pool is too small.
-    """
-    with threadpool_limits(limits=1):
-        return play_games(task, set_up(task))
+    def play(self, games: Iterable[Played]) -> list[Outcome]:
+        """Return the outcome of each mechanism and attack."""
+        return play_games(self, games)
 
 
 def set_up(
     task: AuditTask, users: Range | None = None, *, validate: bool = False
-) -> Iterator[tuple[Game, Bounds]]:
+) -> Iterator[Played]:
     """Draw and count the groups for each list of trace steps; yield games and their bounds.
 
     Nothing is trained. With ``users``, a range of whole blocks, only these users are counted; the
@@ -133,34 +138,28 @@ def set_up(
         yield game, setting.bounds
 
 
-def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Outcome]:
+def play_games(task: AuditTask, games: Iterable[Played]) -> list[Outcome]:
     """Train and challenge every attack, one game for each list of trace steps, in order."""
     confidence = 1 - (1 - CONFIDENCE) / len(task.looks)  # Bonferroni over the looks
-    evaluated: Iterable[_GameEvaluations] = _evaluate_games(task, games)
+    played: Iterable[tuple[More, Iterable[AttackEvaluation]]] = _evaluate_games(task, games)
     if task.precision is not None:  # train all before challenges are added
-        evaluated = [replace(game, evaluations=list(game.evaluations)) for game in evaluated]
-        _add_challenges(evaluated, task.looks, task.precision.width, confidence)
+        trained = [(more, list(evaluations)) for more, evaluations in played]
+        _add_challenges(trained, task.looks, task.precision.width, confidence)
+        played = iter(trained)
     return [
         outcome
-        for game in evaluated
-        for evaluation in game.evaluations
+        for _, evaluations in played
+        for evaluation in evaluations
         for outcome in evaluation.outcomes(
             false_positive_rate=task.false_positive_rate, confidence=confidence
         )
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _GameEvaluations:
-    """The evaluations on one game, one a mechanism, and a function that draws more groups."""
-
-    evaluations: Iterable[AttackEvaluation]
-    more: Callable[[int], GroupSample] | None
-
-
 def _evaluate_games(
-    task: AuditTask, games: Iterable[tuple[Game, Bounds]]
-) -> Iterator[_GameEvaluations]:
+    task: AuditTask, games: Iterable[Played]
+) -> Iterator[tuple[More, Iterable[AttackEvaluation]]]:
+    """Yield a function that draws more groups of each game, and an evaluation a mechanism."""
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True
     ):
@@ -173,23 +172,128 @@ def _evaluate_games(
             bounds=bounds,
             control=task.control,
         )
-        yield _GameEvaluations((evaluate(mechanism) for mechanism in mechanisms), game.more)
+        yield game.more, (evaluate(mechanism) for mechanism in mechanisms)
 
 
 def _add_challenges(
-    games: list[_GameEvaluations], looks: tuple[int, ...], width: float, confidence: float
+    games: Sequence[tuple[More, Sequence[AttackEvaluation]]],
+    looks: tuple[int, ...],
+    width: float,
+    confidence: float,
 ) -> None:
     """Add challenges up to the next look, until all intervals are narrower than ``width``."""
+    every = [evaluation for _, evaluations in games for evaluation in evaluations]
     for n_before, n_after in pairwise(looks):
-        widest = max(
-            evaluation.max_interval_width(confidence)
-            for game in games
-            for evaluation in game.evaluations
-        )
-        if widest < width:
+        if max(evaluation.max_interval_width(confidence) for evaluation in every) < width:
             return
-        for game in games:
-            assert game.more is not None
-            challenges = game.more(n_after - n_before)
-            for evaluation in game.evaluations:
+        for more, evaluations in games:
+            assert more is not None
+            challenges = more(n_after - n_before)
+            for evaluation in evaluations:
                 evaluation.add_challenges(challenges)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCounts:
+    """Counts of some users in one game.
+
+    Attributes
+    ----------
+    game
+        Without the challenges that may be added later.
+    bounds
+        Largest change of the counts by one unit of data of these users.
+    spare
+        All challenges that may be added later, in order; None if there are none.
+    """
+
+    game: Game
+    bounds: Bounds
+    spare: GroupSample | None
+
+    def plus(self, other: "BlockCounts") -> "BlockCounts":
+        """Add the counts of the users that follow these."""
+        bounds, spare = merge_bounds(self.bounds, other.bounds), add(self.spare, other.spare)
+        return BlockCounts(self.game.plus(other.game), bounds, spare)
+
+
+CountsBySteps = tuple[BlockCounts, ...]
+_R = TypeVar("_R", covariant=True)
+
+
+def count_part(part: Part[AuditTask]) -> CountsBySteps:
+    """Count some users in the games of a task, one game for each list of trace steps.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read, is not the planned one, or a pool is too small.
+    """
+    n_more = part.task.looks[-1] - part.task.looks[0]
+    with threadpool_limits(limits=1):
+        return tuple(
+            BlockCounts(replace(game, more=None), bounds, game.more(n_more) if game.more else None)
+            for game, bounds in set_up(part.task, part.users)
+        )
+
+
+def add_parts(one: CountsBySteps, other: CountsBySteps) -> CountsBySteps:
+    """Add the counts of two ranges of users; ``other`` follows ``one``."""
+    return tuple(mine.plus(theirs) for mine, theirs in zip(one, other, strict=True))
+
+
+class GameTask(Protocol[_R]):
+    """A task that is computed from the games of an audit's task."""
+
+    @property
+    def audit(self) -> AuditTask:
+        """The task of the audit."""
+
+    def play(self, games: Iterable[Played]) -> _R:
+        """Return the result of the games, one for each list of trace steps."""
+
+
+def play_whole(task: GameTask[R]) -> R:
+    """Set up the games of a task and play them; a pure function of the task and its cube.
+
+    The seed path of group draws does not include mechanism and attack, so these are compared on the
+    same groups; a mechanism may change their traces before they are counted. Numeric libraries use
+    one thread, so that sums do not depend on the machine.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read, is not the planned one, or a pool is too small.
+    """
+    with threadpool_limits(limits=1):
+        return task.play(set_up(task.audit))
+
+
+def fold_play(
+    task: GameTask[R], users: Sequence[Range]
+) -> Reduction[GameTask[R], Part[AuditTask], CountsBySteps, R]:
+    """Return :func:`play_whole` as a reduction over parts of the users."""
+    parts = tuple(Part(task.audit, part) for part in users)
+    return Reduction(task, parts, count_part, add_parts, _finish)
+
+
+def _finish(task: GameTask[R], total: CountsBySteps) -> R:
+    """Play the games on the summed counts of all users."""
+    games = ((replace(part.game, more=_serve(part.spare)), part.bounds) for part in total)
+    with threadpool_limits(limits=1):
+        return task.play(games)
+
+
+def _serve(spare: GroupSample | None) -> Callable[[int], GroupSample] | None:
+    """Return a function that hands out groups in the order in which they were drawn."""
+    if spare is None:
+        return None
+    n_served = 0
+
+    def more(n_groups: int) -> GroupSample:
+        nonlocal n_served
+        rows: Ints = np.arange(n_served, n_served + n_groups)
+        n_served += n_groups
+        return spare.take(rows)
+
+    return more

@@ -1,8 +1,7 @@
 """Certificates as an analysis: count the visits of users, compute ceilings, and look them up."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,8 +18,8 @@ from clusterscale.analyses.certify.plan import (
     Setting,
     has_public_rows,
 )
-from clusterscale.analyses.certify.visits import cells_of, substitutes_of
-from clusterscale.contracts import Bounds, Ints
+from clusterscale.analyses.certify.tasks import cells_of, substitutes_of
+from clusterscale.contracts import Bounds, Floats, Ints, Singles
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.cube.describe import raw_bytes
@@ -34,9 +33,8 @@ _KEYS = 32  # ceilings of a task
 _READ, _CEILING, _VISIT = 2e-8, 4e-3, 8e-5
 
 
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Found = tuple[Ints, list[list[Singles]]]
+Table = tuple[Ints, Singles]
+"""Keys of visits, increasing, and the statistics of each, float32, shape (key, statistic)."""
 
 
 def visits_in(uri: str) -> Records[tuple[int, list[tasks.SettingVisits]]]:
@@ -69,37 +67,8 @@ def ceilings_in(uri: str) -> Records[tuple[str, tasks.Ceilings]]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LookupTask:
-    """A block of users: the file of their visits, and those of the ceilings.
-
-    ``ceilings``: shape (setting, mechanism of the setting), the URIs of parts of a table.
-    """
-
-    start: int
-    visits: str
-    ceilings: tuple[tuple[tuple[str, ...], ...], ...]
-
-
-def look_up(task: LookupTask) -> list[Found]:
-    """Return numbers of changed counts and ceilings of the users of a block, by setting.
-
-    Returns
-    -------
-    list
-        For each setting: int64, shape (user,), and for each mechanism and size float32, shape
-        (neighbours, statistic, user).
-    """
-    found: list[Found] = []
-    _, visits = visits_in(_folder(task.visits)).read(task.visits)
-    for one, by_mechanism in zip(visits, task.ceilings, strict=True):
-        keys = one.keys[0], one.keys[-1]
-        rows = [[_select(table, keys) for table in _tables(files)] for files in by_mechanism]
-        found.append((cells_of(keys[0]), rows))
-    return found
-
-
-def _select(tables: Sequence[tuple[Ints, Singles]], keys: Sequence[Ints]) -> Singles:
+def _select(tables: Sequence[Table], keys: Sequence[Ints]) -> Singles:
+    """Return the statistics of users by the keys of their visits, (neighbours, statistic, user)."""
     parts = (
         values[np.searchsorted(known, own)]
         for (known, values), own in zip(tables, keys, strict=True)
@@ -107,21 +76,7 @@ def _select(tables: Sequence[tuple[Ints, Singles]], keys: Sequence[Ints]) -> Sin
     return np.stack([part.T for part in parts])
 
 
-@lru_cache(maxsize=64)
-def _tables(files: tuple[str, ...]) -> list[list[tuple[Ints, Singles]]]:
-    """Return keys, increasing, and float32 (key, statistic), by size and kind of neighbours."""
-    parts = [ceilings_in(_folder(uri)).read(uri)[1] for uri in files]
-    return [
-        [_sorted([part.added[i] for part in parts]), _sorted([part.replaced[i] for part in parts])]
-        for i in range(len(parts[0].added))
-    ]
-
-
-def _folder(uri: str) -> str:
-    return uri.rpartition("/")[0]
-
-
-def _sorted(parts: Sequence[Mapping[str, list[float]]]) -> tuple[Ints, Singles]:
+def _sorted(parts: Sequence[Mapping[str, list[float]]]) -> Table:
     rows = sorted((int(key), numbers) for part in parts for key, numbers in part.items())
     keys = np.array([key for key, _ in rows], np.int64)
     values = np.array([numbers for _, numbers in rows], np.float64).reshape(len(rows), -1)
@@ -190,7 +145,6 @@ class CertifyAnalysis(study.Analysis):
             n_ceilings = 2 * min(cube.n_users, 4 * n_visits)
             seconds += n_noisy * n_ceilings * (_CEILING + _VISIT * n_visits)
         cost = study.StudyCost(
-            n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
             worker_bytes=study.PROCESS_BYTES + _bytes_of(cube, block),
             core_seconds=seconds,
@@ -200,7 +154,7 @@ class CertifyAnalysis(study.Analysis):
         return rows | cost.describe("once")
 
     def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
-        """Yield the stages: visits, ceilings, and users."""
+        """Yield the stages, visits and ceilings, and write the ceilings of all users."""
         table = self._table(job)
         if not table.complete:
             yield from self._certify(job, table)
@@ -219,15 +173,16 @@ class CertifyAnalysis(study.Analysis):
         keep_visits, n_counted = study.each(visits.keep), len(visits.files)
         yield study.Stage("visits", tasks.count_visits, count, keep_visits, n_blocks, n_counted)
         work = _Ceilings(self.certification, settings, visits.total, job)
-        left = [task for task in work.tasks if task.name not in work.files]
+        left = [task for task in work.tasks if task.name not in work.found]
         n_tasks, keep = len(work.tasks), study.each(work.keep)
         yield study.Stage(
             "ceilings", tasks.compute_ceilings, left, keep, n_tasks, n_tasks - len(left)
         )
-        files = work.by_case()
-        lookups = {str(start): LookupTask(start, visits.files[start], files) for start, _ in blocks}
-        add = partial(_add, self.certification, settings, table)
-        yield study.Stage.fill("users", look_up, lookups, table, add)
+        by_case, done = work.by_case(), table.done()
+        for start, _ in blocks:
+            if str(start) not in done:
+                _add(self.certification, settings, table, start, visits.read(start), by_case)
+                table.mark_done(str(start))
         work.state(table, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
         table.finish()
 
@@ -255,12 +210,15 @@ class _Visits:
     """The visits of blocks of users: the file of each, by its first user, and their summary."""
 
     def __init__(self, uri: str) -> None:
-        self._records = visits_in(uri)
-        self.files: dict[int, str] = {}
+        self._records, self.files = visits_in(uri), dict[int, str]()
         self.total: list[tasks.VisitsSummary] = []
         for path in self._records.paths:
             start, visits = self._records.read(path)
             self._add(start, path, visits)
+
+    def read(self, start: int) -> list[tasks.SettingVisits]:
+        """Return the visits of the block that begins with a user."""
+        return self._records.read(self.files[start])[1]
 
     def keep(self, task: tasks.VisitsTask, value: list[tasks.SettingVisits]) -> None:
         """Write the visits of a block."""
@@ -275,7 +233,7 @@ class _Visits:
 
 
 class _Ceilings:
-    """The ceilings of all visits, some in a task; the file of each by the name of its task."""
+    """The ceilings of all visits, some in a task, by the name of the task."""
 
     def __init__(
         self,
@@ -286,11 +244,7 @@ class _Ceilings:
     ) -> None:
         self._made, self._settings, self._cube = certification, settings, job.cube
         self._records = ceilings_in(f"{job.uri}/ceilings")
-        self._stated: dict[str, tasks.Ceilings] = {}
-        self.files: dict[str, str] = {}
-        for path in self._records.paths:
-            name, found = self._records.read(path)
-            self.files[name], self._stated[name] = path, found
+        self.found = dict(self._records)
         self.tasks = [
             task
             for i, (setting, visited) in enumerate(zip(settings, visits, strict=True))
@@ -325,24 +279,28 @@ class _Ceilings:
 
     def keep(self, task: tasks.CeilingTask, value: tasks.Ceilings) -> None:
         """Write the results of a task."""
-        self.files[task.name] = self._records.add((task.name, value))
-        self._stated[task.name] = value
+        self._records.add((task.name, value))
+        self.found[task.name] = value
 
-    def by_case(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
-        """Return the files of each setting and mechanism."""
-        cases: dict[str, list[str]] = {}
+    def by_case(self) -> dict[str, list[list[Table]]]:
+        """Return the tables of each setting and mechanism, by size and kind of neighbours."""
+        parts: dict[str, list[tasks.Ceilings]] = {}
         for task in self.tasks:
-            cases.setdefault(task.name.rpartition("-")[0], []).append(self.files[task.name])
-        return tuple(
-            tuple(tuple(cases[f"{i}-{k}"]) for k in range(len(setting.mechanisms)))
-            for i, setting in enumerate(self._settings)
-        )
+            parts.setdefault(task.name.rpartition("-")[0], []).append(self.found[task.name])
+        sizes = range(len(self._made.group_sizes))
+        return {
+            case: [
+                [_sorted([getattr(one, way)[n] for one in some]) for way in ("added", "replaced")]
+                for n in sizes
+            ]
+            for case, some in parts.items()
+        }
 
     def state(self, table: TableStore, condition: str) -> None:
         """Write why the certificates hold, as for the users with the most visits, and if what."""
         for task in self.tasks:  # later parts have more visits
             i, k, _ = map(int, task.name.split("-"))
-            stated = self._stated[task.name]
+            stated = self.found[task.name]
             period, mechanism = _position(self._made, self._settings[i], k)
             for j, reason in enumerate(stated.reason):
                 if reason:
@@ -355,16 +313,19 @@ def _add(
     made: Certification,
     settings: Sequence[Setting],
     table: TableStore,
-    task: LookupTask,
-    value: list[Found],
+    start: int,
+    visits: Sequence[tasks.SettingVisits],
+    by_case: Mapping[str, list[list[Table]]],
 ) -> None:
-    """Write the certificates of a block of users."""
+    """Look up the ceilings of a block of users, and write them."""
     array = table.array
-    for setting, (cells, rows) in zip(settings, value, strict=True):
-        users = slice(task.start, task.start + len(cells))
-        for k, by_size in enumerate(rows):
+    for i, (setting, one) in enumerate(zip(settings, visits, strict=True)):
+        keys = one.keys[0], one.keys[-1]
+        users = slice(start, start + len(keys[0]))
+        for k in range(len(setting.mechanisms)):
             period, mechanism = _position(made, setting, k)
-            array("n_changed")[users, period, mechanism] = cells
+            array("n_changed")[users, period, mechanism] = cells_of(keys[0])
+            by_size = [_select(tables, keys) for tables in by_case[f"{i}-{k}"]]
             every = np.stack(by_size, axis=-1)  # neighbours, statistic, user, size
             auc, accuracy, tpr = every[:, 0], every[:, 1], every[:, 2:]
             array("auc")[users, period, :, mechanism] = auc.transpose(1, 2, 0)

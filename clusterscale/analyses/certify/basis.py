@@ -1,14 +1,13 @@
 """Why no adversary can do better: what a mechanism states, for what one person changes."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clusterscale.analyses.certify.composition import Changes
 from clusterscale.analyses.certify.loss import (
     CellLoss,
+    Changes,
     GaussianShift,
     LaplaceShift,
     Pair,
@@ -181,33 +180,27 @@ class Visits:
         return min(self.cells, most.get(unit, self.cells))
 
 
+NO_LIMITS = Visits(0)
+
+
+def widest(visits: Sequence[Visits]) -> Visits:
+    """Return visits that are nowhere fewer than any of these."""
+    cells = max((one.cells for one in visits), default=0)
+    limits = visits[0] if visits else NO_LIMITS
+    if any(one.rois is None or one.series is None for one in visits):
+        return replace(limits, cells=cells, rois=None, series=None)
+    rois = max((one.rois or 0 for one in visits), default=0)
+    series = max((one.series or 0 for one in visits), default=0)
+    return replace(limits, cells=cells, rois=rois, series=series)
+
+
+def needs_series(mechanism: Mechanism) -> bool:
+    """Return whether the ceiling depends on the places of visits, not only on their number."""
+    return mechanism.noise_scope == "series" or mechanism.guarantee.unit == "roi_series"
+
+
 Substitutes = tuple[tuple[Visits, float], ...]
 """Visits of a user drawn at random, with their probabilities."""
-
-
-class Basis(Protocol):
-    """One reason why an adversary cannot do better.
-
-    ``tight``: whether some adversary reaches the bound if the person is added; ``reason``: why it
-    holds, as a clause.
-    """
-
-    @property
-    def tight(self) -> bool:
-        """Whether it is reached."""
-
-    @property
-    def reason(self) -> str:
-        """Why it holds."""
-
-    def added(self, visits: Visits) -> Changes | None:
-        """Return what changes if a person is added or removed; None if that is not bounded."""
-
-    def replaced(self, visits: Visits) -> Changes:
-        """Return the same if a person is replaced, where one of the two has a visit."""
-
-    def against(self, visits: Visits, others: Substitutes) -> Changes:
-        """Return the same if a person is replaced by one drawn from ``others``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +295,13 @@ def _shares(numbers: list[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
     for n, share in numbers:
         shares[n] = shares.get(n, 0.0) + share
     return tuple(sorted(shares.items()))
+
+
+# One reason why an adversary cannot do better. ``tight``: whether some adversary reaches the bound
+# if the person is added; ``reason``: why it holds, as a clause. ``added`` returns what changes if a
+# person is added or removed, None if that is not bounded; ``replaced`` the same if a person is
+# replaced, where one of the two has a visit; ``against`` if by one who is drawn from others.
+Basis = CountBasis | SeriesBasis | GuaranteeBasis
 
 
 def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Basis]:

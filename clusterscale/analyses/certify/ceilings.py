@@ -6,16 +6,13 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clusterscale.analyses.certify.basis import Substitutes, Visits, bases, without_sampling
-from clusterscale.analyses.certify.composition import Changes, best_test
-from clusterscale.analyses.certify.visits import widest
-from clusterscale.contracts import Mechanism
+from clusterscale.analyses.certify.basis import Substitutes, Visits, bases, widest, without_sampling
+from clusterscale.analyses.certify.loss import Changes, best_test
+from clusterscale.contracts import Floats, Mechanism
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import check_kinds
 
-Floats = NDArray[np.float64]
 Neighbours = Literal["add_remove", "replace"]
 
 _NOTHING = "nothing that is published depends on this person"

@@ -7,15 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
-from clusterscale.analyses.certify.visits import needs_series
-from clusterscale.contracts import (
-    ConfigModel,
-    Mechanism,
-    NonEmptyUnique,
-    Prior,
-    TraceStep,
-    hash_of,
-)
+from clusterscale.analyses.certify.basis import needs_series
+from clusterscale.contracts import ConfigModel, Mechanism, NonEmptyUnique, Prior, TraceStep, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Span
 from clusterscale.mechanisms import group_by_trace_steps

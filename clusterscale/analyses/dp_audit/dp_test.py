@@ -1,7 +1,7 @@
 """Test a guarantee on many releases of groups with and without the data that it protects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from types import EllipsisType
 
 import numpy as np
@@ -78,13 +78,9 @@ def state_guarantee(
     )
     curve = [pair for pair in user.curve if pair[1] < 1]  # δ = 1 guarantees nothing
     ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in curve]
+    reason = stated.reason + _proviso(mechanism, bounds, stability) + (person and f"; {person}")
     return GuaranteeStatement(
-        unit=stated.unit,
-        epsilon=stated.epsilon,
-        delta=stated.delta,
-        neighbours=stated.neighbours,
-        reason=stated.reason + _proviso(mechanism, bounds, stability) + (person and f"; {person}"),
-        sensitivity=stated.sensitivity,
+        **asdict(replace(stated, reason=reason)),
         required_sensitivity=mechanism.required_sensitivity(bounds),
         user_epsilon=user.epsilon,
         user_delta=user.delta,
@@ -96,14 +92,8 @@ def state_guarantee(
 
 def _proviso(mechanism: Mechanism, bounds: Bounds, stability: Stability | None) -> str:
     """Return a proviso if the sensitivity is too small for users more active than the cube's."""
-    anyone = Bounds(
-        event=1 + bounds.null_roi,
-        user_day=_ANYTHING,
-        user=_ANYTHING,
-        series=_ANYTHING,
-        rois=_ANYTHING,
-        null_roi=bounds.null_roi,
-    )
+    most = _ANYTHING
+    anyone = Bounds(1 + bounds.null_roi, most, most, most, most, bounds.null_roi)
     anyone = anyone if stability is None else stability.limit(anyone)
     if not mechanism.guarantee.sensitivity < mechanism.required_sensitivity(anyone):
         return ""

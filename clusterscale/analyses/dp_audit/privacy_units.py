@@ -7,11 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import CellCoordinates, Guarantee, Ints, Traces, check_days
-from clusterscale.jit import kernel
+from clusterscale.contracts import CellCoordinates, Guarantee, Ints, Traces
+from clusterscale.cube.bounds import find_largest
 
 Kind = Literal["event", "user_day", "user", "roi_series", "answer"]
 Index = NDArray[np.int64]
+
+_SURVEYED: tuple[Kind, ...] = ("event", "user_day", "user", "roi_series")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +93,9 @@ def survey_units(traces: Traces, frame: CellCoordinates, *, block: int) -> Surve
         Number of users to count together.
     """
     counted = _n_counted(traces)
-    most = int(np.argmax(counted)) if len(counted) else 0
-    whole = Largest(int(counted[most]) if len(counted) else 0, traces.first + most)
-    largest: dict[Kind, Largest] = {"user": whole, **_largest(traces, frame)}
+    sizes, who = find_largest(traces, frame.days, frame.last_days)
+    units = map(Largest, sizes[:-1].tolist(), (who[:-1] + traces.first).tolist())
+    largest = dict(zip(_SURVEYED, units, strict=True))
     starts = np.arange(0, traces.n_held, block)
     any_of = np.stack([counted > 0, np.diff(traces.offsets) > 0])
     return Survey(largest, np.add.reduceat(any_of, starts, axis=1, dtype=np.int64), block)
@@ -231,58 +233,3 @@ def _n_counted(traces: Traces) -> Index:
     """Return the number of cells in which each loaded user is counted, shape (user,)."""
     counted: Index = np.diff(traces.offsets)
     return counted if traces.idle is None else counted + traces.idle.sum(axis=1)
-
-
-def _largest(traces: Traces, frame: CellCoordinates) -> dict[Kind, Largest]:
-    """Return the largest event, day and series."""
-    check_days(frame.days, frame.last_days, traces.n_epochs)
-    day, until = (np.asarray(days - frame.days[0]) for days in (frame.days, frame.last_days))
-    n_idle = np.zeros(traces.n_held, np.int64)
-    if traces.idle is not None:
-        n_idle = traces.idle.sum(axis=1)
-    events = traces.offsets, traces.cells, traces.n_epochs
-    sizes, who = _find_largest(*events, day, until, n_idle, traces.null_roi)
-    event, most_day, series = map(Largest, sizes.tolist(), (who + traces.first).tolist())
-    return {"event": event, "user_day": most_day, "roi_series": series}
-
-
-@kernel
-def _find_largest(
-    offsets: Ints,
-    cells: Ints,
-    n_epochs: int,
-    days: Ints,
-    until: Ints,
-    n_idle: Ints,
-    null_roi: bool,
-) -> tuple[Index, Index]:
-    """Return the size of the largest event, day and series, and the first user of each."""
-    most = np.zeros(3, np.int64)
-    who = np.zeros(3, np.int64)
-    size = np.zeros(3, np.int64)
-    in_epoch = np.zeros(n_epochs, np.int64)
-    on_day = np.zeros(until.max() + 1, np.int64)
-    for user in range(len(offsets) - 1):
-        size[0], size[1], size[2] = 0, 0, n_idle[user]
-        in_roi, last = 0, -1
-        for i in range(offsets[user], offsets[user + 1]):
-            roi, epoch = divmod(cells[i], n_epochs)
-            in_epoch[epoch] += 1
-            # the epoch itself would become idle, once
-            change = 2 if null_roi and in_epoch[epoch] == 1 else 1
-            on = on_day[days[epoch] : until[epoch] + 1]
-            on += change
-            size[1] = max(size[1], on.max())
-            in_roi = in_roi + 1 if roi == last else 1
-            last = roi
-            size[2] = max(size[2], in_roi)
-        for i in range(offsets[user], offsets[user + 1]):
-            epoch = cells[i] % n_epochs
-            if in_epoch[epoch] > 0:
-                size[0] = max(size[0], 2 if null_roi and in_epoch[epoch] == 1 else 1)
-            in_epoch[epoch] = 0
-            on_day[days[epoch] : until[epoch] + 1] = 0
-        for kind in range(3):
-            if size[kind] > most[kind]:
-                most[kind], who[kind] = size[kind], user
-    return most, who

@@ -197,7 +197,6 @@ class PublishAnalysis(Analysis):
         work = cube.n_events * _READ + n_cells * _NOISE
         n_blocks = -(-cube.n_users // block_size(cube))
         cost = StudyCost(
-            n_users=n_users,
             store_bytes=raw_bytes(cube),
             worker_bytes=self._worker_bytes(cube),
             core_seconds=work,

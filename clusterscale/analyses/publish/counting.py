@@ -46,6 +46,11 @@ class PartsOf:
     block: int
     members: str = ""
 
+    @property
+    def blocks(self) -> tuple[Part[PartsOf], ...]:
+        """The blocks of users that are counted together."""
+        return tuple(Part(self, users) for users in ranges(*self.users, self.block))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
@@ -93,8 +98,7 @@ def divide(
 
 def fold_part(part: PartsOf) -> Reduction[PartsOf, Part[PartsOf], Counted, Counted]:
     """Return the counting of a part as a reduction over blocks of users."""
-    blocks = tuple(Part(part, users) for users in ranges(*part.users, part.block))
-    return Reduction(part, blocks, count_parts, Counted.plus)
+    return Reduction(part, part.blocks, count_parts, Counted.plus)
 
 
 def count_parts(block_of: Part[PartsOf]) -> Counted:
@@ -125,8 +129,7 @@ def count_parts(block_of: Part[PartsOf]) -> Counted:
 
 def fold_days(part: PartsOf) -> Reduction[PartsOf, Part[PartsOf], Ints, Ints]:
     """Return the counting of the user-days of a part by their events, over blocks of users."""
-    blocks = tuple(Part(part, users) for users in ranges(*part.users, part.block))
-    return Reduction(part, blocks, count_days, np.add)
+    return Reduction(part, part.blocks, count_days, np.add)
 
 
 def count_days(block_of: Part[PartsOf]) -> Ints:

@@ -1,7 +1,5 @@
 """The last stage of a publication: draw the noise once, and store the release with its entry."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -195,8 +193,12 @@ class Publication:
             entry = release.metadata.ledger
             assert entry is not None
             with staged_release(release, series.name(entry.number), plan.format) as uri:
-                undecided = self._compare(release, counted.n_users, series)
-                verdict = self._pass_gate(counted, uri, executor, tell)
+                try:
+                    undecided = self._compare(release, counted.n_users, series)
+                    verdict = self._pass_gate(counted, uri, executor, tell)
+                except RefusedError as error:
+                    self._refuse(error)
+                    raise
                 lease.check()
                 series.commit(files_of(uri), entry)
         self._finish(series, entry.number, verdict, n_elsewhere, undecided)
@@ -210,11 +212,7 @@ class Publication:
             return ""
         earlier = [series.address(entry.number) for entry in series.entries]
         strict = self.gate is not None and not self.gate.allow_warnings
-        try:
-            return compare_series(release, size, earlier, strict=strict)
-        except RefusedError as error:
-            self._refuse(error)
-            raise
+        return compare_series(release, size, earlier, strict=strict)
 
     def _refuse(self, error: RefusedError) -> None:
         """Keep a refusal, which is final for this run, and remove the exact counts."""
@@ -231,16 +229,9 @@ class Publication:
         """
         if self.gate is None:
             return None
-        job = self.job
+        job, folder = self.job, f"{self.job.uri}/{_GATE}"
         entry = gate_entry(self.plan, job.cube, counted, uri)
-        try:
-            return self.gate.evaluate(
-                entry, job.cube, f"{job.uri}/{_GATE}", executor,
-                memory=job.memory, tell=tell,
-            )  # fmt: skip
-        except RefusedError as error:
-            self._refuse(error)
-            raise
+        return self.gate.evaluate(entry, job.cube, folder, executor, memory=job.memory, tell=tell)
 
     def _remove_counts(self) -> None:
         """Remove the exact counts."""

@@ -1,7 +1,5 @@
 """Make the release of some counts: draw its noise, hide what is hidden, and describe it."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +14,10 @@ from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.analyses.publish.counting import Counted
-from clusterscale.analyses.publish.plan import ENDINGS, CapChoice, PublishPlan
-from clusterscale.analyses.publish.publishable import (
+from clusterscale.analyses.publish.plan import (
+    ENDINGS,
+    CapChoice,
+    PublishPlan,
     as_chain,
     bind_without_data,
     exceeds_sensitivity,

@@ -7,8 +7,6 @@ newest release is also recorded outside the folder of the series: beside it, and
 the run. If all of that is removed too, nothing shows that it was published.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Numbers for real releases: from the operating system's cryptographic source, noise by OpenDP."""
 
-from __future__ import annotations
-
 import math
 import os
 from functools import lru_cache

@@ -21,7 +21,7 @@ True
 """
 
 from clusterscale.analyses.recovery.analysis import RECOVERY, RecoveryAnalysis
-from clusterscale.analyses.recovery.errors import (
+from clusterscale.analyses.recovery.estimates import (
     localization_error,
     privacy_gain,
     privacy_loss,

@@ -8,8 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clusterscale import study
-from clusterscale.analyses.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
-from clusterscale.analyses.recovery.estimates import DECISION_RULES
+from clusterscale.analyses.recovery.estimates import (
+    DECISION_RULES,
+    one_minus_f1,
+    privacy_gain,
+    privacy_loss,
+)
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.task import (
     BASELINES,
@@ -24,14 +28,14 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import ranges
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.models import names_of
-from clusterscale.schema import RECOVERY_FORMAT, TEXT, Variable, name_variables
+from clusterscale.schema import TEXT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore
 from clusterscale.validation_messages import check_kinds
 
 _USERS = 1 << 16  # users per chunk
 _USER = 14 * 8  # bytes per user of columns, comparisons and sums of an epoch
 _SUMS = 8 + 4 * 4  # bytes per user and estimate that a task returns
-_ENTRY = 4 + 8  # bytes per user and ROI in a column
+_ENTRY = 4 + 2 * 8  # bytes per user and ROI in a column, and while they are added up
 # Seconds of a processor of 2020 per event that is read, and per user and epoch.
 _READ, _COMPARE = 1.3e-8, 8e-8
 
@@ -91,7 +95,6 @@ class RecoveryAnalysis(study.Analysis):
     kind: ClassVar[str] = "recovery"
     opener: ClassVar[str] = "open_recovery"
     verb: ClassVar[str] = "recover"
-    form: ClassVar[str] = RECOVERY_FORMAT
     schema: ClassVar[Mapping[str, Variable]] = RECOVERY
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_recovery"
     tables: ClassVar[Mapping[str, str]] = {
@@ -134,7 +137,6 @@ class RecoveryAnalysis(study.Analysis):
         comparing = cube.n_users * plan.epochs * n_estimates * n_cases * _COMPARE
         core_seconds = learning + comparing + 4 * events * _READ * n_workers
         cost = study.StudyCost(
-            n_users=cube.n_users,
             store_bytes=raw_bytes(cube),
             worker_bytes=self._worker_bytes(cube),
             core_seconds=core_seconds,

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import Ints, Traces, Values
+from clusterscale.contracts import Flags, Traces, Values
 from clusterscale.errors import InputError
-from clusterscale.jit import kernel
 
 Ids = NDArray[np.int64]
 Ranks = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,8 +121,10 @@ class EpochBelief:
         if weights.shape != (self.n_rois,):
             raise InputError(f"weights of shape {weights.shape} do not match {self.n_rois} ROIs")
         begin, end, shares = self.segments()
-        total = np.bincount(shares, weights, len(begin)).astype(np.float64)
-        return _add_up(begin, end, self.user, self.probability, total, self.n_users)
+        factors, total = np.zeros(len(self.user)), np.bincount(shares, weights, len(begin))
+        for first, last, factor in zip(begin, end, total, strict=True):
+            factors[first:last] = factor
+        return np.bincount(self.user, factors * self.probability, self.n_users).astype(np.float64)
 
     def segments(self) -> tuple[Ids, Ids, Ids]:
         """Return begin and end of each distinct segment, and the segment of each ROI, shape (roi,).
@@ -133,17 +134,6 @@ class EpochBelief:
         begin = np.where(self.end > self.begin, self.begin, -1)
         starts, first, which = np.unique(begin, return_index=True, return_inverse=True)
         return np.maximum(starts, 0), np.where(starts < 0, 0, self.end[first]), which
-
-
-@kernel
-def _add_up(
-    begin: Ids, end: Ids, user: Ranks, probability: Values, weights: Values, n_users: int
-) -> Values:
-    total = np.zeros(n_users)
-    for segment in range(len(begin)):
-        for i in range(begin[segment], end[segment]):
-            total[user[i]] += probability[i] * weights[segment]
-    return total
 
 
 def by_activity(activity: ArrayLike, n_users: int) -> Ids:
@@ -198,8 +188,13 @@ class Visits:
         if not np.array_equal(np.sort(order), np.arange(traces.n_held)):
             raise InputError(f"order does not name each of {traces.n_held} users once")
         n_places = traces.n_rois - 1
-        bounds, user = _transpose(traces.offsets, traces.cells, order, n_places, traces.n_epochs)
-        return cls(bounds, user, traces.n_held, traces.n_epochs, n_places)
+        cells, n_epochs = traces.cells, traces.n_epochs
+        columns = cells % n_epochs * n_places + cells // n_epochs
+        visited = np.ones(len(cells), np.bool_), columns, traces.offsets
+        shape = traces.n_held, n_epochs * n_places
+        table = scipy.sparse.csr_array(visited, shape)[order].tocsc()
+        bounds, user = table.indptr.astype(np.int64), table.indices.astype(np.int32)
+        return cls(bounds, user, traces.n_held, n_epochs, n_places)
 
     def at(self, epoch: int) -> tuple[Ids, Ranks]:
         """Return the bounds of each real ROI of an epoch, shape (ROI + 1,), and its users."""
@@ -228,24 +223,3 @@ def assign_rest(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
     absent = np.flatnonzero(nowhere).astype(np.int32)
     ends = np.append(bounds, bounds[-1] + len(absent))
     return EpochBelief.of_users(ends, np.concatenate([user, absent]), n_users)
-
-
-@kernel
-def _transpose(
-    offsets: Ids, cells: Ints, order: Ids, n_places: int, n_epochs: int
-) -> tuple[Ids, Ranks]:
-    bounds = np.zeros(n_places * n_epochs + 2, np.int64)
-    for cell in cells:
-        roi, epoch = divmod(cell, n_epochs)
-        bounds[epoch * n_places + roi + 2] += 1
-    for i in range(2, len(bounds)):
-        bounds[i] += bounds[i - 1]
-    user = np.empty(len(cells), np.int32)
-    for rank in range(len(order)):
-        for i in range(offsets[order[rank]], offsets[order[rank] + 1]):
-            roi, epoch = divmod(cells[i], n_epochs)
-            row = epoch * n_places + roi + 1
-            user[bounds[row]] = rank
-            bounds[row] += 1
-
-    return bounds[:-1], user

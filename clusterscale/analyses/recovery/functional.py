@@ -7,16 +7,14 @@ arrays.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Visits, by_activity
+from clusterscale.analyses.recovery.estimates import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.priors import BELIEFS
-from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.strategies import Bayes, MaxRoi, MaxUser
-from clusterscale.contracts import Traces, Values
+from clusterscale.contracts import Flags, Traces, Values
 from clusterscale.errors import InputError
-
-Flags = NDArray[np.bool_]
 
 
 def with_null(traces: ArrayLike) -> Flags:

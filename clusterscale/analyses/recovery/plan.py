@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
+from clusterscale.analyses.recovery.estimates import InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.priors import BELIEFS
-from clusterscale.analyses.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.strategies import STRATEGIES
 from clusterscale.contracts import (
     ConfigModel,

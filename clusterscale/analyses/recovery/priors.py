@@ -17,12 +17,12 @@ last_hour     ROIs an hour ago                                      eq. 14
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 
-from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Ranks, Visits
-from clusterscale.analyses.recovery.protocols import InferencePrior
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Visits
+from clusterscale.analyses.recovery.estimates import InferencePrior
 from clusterscale.contracts import NamedModel
 from clusterscale.errors import InputError
-from clusterscale.jit import kernel
 from clusterscale.registry import Registry
 
 DAY, WEEK = 24, 168  # epochs, which are hours
@@ -67,11 +67,21 @@ class _Seasonal(Cyclic):
             raise InputError(
                 f"{observed} observed epochs before epoch {epoch} are not among {visits.n_epochs}"
             )
-        epochs = self.seen(observed, epoch)
-        begin, end, user, times, total = _tally(
-            visits.bounds, visits.user, epochs, visits.n_users, visits.n_places
-        )
-        return EpochBelief(begin, end, user, times / total[user], visits.n_users)
+        epochs = self.seen(observed, epoch).tolist()
+        columns = [visits.at(past) for past in epochs]
+        places = np.arange(visits.n_places, dtype=np.int32)
+        roi = [np.repeat(places, np.diff(bounds)) for bounds, _ in columns]
+        where = [visitors for _, visitors in columns], roi
+        cells = tuple(np.concatenate([places[:0], *parts]) for parts in where)
+        units = np.ones(len(cells[0]), np.int32)
+        table = scipy.sparse.coo_array((units, cells), (visits.n_users, len(places))).tocsc()
+        idle = len(epochs) - np.sum([visits.present(past) for past in epochs], axis=0, dtype=int)
+        absent = np.flatnonzero(idle)
+        user = np.append(table.indices, absent).astype(np.int32)
+        times = np.append(table.data, np.broadcast_to(idle, visits.n_users)[absent])
+        ends = np.append(table.indptr, len(user)).astype(np.int64)
+        shares = times / np.bincount(user, times, visits.n_users)[user]
+        return EpochBelief(ends[:-1], ends[1:], user, shares, visits.n_users)
 
 
 class FreqRoi(_Seasonal):
@@ -96,50 +106,6 @@ class RoiDayWeek(_Seasonal):
     cycle: ClassVar[int] = WEEK
     name: Literal["roi_day_week"] = "roi_day_week"
     phrase: ClassVar[str] = "frequency of places by hour of the week"
-
-
-@kernel
-def _tally(
-    bounds: Ids, visitor: Ranks, epochs: Ids, n_users: int, n_places: int
-) -> tuple[Ids, Ids, Ranks, Ids, Ids]:
-    """Return the segments of a belief, the visits of each entry, and all reports of each user."""
-    most = n_users
-    for epoch in epochs:
-        most += bounds[(epoch + 1) * n_places] - bounds[epoch * n_places]
-    user, times = np.empty(most, np.int32), np.empty(most, np.int64)
-    begin, end = np.empty(n_places + 1, np.int64), np.empty(n_places + 1, np.int64)
-    count, total = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
-    size = 0
-    for roi in range(n_places):
-        begin[roi] = size
-        for epoch in epochs:
-            row = epoch * n_places + roi
-            for i in range(bounds[row], bounds[row + 1]):
-                if count[visitor[i]] == 0:
-                    user[size] = visitor[i]
-                    size += 1
-                count[visitor[i]] += 1
-        end[roi] = size
-        user[begin[roi] : size].sort()
-        for i in range(begin[roi], size):
-            times[i] = count[user[i]]
-            total[user[i]] += times[i]
-            count[user[i]] = 0
-    last = np.full(n_users, -1, np.int64)
-    for epoch in epochs:  # from here on, count is the number of epochs with any visit of a user
-        for i in range(bounds[epoch * n_places], bounds[(epoch + 1) * n_places]):
-            if last[visitor[i]] != epoch:
-                last[visitor[i]] = epoch
-                count[visitor[i]] += 1
-    begin[n_places] = size
-    for who in range(n_users):
-        idle = len(epochs) - count[who]
-        if idle > 0:
-            user[size], times[size] = who, idle
-            total[who] += idle
-            size += 1
-    end[n_places] = size
-    return begin, end, user[:size].copy(), times[:size].copy(), total
 
 
 class _Timely(Cyclic):

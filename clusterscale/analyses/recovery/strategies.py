@@ -27,12 +27,10 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Flags, Ids, Ranks, assign_rest
-from clusterscale.analyses.recovery.estimates import WeightedBelief
-from clusterscale.analyses.recovery.protocols import Aggregate, InferenceStrategy
+from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Ranks, assign_rest
+from clusterscale.analyses.recovery.estimates import Aggregate, InferenceStrategy, WeightedBelief
 from clusterscale.contracts import NamedModel, Values
 from clusterscale.errors import InputError
-from clusterscale.jit import kernel
 from clusterscale.registry import Registry
 
 
@@ -114,77 +112,28 @@ def _assign(prior: EpochBelief, aggregate: Aggregate, place: Ids | None) -> Weig
             f"{prior.n_rois} ROIs"
         )
     counts = whole(aggregate.values[:-1], prior.n_users)
-    bounds, user = _pick(
-        prior.begin,
-        prior.end,
-        prior.user,
-        prior.probability,
-        counts,
-        prior.n_users,
-        np.arange(0) if place is None else place,
-    )
-    assigned = assign_rest(bounds, user, prior.n_users)
+    by_place = None if place is None else np.argsort(place)
+    picked = [np.zeros(0, np.int32)]
+    for begin, end, wanted in zip(prior.begin[:-1], prior.end[:-1], counts, strict=True):
+        some = slice(begin, end)
+        picked.append(_pick(prior.user[some], prior.probability[some], wanted, place, by_place))
+    bounds = np.cumsum([len(users) for users in picked])
+    assigned = assign_rest(bounds, np.concatenate(picked), prior.n_users)
     return WeightedBelief(assigned, np.ones(prior.n_rois), normalised=False)
 
 
-@kernel
 def _pick(
-    begin: Ids,
-    end: Ids,
-    user: Ranks,
-    probability: Values,
-    counts: Ids,
-    n_users: int,
-    place: Ids,
-) -> tuple[Ids, Ranks]:
-    by_probability = len(place) > 0
-    by_place = np.argsort(place)
-    is_ordered = (np.diff(place) > 0).all()
-    bounds = np.zeros(len(counts) + 1, np.int64)
-    picked = np.empty(counts.sum(), np.int32)
-    there = np.zeros(n_users, np.bool_)
-    size = 0
-    for roi in range(len(counts)):
-        first, last, wanted = begin[roi], end[roi], counts[roi]
-        start = size
-        if wanted >= last - first:
-            size += last - first
-            picked[start:size] = user[first:last]
-            if by_probability:
-                size = _fill(picked, start, size, wanted, there, by_place)
-        elif by_probability:
-            size += wanted
-            order = np.arange(first, last)
-            if not is_ordered:
-                order = order[np.argsort(place[user[order]])]
-            best = np.argsort(-probability[order], kind="mergesort")[:wanted]
-            picked[start:size] = np.sort(user[order[best]])
-        else:
-            size += wanted
-            picked[start:size] = user[first : first + wanted]
-        bounds[roi + 1] = size
-    return bounds, picked[:size]
-
-
-@kernel
-def _fill(picked: Ranks, start: int, size: int, wanted: int, there: Flags, by_place: Ids) -> int:
-    """Add the first users not yet picked until there are ``wanted``, and sort."""
-    missing = wanted - (size - start)
-    if missing == 0:
-        return size
-    there[:] = False
-    for i in range(start, size):
-        there[picked[i]] = True
-    for who in by_place:
-        if missing > 0 and not there[who]:
-            there[who] = True
-            missing -= 1
-    size = start
-    for who in range(len(there)):
-        if there[who]:
-            picked[size] = who
-            size += 1
-    return size
+    user: Ranks, probability: Values, wanted: int, place: Ids | None, by_place: Ids | None
+) -> Ranks:
+    """Return the users that one ROI is assigned, increasing; ``by_place``: all users in order."""
+    if place is None or by_place is None or wanted == len(user):
+        return user[:wanted]
+    if wanted < len(user):
+        return np.sort(user[np.lexsort((place[user], -probability))[:wanted]])
+    free = np.ones(len(place), np.bool_)
+    free[user] = False
+    others = by_place[free[by_place]][: wanted - len(user)]
+    return np.sort(np.append(user, others.astype(np.int32)))
 
 
 class Joint(NamedModel):

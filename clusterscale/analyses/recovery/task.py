@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.recovery import estimates
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
-from clusterscale.analyses.recovery.errors import one_minus_f1, to_base
+from clusterscale.analyses.recovery.estimates import (
+    Aggregate,
+    InferencePrior,
+    InferenceStrategy,
+    one_minus_f1,
+    to_base,
+)
 from clusterscale.analyses.recovery.plan import RecoveryPlan
-from clusterscale.analyses.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.analyses.recovery.strategies import count_users
 from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
 from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
@@ -100,8 +105,7 @@ class RecoveryTask:
         return self.mechanism.id, self.prior.id
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recovered:
+class Recovered(NamedTuple):
     """Sums over the epochs of a task.
 
     Users are in the order of the cube; estimates are :data:`BASELINES`, then those of strategies.
@@ -119,11 +123,11 @@ class Recovered:
         localization errors over the ROIs of all users.
     """
 
-    distance: Values
-    hits: NDArray[np.int32]
-    predicted: NDArray[np.int32]
-    true: NDArray[np.int32]
-    by_epoch: Values
+    distance: NDArray[Any]
+    hits: NDArray[Any]
+    predicted: NDArray[Any]
+    true: NDArray[Any]
+    by_epoch: NDArray[Any]
 
     @classmethod
     def zeros(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
@@ -146,23 +150,13 @@ class Recovered:
 
     def of_users(self, users: Ids) -> "Recovered":
         """Return the sums of the users with these indices."""
-        return Recovered(
-            self.distance[:, users],
-            self.hits[:, :, users],
-            self.predicted[:, :, users],
-            self.true[:, users],
-            self.by_epoch,
-        )
+        return Recovered._make([*(sums[..., users] for sums in self[:4]), self.by_epoch])
 
     def plus(self, later: "Recovered") -> "Recovered":
         """Return the sums with those of later epochs added."""
-        return Recovered(
-            self.distance + later.distance,
-            self.hits + later.hits,
-            self.predicted + later.predicted,
-            self.true + later.true,
-            np.concatenate([self.by_epoch, later.by_epoch], axis=2),
-        )
+        sums = (one + other for one, other in zip(self[:4], later[:4], strict=True))
+        by_epoch = np.concatenate([self.by_epoch, later.by_epoch], axis=2)
+        return Recovered._make([*sums, by_epoch])
 
 
 def recover(task: RecoveryTask) -> Recovered:
@@ -170,14 +164,16 @@ def recover(task: RecoveryTask) -> Recovered:
     plan = task.plan
     known = _read(task.source, plan.span, plan.observed)
     published = publish(ReleaseTask(task.source, *plan.inferred, task.mechanism))
-    beliefs = _Beliefs(task.prior, known.visits, plan.observed)
+    last: tuple[int, EpochBelief] | None = None  # season and belief
     n_estimates = len(BASELINES) + len(plan.strategies)
     sums = Recovered.zeros(n_estimates, known.visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
-        truth = known.visits.truth(plan.observed + epoch)
-        belief = beliefs.about(plan.observed + epoch)
+        at = plan.observed + epoch
+        truth, season = known.visits.truth(at), task.prior.season(at)
+        if last is None or last[0] != season:
+            last = season, task.prior.belief(known.visits, plan.observed, at)
         aggregate = Aggregate(published[:, epoch], known.activity)
-        for j, estimate in enumerate(_estimates(belief, aggregate, plan.strategies)):
+        for j, estimate in enumerate(_estimates(last[1], aggregate, plan.strategies)):
             sums.add(j, i, estimates.compare(truth, estimate, plan.threshold), plan.log_base)
     return sums.of_users(known.rank)
 
@@ -201,21 +197,6 @@ def _read(source: Source, span: tuple[int, int], observed: int) -> _AllVisits:
     activity = reports[traces.offsets[1:]] - reports[traces.offsets[:-1]]
     order = by_activity(activity, traces.n_users)
     return _AllVisits(Visits.of(traces, order), activity[order], np.argsort(order))
-
-
-class _Beliefs:
-    """Beliefs of a prior, computed once per season."""
-
-    def __init__(self, prior: InferencePrior, visits: Visits, observed: int) -> None:
-        self._prior, self._visits, self._observed = prior, visits, observed
-        self._last: tuple[int, EpochBelief] | None = None
-
-    def about(self, epoch: int) -> EpochBelief:
-        """Return the belief about an epoch."""
-        season = self._prior.season(epoch)
-        if self._last is None or self._last[0] != season:
-            self._last = season, self._prior.belief(self._visits, self._observed, epoch)
-        return self._last[1]
 
 
 def _estimates(

@@ -8,8 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clusterscale.analyses.screening.base_groups import new_groups, open_groups
-from clusterscale.analyses.screening.counting import CountTask, GroupContributions, combine, count
+from clusterscale.analyses.screening.base_groups import (
+    CountTask,
+    GroupContributions,
+    combine,
+    count,
+    open_groups,
+    write_groups,
+)
 from clusterscale.analyses.screening.plan import SCREEN, Screen, ScreenSetting
 from clusterscale.analyses.screening.resources import (
     check,
@@ -31,8 +37,9 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.cube.describe import count_events
 from clusterscale.models import ConfigModel, names_of
-from clusterscale.schema import SCREEN_FORMAT, Variable
-from clusterscale.storage import exists, list_names, remove
+from clusterscale.schema import Variable
+from clusterscale.storage import create_group, exists, list_names, remove
+from clusterscale.storage.atomic import staged
 from clusterscale.storage.result_table import TableStore
 from clusterscale.study import Analysis, Page, Stage, Study, each
 from clusterscale.study.execution import Finished, Reduction
@@ -52,7 +59,6 @@ class ScreenAnalysis(Analysis):
 
     kind: ClassVar[str] = "screen"
     opener: ClassVar[str] = "open_screen"
-    form: ClassVar[str] = SCREEN_FORMAT
     schema: ClassVar[Mapping[str, Variable]] = SCREEN
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_screen"
     tables: ClassVar[Mapping[str, str]] = {"users": "auc", "groups": "n_groups"}
@@ -78,7 +84,7 @@ class ScreenAnalysis(Analysis):
         """Return the number of users, rows and blocks, and the predicted cost."""
         cost = predict(self.screen, cube, memory, n_workers)
         return {
-            "users": f"{cost.n_users:,}",
+            "users": f"{cube.n_users:,}",
             "rows": f"{cost.n_rows:,}",
             "blocks of users": f"{cost.n_blocks:,}",
             **cost.describe(f"{cost.n_readings} times"),
@@ -171,10 +177,11 @@ class _Settings:
         width = slice_size(self._job.memory, most_rows(cube, n_cells, n_epochs), n_groups)
         n_blocks = -(-n_users // self._block)
         share = -(-n_blocks // self._job.n_workers) * self._block
-        with new_groups(uri, n_groups) as writer:
+        with staged(uri, force=True) as staging:
+            group = create_group(staging)
 
             def keep(part: _Slice, counted: GroupContributions) -> None:
-                writer.add(part.first, counted, n_users)
+                write_groups(group, part.first, counted, n_groups, n_users)
 
             slices = list(ranges(0, n_groups, width))
             for number, (first, last) in enumerate(slices):

@@ -1,8 +1,10 @@
-"""The stored counts of a screen's groups: written once, read by every task."""
+"""The groups of a screen: drawn, counted over blocks of users, and stored.
+
+They are written once, and read by every task.
+"""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -10,13 +12,207 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.analyses.screening.counting import GroupContributions
-from clusterscale.analyses.screening.plan import ScreenSetting
-from clusterscale.contracts import Bounds, Counts, Values
+from clusterscale.analyses.screening.plan import LEAST_GROUPS, ScreenSetting
+from clusterscale.contracts import Bounds, CellCoordinates, Counts, Ints, Traces, Values
 from clusterscale.cube import arrays
-from clusterscale.cube.blocks import Source
-from clusterscale.errors import FormatError
-from clusterscale.storage.atomic import staged
+from clusterscale.cube.blocks import Source, ranges, read_block
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.errors import FormatError, InputError, PoolError
+from clusterscale.jit import kernel
+from clusterscale.seeds import stream
+
+
+def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
+    """Raise :class:`PoolError` if a user would be outside too few of the groups."""
+    if group_size >= n_users:
+        raise PoolError(
+            f"groups of {group_size} are too large: at least one of {n_users} users must be "
+            f"outside; the largest size is {n_users - 1}"
+        )
+    left = n_groups * (n_users - group_size) / n_users
+    if left < LEAST_GROUPS:
+        needed = int(np.ceil(LEAST_GROUPS * n_users / (n_users - group_size)))
+        raise PoolError(
+            f"groups of {group_size} of {n_users} users: a user is outside about {left:.0f} of "
+            f"{n_groups}, too few to estimate an AUC; draw {needed} groups or more "
+            "(screen.groups), or smaller ones"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Task to count the groups ``first`` up to ``last`` over some users, block by block."""
+
+    source: Source
+    setting: ScreenSetting
+    n_users: int
+    first: int
+    last: int
+    start: int
+    stop: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupContributions:
+    """Contributions of some users to the counts of the groups.
+
+    They are of the cells that any of them visits; a count in other cells is 0.
+
+    Attributes
+    ----------
+    cells
+        int64, shape (visited cell,): flat cells, increasing.
+    base
+        int32, shape (group, visited cell): counts of all members except the stand-in.
+    stand_in
+        uint8, shape (group, visited cell): the member whom a user replaces.
+    seen
+        int64, shape (visited cell,): number of users in each cell, members or not.
+    bounds
+        Largest change of the counts by one privacy unit of any of them.
+    frame
+        Coordinates of the cells.
+    sums
+        float64, the shape of ``base``: sums of weights instead of counts; None if users have none.
+    alone
+        float64, shape (group,): weight of the stand-in, 0 if it is not among these users.
+    """
+
+    cells: Ints
+    base: Counts
+    stand_in: NDArray[np.uint8]
+    seen: NDArray[np.int64]
+    bounds: Bounds
+    frame: CellCoordinates
+    n_cells: int
+    sums: Values | None
+    alone: Values
+
+
+class Memberships(NamedTuple):
+    """Members of groups among some users.
+
+    Int64 arrays of shape (membership,): user, counted from the first and not decreasing; group; and
+    whether the user is its stand-in (1) or not (0).
+    """
+
+    user: Ints
+    group: Ints
+    stand_in: Ints
+
+
+def members_within(
+    source: Source, setting: ScreenSetting, groups: range, n_users: int, start: int, stop: int
+) -> Memberships:
+    """Return the group memberships of the users ``start`` up to ``stop``.
+
+    A group is ``group_size`` random users; a random one of them is the stand-in. Its draw depends
+    only on the seed, the period, the size and its number, so that mechanisms are compared on the
+    same users.
+    """
+    users, numbers, stand_ins = [], [], []
+    for group in groups:
+        path = ("screen groups", *setting.path[:2], group)
+        rng = stream(source.seed, *path)
+        members = rng.choice(n_users, setting.group_size, replace=False, shuffle=False)
+        chosen = np.zeros(len(members), np.int64)
+        chosen[rng.integers(len(members))] = 1
+        here = (members >= start) & (members < stop)
+        users.append(members[here] - start)
+        numbers.append(np.full(int(here.sum()), group))
+        stand_ins.append(chosen[here])
+    user, number, stand_in = (np.concatenate(part) for part in (users, numbers, stand_ins))
+    order = np.argsort(user, kind="stable")
+    return Memberships(user[order], number[order], stand_in[order])
+
+
+def count(task: CountTask) -> GroupContributions:
+    """Return the counts of groups over some users; a pure function of the task and its cube."""
+    total: GroupContributions | None = None
+    groups = range(task.first, task.last)
+    for start, stop in ranges(task.start, task.stop, task.block):
+        (block,) = read_block(task.source, [task.setting.window], start, stop)
+        members = members_within(task.source, task.setting, groups, task.n_users, start, stop)
+        members = members._replace(group=members.group - task.first)
+        counted = _count(len(groups), members, block.traces, block.frames[-1], block.bounds)
+        total = counted if total is None else combine(total, counted)
+    if total is None:
+        raise InputError(f"there are no users from {task.start} to {task.stop} to count")
+    return total
+
+
+def combine(one: GroupContributions, other: GroupContributions) -> GroupContributions:
+    """Return the sum of the contributions of two sets of users."""
+    visited = np.zeros(one.n_cells, np.bool_)
+    visited[one.cells] = visited[other.cells] = True
+    cells = np.flatnonzero(visited)
+    base = np.zeros((len(one.base), len(cells)), np.int32)
+    stand_in, seen = np.zeros(base.shape, np.uint8), np.zeros(len(cells), np.int64)
+    sums = None if one.sums is None else np.zeros(base.shape)
+    for part in (one, other):
+        at = np.searchsorted(cells, part.cells)
+        seen[at] += part.seen
+        for group in range(len(base)):  # all at once would take a third copy
+            base[group, at] += part.base[group]
+            stand_in[group, at] += part.stand_in[group]
+            if sums is not None and part.sums is not None:
+                sums[group, at] += part.sums[group]
+    return replace(
+        one,
+        cells=cells,
+        base=base,
+        stand_in=stand_in,
+        seen=seen,
+        bounds=merge_bounds(one.bounds, other.bounds),
+        sums=sums,
+        alone=one.alone + other.alone,
+    )
+
+
+def _count(
+    n_groups: int, members: Memberships, traces: Traces, frame: CellCoordinates, bounds: Bounds
+) -> GroupContributions:
+    """Return the counts of groups, numbered from 0, over the users of a block."""
+    idle, weights = traces.idle_epochs, traces.weights
+    visits = np.bincount(traces.cells, minlength=traces.n_cells)
+    visits[traces.n_cells - idle.shape[1] :] += idle.sum(axis=0)
+    cells, rows = np.flatnonzero(visits), np.zeros(traces.n_cells, np.int32)
+    rows[cells] = np.arange(len(cells), dtype=np.int32)
+    shape, is_stand_in = (n_groups, len(cells)), members.stand_in > 0
+    sets = [(members.user[some], members.group[some]) for some in (~is_stand_in, is_stand_in)]
+    events = traces.offsets, traces.cells, idle, rows
+    base, stand_in = np.zeros(shape, np.int32), np.zeros(shape, np.uint8)
+    _add(events, *sets[0], np.ones(1, base.dtype), base)
+    _add(events, *sets[1], np.ones(1, stand_in.dtype), stand_in)
+    sums, alone = None, np.zeros(n_groups, np.float64)
+    if weights is not None:
+        sums, (user, group) = np.zeros(shape), sets[1]
+        _add(events, *sets[0], weights, sums)
+        alone[group] = weights[user]  # a group has one stand-in
+    seen, n_cells = visits[cells], traces.n_cells
+    return GroupContributions(cells, base, stand_in, seen, bounds, frame, n_cells, sums, alone)
+
+
+@kernel
+def _add(
+    traces: tuple[Ints, Ints, NDArray[np.bool_], NDArray[np.int32]],
+    users: Ints,
+    groups: Ints,
+    units: NDArray[Any],
+    counts: NDArray[Any],
+) -> None:
+    """Add the unit of each member, one or that of all, to its group, in the row of each cell."""
+    offsets, cells, idle, rows = traces
+    nowhere = len(rows) - idle.shape[1]
+    for i in range(len(users)):
+        user, row = users[i], counts[groups[i]]
+        unit = units[min(user, len(units) - 1)]
+        for cell in cells[offsets[user] : offsets[user + 1]]:
+            row[rows[cell]] += unit
+        for epoch in np.flatnonzero(idle[user]):
+            row[rows[nowhere + epoch]] += unit
+
 
 _FORMAT = "clusterscale-screen-counts"
 _CHUNK = 1 << 22  # elements in a chunk, a few groups
@@ -128,55 +324,30 @@ class BaseGroups:
         )
 
 
-class GroupsWriter:
-    """Writes counted groups slice by slice; see :func:`new_groups`."""
-
-    def __init__(self, uri: str, n_groups: int) -> None:
-        self._group, self._n_groups = storage.create_group(uri), n_groups
-
-    def add(self, first: int, counted: GroupContributions, n_users: int) -> None:
-        """Write groups from number ``first`` on; the first slice also creates the arrays."""
-        n_rows = len(counted.cells)
-        if first == 0:
-            self._create(counted, n_users)
-        span = slice(first * n_rows, (first + len(counted.base)) * n_rows)
-        for name, values in (("base", counted.base), ("stand_in", counted.stand_in)):
-            group: Any = self._group[name]
-            group[span] = values.astype(group.dtype).ravel()
-        if counted.sums is not None:
-            weighed: Any = self._group
-            weighed["sums"][span] = counted.sums.ravel()
-            weighed["alone"][first : first + len(counted.base)] = counted.alone
-
-    def _create(self, counted: GroupContributions, n_users: int) -> None:
-        n_rows, n_epochs, n_groups = len(counted.cells), len(counted.frame.days), self._n_groups
-        size, width = n_groups * n_rows, max(n_rows, 1)
-        chunk = max(width, _CHUNK // width * width)
-        kinds: dict[str, tuple[Any, str, int, int]] = {
-            "base": (np.int32, "count", chunk, size),
-            "stand_in": (np.int8, "count", chunk, size),
-            "cells": (np.int64, "row", width, n_rows),
-            "seen": (np.int64, "row", width, n_rows),
-        }
-        if counted.sums is not None:
-            kinds["sums"] = np.float64, "count", chunk, size
-            kinds["alone"] = np.float64, "count", n_groups, n_groups
-        for name, (dtype, dim, most, n) in kinds.items():
-            chunk = min(most, n or 1)
-            arrays.new_array(self._group, name, dtype=dtype, chunk=chunk, dim=dim, size=n)
-        for name in ("cells", "seen"):
-            group: Any = self._group[name]
-            group[:] = getattr(counted, name)
-        about = {"format": _FORMAT, "n_users": n_users, "bounds": asdict(counted.bounds)}
+def write_groups(
+    group: Any, first: int, counted: GroupContributions, n_groups: int, n_users: int
+) -> None:
+    """Write counted groups from number ``first`` on; the first ones also create the arrays."""
+    n_rows, last = len(counted.cells), first + len(counted.base)
+    size, width = n_groups * n_rows, max(n_rows, 1)
+    some, chunk = slice(first * n_rows, last * n_rows), max(width, _CHUNK // width * width)
+    written: dict[str, tuple[Any, str, int, int, slice]] = {
+        "base": (np.int32, "count", chunk, size, some),
+        "stand_in": (np.int8, "count", chunk, size, some),
+    }
+    if counted.sums is not None:
+        written["sums"] = np.float64, "count", chunk, size, some
+        written["alone"] = np.float64, "count", n_groups, n_groups, slice(first, last)
+    if first == 0:
+        written |= dict.fromkeys(("cells", "seen"), (np.int64, "row", width, n_rows, slice(None)))
+        n_epochs, bounds = len(counted.frame.days), asdict(counted.bounds)
         shape = [counted.n_cells // n_epochs, n_epochs]
-        self._group.attrs.put({**about, "shape": shape})
-
-
-@contextmanager
-def new_groups(uri: str, n_groups: int) -> Iterator[GroupsWriter]:
-    """Write the groups of a setting atomically to ``uri``."""
-    with staged(uri, force=True) as staging:
-        yield GroupsWriter(staging, n_groups)
+        about = {"format": _FORMAT, "n_users": n_users, "bounds": bounds, "shape": shape}
+        group.attrs.put(about)
+    for name, (dtype, dim, most, n, where) in written.items():
+        if first == 0:
+            arrays.new_array(group, name, dtype=dtype, chunk=min(most, n or 1), dim=dim, size=n)
+        group[name][where] = getattr(counted, name).astype(dtype).ravel()
 
 
 @lru_cache(maxsize=2)

@@ -22,14 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.screening.base_groups import BaseGroups
-from clusterscale.contracts import (
-    NO_NOISE,
-    CellScore,
-    Counts,
-    Mechanism,
-    Values,
-    release_counts,
-)
+from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism, Values, release_counts
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.seeds import stream
 

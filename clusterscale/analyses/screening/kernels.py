@@ -5,11 +5,9 @@ from math import erfc, exp, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Ints
+from clusterscale.contracts import Ints, Singles
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-
-Singles = NDArray[np.float32]
 
 
 def gather(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clusterscale.analyses.screening.counting import check_groups
+from clusterscale.analyses.screening.base_groups import check_groups
 from clusterscale.analyses.screening.evidence_table import table_bytes
 from clusterscale.analyses.screening.plan import Screen, ScreenPlan
 from clusterscale.contracts import Mechanism
@@ -211,7 +211,6 @@ def predict(
         wall += by_user * turns / n_blocks + tabulating * n_repeats
     n_cases = len(screen.mechanisms) * len(screen.periods) * len(screen.group_sizes)
     return ScreenCost(
-        n_users=cube.n_users,
         n_rows=cube.n_users * n_cases,
         n_blocks=n_blocks,
         n_readings=n_readings,

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.screening import evidence_table
-from clusterscale.analyses.screening.base_groups import BaseGroups, open_groups
-from clusterscale.analyses.screening.counting import members_within
+from clusterscale.analyses.screening.base_groups import BaseGroups, members_within, open_groups
 from clusterscale.analyses.screening.kernels import gather, rank_targets
 from clusterscale.analyses.screening.plan import ScreenPlan, ScreenSetting
-from clusterscale.contracts import CellScore, Counts, Ints, Mechanism, Reference, Traces
+from clusterscale.contracts import CellScore, Counts, Floats, Ints, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, open_source, read_block
 from clusterscale.seeds import stream
@@ -24,7 +23,6 @@ STATISTICS = ("auc", "auc_low", "auc_high", "score_gap")
 CONFIDENCE = 0.95
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 _USERS = 256  # users scored together: their sums stay in cache

@@ -27,12 +27,10 @@ True
 """
 
 from clusterscale.analyses.traits.analysis import TraitsAnalysis
-from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, characteristics
-from clusterscale.analyses.traits.comparison import frequency
+from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, characteristics, unicity
+from clusterscale.analyses.traits.comparison import TraitsPlan, frequency
 from clusterscale.analyses.traits.importance import extreme_groups, importance, loading
-from clusterscale.analyses.traits.plan import TraitsPlan
 from clusterscale.analyses.traits.results import TRAITS
-from clusterscale.analyses.traits.unicity import unicity
 
 __all__ = [
     "CHARACTERISTICS",

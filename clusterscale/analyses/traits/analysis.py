@@ -1,8 +1,8 @@
 """Traits of exposed users, as an analysis: their mobility, and the components of attacks."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,29 +11,35 @@ from numpy.typing import NDArray
 
 from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, predict
-from clusterscale.analyses.audit.blockwise import fold_play, play_whole
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.audit.task import AuditTask
+from clusterscale.analyses.audit.task import AuditTask, Played, fold_play, play_whole
 from clusterscale.analyses.traits import mobility
-from clusterscale.analyses.traits.comparison import WHO, CompareTask, ComparisonResult, compare
+from clusterscale.analyses.traits.characteristics import UNICITY
+from clusterscale.analyses.traits.comparison import (
+    WHO,
+    CompareTask,
+    ComparisonResult,
+    TraitsPlan,
+    compare,
+)
 from clusterscale.analyses.traits.exposure import (
     Exposed,
     TargetAUCs,
     find_exposures,
     hash_exposures,
 )
-from clusterscale.analyses.traits.importance import MOST, loading
-from clusterscale.analyses.traits.plan import AnalysisSpec, TraitsPlan, View
-from clusterscale.analyses.traits.results import TRAITS, TraitsStore, lay_out
+from clusterscale.analyses.traits.importance import MOST, Importance, loading
+from clusterscale.analyses.traits.results import TRAITS, AnalysisSpec, lay_out
 from clusterscale.attacks import ATTACKS
-from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values, hash_of
+from clusterscale.contracts import Ints, Mechanism, Values, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import map_cells, ranges
 from clusterscale.cube.describe import describe_shapes, raw_bytes
 from clusterscale.errors import InputError
 from clusterscale.game import study as study_game
-from clusterscale.schema import TRAITS_FORMAT, Variable
+from clusterscale.schema import Variable
 from clusterscale.seeds import stream
+from clusterscale.storage.result_table import TableStore
 
 Single = NDArray[np.float32]
 
@@ -48,12 +54,13 @@ class LoadTask:
     audit: AuditTask
     components: int
 
-    def play(self, game: Game, bounds: Bounds) -> Single:
+    def play(self, games: Iterable[Played]) -> Single:
         """Return the loading of each cell in the attack on a target, float32, shape (roi, epoch).
 
         The training groups are exactly those of the audit.
         """
-        (mechanism,), source, path = self.audit.mechanisms, self.audit.source, self.audit.path
+        ((game, bounds),), (mechanism,) = games, self.audit.mechanisms
+        source, path = self.audit.source, self.audit.path
         training = study_game(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
         weights = loading(training.release.flat, training.labels, components=self.components)
         values = weights.reshape(training.release.values.shape[1:])
@@ -64,9 +71,9 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewTargets:
-    """The targets of a view, and their exposure."""
+    """The targets of a view: the exposure that chooses them, and who is exposed."""
 
-    view: View
+    view: TargetAUCs
     exposure: Exposed
 
     @property
@@ -98,20 +105,19 @@ def list_views(
     Exposure is that of an attack that shows loadings, as ``spectral`` does, if one is in the audit,
     else of the attack with the highest mean AUC, the first of equals.
     """
-    mechanism, cases_of = _mechanism(plan).id, dict[View, list[TargetAUCs]]()
+    mechanism = _mechanism(plan).id
+    exposed_of = dict[tuple[str, str, int], list[tuple[TargetAUCs, Exposed]]]()
     for case in exposures:
         if case.source == "audit" and case.mechanism == mechanism:
-            view = View(case.period, case.prior, case.group_size, mechanism)
-            cases_of.setdefault(view, []).append(case)
-    views = []
-    for view, cases in cases_of.items():
-        exposed = [(case.attack, case.read()) for case in cases]
-        exposed = [pair for pair in exposed if len(pair[1].users)]
-        if exposed:
-            shown = {attack.id for attack in plan.attacks if attack.shows_loadings}
-            _, chosen = max(exposed, key=lambda pair: (pair[0] in shown, pair[1].auc.mean()))
-            views.append(_thin(ViewTargets(view, chosen), how.targets, plan.seed))
-    return views
+            setting, exposed = (case.period, case.prior, case.group_size), case.read()
+            if len(exposed.users):
+                exposed_of.setdefault(setting, []).append((case, exposed))
+    shown = {attack.id for attack in plan.attacks if attack.shows_loadings}
+    chosen = (
+        max(pairs, key=lambda pair: (pair[0].attack in shown, pair[1].auc.mean()))
+        for pairs in exposed_of.values()
+    )
+    return [_thin(ViewTargets(*pair), how.targets, plan.seed) for pair in chosen]
 
 
 def _thin(targets: ViewTargets, most: int, seed: int) -> ViewTargets:
@@ -159,11 +165,11 @@ class Sums:
             self._total = self._total + weights[:, None, None] * ready
             self._next += 1
 
-    def means(self) -> tuple[list[int], Values]:
+    def means(self) -> tuple[Ints, Values]:
         """Return the size of each group, and its mean loading, shape (who, roi, epoch)."""
         numbers = self._members.sum(axis=1)
         weights = np.where(numbers > 0, numbers, np.nan)
-        return numbers.tolist(), self._total / weights[:, None, None]
+        return numbers, self._total / weights[:, None, None]
 
 
 class TraitsAnalysis(study.Analysis):
@@ -180,7 +186,6 @@ class TraitsAnalysis(study.Analysis):
     plan: AuditPlan
     kind: ClassVar[str] = "traits"
     opener: ClassVar[str] = "open_traits"
-    form: ClassVar[str] = TRAITS_FORMAT
     schema: ClassVar[Mapping[str, Variable]] = TRAITS
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_traits"
     tables: ClassVar[Mapping[str, str]] = {
@@ -275,19 +280,21 @@ class TraitsAnalysis(study.Analysis):
         shapes = json.dumps(describe_shapes(job.cube))
         about = {"exposure_digest": job.input_digest, "roi_shapes": shapes}
         table = self.table(job, columns, chunks, about)
-        store = TraitsStore(table, spec, job.cube.n_users)
-        yield from _mobility_stages(spec, job, store)
-        yield _comparison_stage(spec, job, store)
+        yield from _mobility_stages(spec, job, table)
+        yield _comparison_stage(spec, job, table)
         users = plan_resources(plan, job.cube, job.memory, job.n_workers).users if views else ()
         for number, view in enumerate(views):
-            if f"view-{number}" in store.done():
+            if f"view-{number}" in table.done():
                 continue
             sums = Sums(view.groups(self.how.share))
             tasks = tasks_of(view, plan, job.cube, self.how)
             function = partial(fold_play, users=users) if users else play_whole
             keep = study.each(partial(_add_loading, view, sums))
             yield study.Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
-            store.add_view(number, *sums.means())
+            table.array("n_viewed")[number], loadings = sums.means()
+            epochs = spec.slice_of(spec.period_index(view.view.period))
+            table.array("loading")[number, :, :, epochs] = loadings
+            table.mark_done(f"view-{number}")
         table.finish()
 
     def _exposures(self, cube: TraceCube, run_uri: str) -> tuple[TargetAUCs, ...]:
@@ -323,10 +330,10 @@ def _add_loading(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) 
 
 
 def _mobility_stages(
-    spec: AnalysisSpec, job: study.Study, store: TraitsStore
+    spec: AnalysisSpec, job: study.Study, table: TableStore
 ) -> Iterator[study.Stage[Any, Any]]:
     """Yield the stages that measure all users' mobility, then the unicity in each period."""
-    done, n_periods = store.done(), len(spec.periods)
+    done, n_periods = table.done(), len(spec.periods)
     left = [i for i in range(n_periods) if f"unicity-{i}" not in done]
     if not left:
         return
@@ -337,13 +344,19 @@ def _mobility_stages(
 
     def keep(task: mobility.MeasureTask, results: list[mobility.MobilityMeasures]) -> None:
         for period, measures in zip(left, results, strict=True):
-            store.add_movement(period, task.start, measures.values)
+            users = slice(task.start, task.start + len(measures.values))
+            table.array("value")[users, period, :UNICITY] = measures.values
         sums[:] = map(_add, sums, results) if sums else results
 
     yield study.Stage("measure", mobility.measure, tasks, study.each(keep), len(tasks))
     for period, total in zip(left, sums, strict=True):
-        store.add_popularity(period, total.roi_events, total.epoch_events, total.active)
-        yield from _unicity_stages(period, total, spec, job, store)
+        by_roi = total.roi_events
+        if spec.null_roi:  # users without an event in an epoch
+            nowhere = job.cube.n_users * len(total.active) - total.active.sum()
+            by_roi = np.append(by_roi, nowhere)
+        table.array("roi_events")[period] = by_roi
+        table.array("epoch_events")[period, spec.slice_of(period)] = total.epoch_events
+        yield from _unicity_stages(period, total, spec, job, table)
 
 
 def _unicity_stages(
@@ -351,27 +364,30 @@ def _unicity_stages(
     measured: mobility.MobilityMeasures,
     spec: AnalysisSpec,
     job: study.Study,
-    store: TraitsStore,
+    table: TableStore,
 ) -> Iterator[study.Stage[mobility.UnicityTask, NDArray[np.int64]]]:
     first, last = span = spec.periods[period][1]
     parts = mobility.slices(
         job.cube, measured.active, span, memory=job.memory, n_workers=job.n_workers
     )
-    tasks = [mobility.UnicityTask(job.source, *part) for part in parts]
+    tasks = [mobility.UnicityTask(job.source, part) for part in parts]
     total = np.zeros(job.cube.n_users, np.int64)
 
     def keep(_: mobility.UnicityTask, counts: NDArray[np.int64]) -> None:
         np.add(total, counts, out=total)
 
     yield study.Stage("unicity", mobility.count_unique, tasks, study.each(keep), len(tasks))
-    store.add_unicity(period, total / (last - first))
+    share, array = total / (last - first), table.array("value")
+    for start, stop in ranges(0, len(share), array.chunks[0]):
+        array[start:stop, period, UNICITY] = share[start:stop]
+    table.mark_done(f"unicity-{period}")
 
 
 def _comparison_stage(
-    spec: AnalysisSpec, job: study.Study, store: TraitsStore
+    spec: AnalysisSpec, job: study.Study, table: TableStore
 ) -> study.Stage[CompareTask, ComparisonResult]:
     """Return the stage that compares the most with the least exposed users in each setting."""
-    done, tasks = store.done(), dict[CompareTask, int]()
+    done, tasks = table.done(), dict[CompareTask, int]()
     for number, exposure in enumerate(spec.exposures):
         if f"comparison-{number}" not in done:
             period = spec.period_index(exposure.period)
@@ -380,7 +396,13 @@ def _comparison_stage(
             tasks[CompareTask(*reference, exposure, spec.plan)] = number
 
     def keep(task: CompareTask, result: ComparisonResult) -> None:
-        store.add_comparison(tasks[task], result)
+        number = tasks[task]
+        for name in ("n_compared", "auc_top", "auc_bottom"):
+            table.array(name)[number] = getattr(result, name)
+        for field in fields(Importance):
+            table.array(field.name)[number] = getattr(result.importance, field.name)
+        table.array("frequency")[number, :, spec.slice_of(task.period)] = result.frequency
+        table.mark_done(f"comparison-{number}")
 
     n_tasks = len(spec.exposures)
     return study.Stage(
@@ -392,9 +414,5 @@ def _add(
     one: mobility.MobilityMeasures, other: mobility.MobilityMeasures
 ) -> mobility.MobilityMeasures:
     """Add the sums over users; the users' own measures are no longer needed."""
-    return mobility.MobilityMeasures(
-        one.values[:0],
-        one.roi_events + other.roi_events,
-        one.epoch_events + other.epoch_events,
-        one.active + other.active,
-    )
+    sums = (mine + theirs for mine, theirs in zip(one[1:], other[1:], strict=True))
+    return mobility.MobilityMeasures(one.values[:0], *sums)

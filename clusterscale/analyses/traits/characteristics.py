@@ -1,4 +1,12 @@
-"""Mobility characteristics: ten from a user's own events, and unicity from all users' events."""
+"""Mobility characteristics: ten from a user's own events, and unicity from all users' events.
+
+Unicity is the share of epochs in which a user's set of ROIs is unique. A user's ROIs in an epoch
+are hashed to 128 bits, and equal hashes are found by sorting them. Two different sets with the same
+hash would be counted as equal: among n sets this has a probability of about n² / 2¹²⁹, for ten
+billion sets 10⁻¹⁹, far less than that of a bit flip in memory. The two halves are mixed by
+different functions (the finalizers of SplitMix64 and of MurmurHash3), so that structure in the
+numbers of ROIs does not make both collide.
+"""
 
 from collections.abc import Mapping
 from math import log2
@@ -6,10 +14,93 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.analyses.traits.unicity import unicity
 from clusterscale.contracts import Ints, Traces, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
+
+Words = NDArray[np.uint64]
+
+SET_BYTES = 64
+"""Bytes of a set while all are compared: two halves of a hash and its user, several times."""
+
+_SET = np.dtype([("a", np.uint64), ("b", np.uint64), ("user", np.int32)])
+_MIXERS = {
+    "a": (0x9E3779B97F4A7C15, (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), 31),
+    "b": (0xD1B54A32D192ED03, (33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), 33),
+}
+
+
+def unicity(traces: Traces) -> Values:
+    """Return the share of all epochs in which a user's set of ROIs is unique (POMACS20 §3.1).
+
+    An epoch counts if the user has an event in it, and no other user has exactly the same ROIs.
+
+    Parameters
+    ----------
+    traces
+        Events of all users over a period; the null ROI does not count.
+
+    Returns
+    -------
+    float64, shape (user,)
+    """
+    sets = Sets(traces.n_held)
+    sets.add(traces)
+    return sets.counts() / traces.n_epochs
+
+
+class Sets:
+    """The users' sets of ROIs in each epoch; users are added in blocks, in any order.
+
+    Parameters
+    ----------
+    n_users
+        Number of users.
+    """
+
+    def __init__(self, n_users: int) -> None:
+        self._n_users, self._sets = n_users, [np.zeros(0, _SET)]
+
+    def add(self, traces: Traces, start: int = 0) -> None:
+        """Add users from index ``start`` on, who must not have been added before.
+
+        Raises
+        ------
+        InputError
+            If there are more users than declared.
+        """
+        if start < 0 or start + traces.n_held > self._n_users:
+            raise InputError(
+                f"users {start} to {start + traces.n_held} are not among the {self._n_users} "
+                "declared users"
+            )
+        user = np.repeat(np.arange(traces.n_held), np.diff(traces.offsets))
+        active = user * traces.n_epochs + traces.cells % traces.n_epochs
+        active, which = np.unique(active, return_inverse=True)
+        sets = np.zeros(len(active), _SET)
+        sets["user"] = start + active // traces.n_epochs
+        for half in _MIXERS:  # cells have the epoch, so that sets of different epochs differ
+            np.add.at(sets[half], which, _mix(traces.cells.astype(np.uint64), half))
+        self._sets.append(sets)
+
+    def counts(self) -> NDArray[np.int32]:
+        """Return in how many epochs each user's set is unique, int32, shape (user,)."""
+        sets = np.concatenate(self._sets)
+        sets = sets[np.lexsort((sets["b"], sets["a"]))]
+        differs = np.ones(len(sets) + 1, np.bool_)  # from the set before
+        differs[1:-1] = (np.diff(sets["a"]) > 0) | (np.diff(sets["b"]) != 0)
+        alone = differs[:-1] & differs[1:]
+        return np.bincount(sets["user"][alone], minlength=self._n_users).astype(np.int32)
+
+
+def _mix(words: Words, half: str) -> Words:
+    """Return random-looking words, the same for equal ones."""
+    salt, *rounds, last = _MIXERS[half]
+    words = (words + np.uint64(1)) * np.uint64(salt)
+    for shift, factor in rounds:
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(last))
+
 
 TITLES: Mapping[str, str] = {
     "total_events": "events",
@@ -47,7 +138,7 @@ def characteristics(traces: Traces, days: Ints) -> Values:
     -------
     float64, shape (user, characteristic)
         In the order of :data:`CHARACTERISTICS`: the columns of :func:`movement`, then
-        :func:`~clusterscale.analyses.traits.unicity.unicity`.
+        :func:`~clusterscale.analyses.traits.characteristics.unicity`.
 
     Raises
     ------

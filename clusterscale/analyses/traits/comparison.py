@@ -1,19 +1,46 @@
 """Compare the most with the least exposed users of one attack in one setting."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, Strict
 from threadpoolctl import threadpool_limits
 
 from clusterscale import storage
 from clusterscale.analyses.traits.exposure import TargetAUCs
 from clusterscale.analyses.traits.importance import Importance, importance
-from clusterscale.analyses.traits.plan import TraitsPlan
-from clusterscale.contracts import Ints, Traces, Values
+from clusterscale.contracts import ConfigModel, Count, Ints, Traces, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, open_source
 from clusterscale.seeds import stream
+
+
+class TraitsPlan(ConfigModel):
+    """How the most and the least exposed are compared (POMACS20 §3).
+
+    The ``share`` of the users with the highest AUC is compared with as many with the lowest, among
+    others by a random forest with ``trees`` trees. For at most ``targets`` random targets, the
+    ``components`` principal components with the largest weights are reported.
+
+    Attributes
+    ----------
+    share
+        Share of users on each side of the comparison.
+    components
+        Number of principal components that are reported.
+    trees
+        Number of trees of the random forest.
+    targets
+        Largest number of targets whose attacks are analysed.
+    """
+
+    share: Annotated[float, Strict(), Field(gt=0, le=0.5)] = 0.1
+    components: Count = 5
+    trees: Annotated[int, Strict(), Field(ge=50, le=100_000)] = 500
+    targets: Count = 150
+
 
 WHO = ("all", "top", "bottom")
 """Sets of users in results: all with an AUC, the most and the least exposed."""

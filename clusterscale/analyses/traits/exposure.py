@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.analyses.audit import AuditPlan, open_results
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
 from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.analyses.traits.importance import extreme_groups
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ExistsError, MissingError
+from clusterscale.study import Analysis
 from clusterscale.study.identity import has_code
 
 if TYPE_CHECKING:
@@ -190,31 +191,24 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
         If one of them is of another plan or cube.
     """
     exposures: list[TargetAUCs] = []
-    audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
-    if storage.exists(f"{audited}/zarr.json"):
-        results = open_results(output)
-        same = results.attrs["plan_digest"] == plan.digest and has_code(output, "audit", plan)
-        _compare(results, cube, output, same, "audit")
-        exposures += list_exposures(results, audited, "audit")
-    if (screen := _open_screen(f"{output}/screen")) is not None:
-        whole = plan.whole_screen
-        same = screen.attrs["plan_digest"] == whole.digest
-        same &= has_code(f"{output}/screen", "screen", whole)
-        _compare(screen, cube, output, same, "screen")
-        exposures += list_exposures(screen, screened, "screen")
+    kinds: list[tuple[Kind, type[Analysis], Any, str]] = [
+        ("audit", AuditAnalysis, plan, output),
+        ("screen", ScreenAnalysis, plan.whole_screen, f"{output}/screen"),
+    ]
+    for what, kind, own, folder in kinds:
+        try:
+            results = kind.read(folder)
+        except MissingError:
+            continue
+        same = results.attrs["plan_digest"] == own.digest and has_code(folder, what, own)
+        _compare(results, cube, output, same, what)
+        exposures += list_exposures(results, f"{folder}/results.zarr", what)
     if not exposures:
         raise MissingError(
             f"{output}: neither an audit nor a screen has finished there; "
             "run `clusterscale audit` or `clusterscale screen` with this config first"
         )
     return exposures
-
-
-def _open_screen(uri: str) -> xr.Dataset | None:
-    try:
-        return ScreenAnalysis.read(uri)
-    except MissingError:
-        return None
 
 
 def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what: str) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.analyses.traits.characteristics import movement
-from clusterscale.analyses.traits.unicity import SLOT_BYTES, Sets, n_slots
+from clusterscale.analyses.traits.characteristics import SET_BYTES, Sets, movement
 from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, block_size, open_source, ranges
@@ -16,6 +16,7 @@ from clusterscale.study import PROCESS_BYTES, require_memory
 
 _USERS = 1 << 14  # users per task
 _READ_TIMES = 6  # memory of a block in multiples of its events, while they are decoded and cut
+_HASHED = 64  # bytes of an event of a block, while it is hashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,7 @@ class MeasureTask:
     stop: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MobilityMeasures:
+class MobilityMeasures(NamedTuple):
     """Mobility of some users over one span.
 
     Attributes
@@ -50,11 +50,10 @@ class MobilityMeasures:
 
 @dataclass(frozen=True, slots=True)
 class UnicityTask:
-    """Epochs in which to compare all users; ``n_sets`` bounds the pairs of user and epoch."""
+    """Epochs in which to compare all users."""
 
     source: Source
     span: Span
-    n_sets: int
 
 
 def part_size(cube: TraceCube) -> int:
@@ -92,7 +91,7 @@ def count_unique(task: UnicityTask) -> NDArray[np.int32]:
     All users are read block by block; only hashes are kept.
     """
     cube = open_source(task.source)
-    sets = Sets(cube.n_users, task.n_sets)
+    sets = Sets(cube.n_users)
     for start, stop in ranges(0, cube.n_users, part_size(cube)):
         sets.add(cube.block(start, stop, task.span), start)
     return sets.counts()
@@ -100,8 +99,8 @@ def count_unique(task: UnicityTask) -> NDArray[np.int32]:
 
 def slices(
     cube: TraceCube, active: Ints, span: Span, *, memory: int, n_workers: int
-) -> Iterator[tuple[Span, int]]:
-    """Yield spans of epochs whose sets of ROIs are counted together, and their number of sets.
+) -> Iterator[Span]:
+    """Yield spans of epochs whose sets of ROIs are counted together.
 
     Parameters
     ----------
@@ -125,19 +124,20 @@ def slices(
     target = -(-int(active.sum()) // n_workers)
     first, total = 0, 0
     for epoch, number in enumerate(active.tolist()):
-        if n_slots(number) * SLOT_BYTES > room:
-            needed = n_slots(int(active.max())) * SLOT_BYTES + _overhead(cube)
+        if number * SET_BYTES > room:
+            needed = int(active.max()) * SET_BYTES + _overhead(cube)
             require_memory(memory, needed, f"to compare {number:,} users in an epoch")
-        full = total + number > target or n_slots(total + number) * SLOT_BYTES > room
+        full = total + number > target or (total + number) * SET_BYTES > room
         if full and epoch > first:
-            yield (span[0] + first, span[0] + epoch), total
+            yield span[0] + first, span[0] + epoch
             first, total = epoch, 0
         total += number
-    yield (span[0] + first, span[1]), total
+    yield span[0] + first, span[1]
 
 
 def _overhead(cube: TraceCube) -> int:
-    """Return the bytes that a worker needs in addition to the table."""
+    """Return the bytes that a worker needs in addition to the sets."""
     size = part_size(cube)
     events = min(cube.n_events, -(-cube.n_events // cube.n_users) * size)
-    return int(PROCESS_BYTES + _READ_TIMES * cube.cell_bytes * events + 12 * cube.n_users)
+    of_event = _READ_TIMES * cube.cell_bytes + _HASHED
+    return int(PROCESS_BYTES + of_event * events + 12 * cube.n_users)

@@ -1,22 +1,20 @@
 """Stored traits of exposed users."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
-from clusterscale.analyses.traits.comparison import WHO, ComparisonResult
-from clusterscale.analyses.traits.importance import Importance
+from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, TITLES
+from clusterscale.analyses.traits.comparison import WHO, TraitsPlan
+from clusterscale.analyses.traits.exposure import TargetAUCs
 from clusterscale.analyses.traits.mobility import part_size
-from clusterscale.analyses.traits.plan import AnalysisSpec
-from clusterscale.contracts import Ints, Values
 from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Span
 from clusterscale.cube.describe import count_events
 from clusterscale.schema import TEXT, Variable, name_variables
-from clusterscale.storage.result_table import TableStore
 
 _TRAIT = ("comparison", "characteristic")
 
@@ -83,64 +81,55 @@ TRAITS: Mapping[str, Variable] = {
 """Variables and coordinates of the dataset of traits: what exposed users have in common."""
 
 
-class TraitsStore:
-    """Writes traits: of users, of comparisons, of views.
+@dataclass(frozen=True)
+class AnalysisSpec:
+    """Specification of an analysis of traits.
 
-    Parameters
+    Attributes
     ----------
-    table
-        The table of traits.
-    spec
-        What is compared, in which periods.
-    n_users
-        Number of users of the cube.
+    plan
+        Settings of the comparison.
+    null_roi
+        Whether the null ROI is a ROI of its own.
+    periods
+        Names and spans of epochs.
+    exposures
+        Exposures whose most and least exposed users are compared, at least two on each side.
+    views
+        Settings whose components are reported, each by the exposure that chooses the targets.
+    names
+        Label and title of each mechanism, prior and attack, by id.
     """
 
-    def __init__(self, table: TableStore, spec: AnalysisSpec, n_users: int) -> None:
-        self.table, self._spec, self._n_users = table, spec, n_users
-        self.array, self.done, self.mark_done = table.array, table.done, table.mark_done
+    plan: TraitsPlan
+    null_roi: bool
+    periods: tuple[tuple[str, Span], ...]
+    exposures: tuple[TargetAUCs, ...]
+    views: tuple[TargetAUCs, ...]
+    names: Mapping[str, tuple[str, str]]
 
-    def add_movement(self, period: int, start: int, values: NDArray[np.float32]) -> None:
-        """Write the mobility of users from index ``start`` on."""
-        self.array("value")[start : start + len(values), period, :UNICITY] = values
+    def names_of(self, variable: str, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the labels and titles of ``ids``, by variable name."""
+        names = [self.names.get(key, (key, key)) for key in ids]
+        return {
+            f"{variable}_label": [label for label, _ in names],
+            f"{variable}_title": [title for _, title in names],
+        }
 
-    def add_popularity(
-        self, period: int, roi_events: Ints, epoch_events: Ints, active: Ints
-    ) -> None:
-        """Write the events of all users in a period by ROI and epoch.
+    @property
+    def epochs(self) -> NDArray[np.int64]:
+        """Epochs of any period, increasing, int64."""
+        return np.unique(np.concatenate([np.arange(*span) for _, span in self.periods]))
 
-        ``active``: number of users with an event in each epoch; the others are in the null ROI.
-        """
-        if self._spec.null_roi:
-            nowhere = self._n_users * len(active) - active.sum()
-            roi_events = np.append(roi_events, nowhere)
-        self.array("roi_events")[period] = roi_events
-        self.array("epoch_events")[period, self._spec.slice_of(period)] = epoch_events
+    def period_index(self, period: str) -> int:
+        """Return the index of a period."""
+        return [name for name, _ in self.periods].index(period)
 
-    def add_unicity(self, period: int, share: Values) -> None:
-        """Write the unicity of all users, float64, shape (user,), and mark the period as done."""
-        array = self.array("value")
-        for start in range(0, len(share), array.chunks[0]):
-            some = slice(start, start + array.chunks[0])
-            array[some, period, UNICITY] = share[some]
-        self.mark_done(f"unicity-{period}")
-
-    def add_comparison(self, number: int, result: ComparisonResult) -> None:
-        """Write the result of a comparison."""
-        period = self._spec.period_index(self._spec.exposures[number].period)
-        for name in ("n_compared", "auc_top", "auc_bottom"):
-            self.array(name)[number] = getattr(result, name)
-        for field in fields(Importance):
-            self.array(field.name)[number] = getattr(result.importance, field.name)
-        self.array("frequency")[number, :, self._spec.slice_of(period)] = result.frequency
-        self.mark_done(f"comparison-{number}")
-
-    def add_view(self, number: int, n_viewed: Sequence[int], loading: Values) -> None:
-        """Write loadings, float64, shape (who, roi, epoch), means over ``n_viewed`` targets."""
-        period = self._spec.period_index(self._spec.views[number].period)
-        self.array("n_viewed")[number] = np.asarray(n_viewed)
-        self.array("loading")[number, :, :, self._spec.slice_of(period)] = loading
-        self.mark_done(f"view-{number}")
+    def slice_of(self, period: int) -> slice:
+        """Return the slice of :attr:`epochs` that belongs to a period."""
+        first, last = self.periods[period][1]
+        start = int(np.searchsorted(self.epochs, first))
+        return slice(start, start + last - first)
 
 
 def lay_out(spec: AnalysisSpec, cube: TraceCube) -> tuple[dict[str, Any], dict[str, int]]:

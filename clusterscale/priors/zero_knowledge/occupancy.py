@@ -6,13 +6,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Mechanism, Values
+from clusterscale.contracts import Floats, Mechanism, Values
 from clusterscale.errors import InputError
-from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
-from clusterscale.priors.zero_knowledge.moment_matching import ResponseCurve, response_curve
+from clusterscale.priors.zero_knowledge.marginals import (
+    ResponseCurve,
+    estimate_marginals,
+    response_curve,
+)
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
 
-Floats = NDArray[np.float64]
 Hours = NDArray[np.int64]
 
 _ROUNDS = 200  # iterations of the factorisation, and of fitting its sums

@@ -8,13 +8,11 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clusterscale.contracts import CellCoordinates, ConfigModel, Positive, Traces
+from clusterscale.contracts import CellCoordinates, ConfigModel, Floats, Positive, Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 from clusterscale.registry import Registry
 from clusterscale.validation_messages import exact_number
-
-Floats = NDArray[np.float64]
 
 
 class ActivityLaw(ConfigModel):
@@ -314,14 +312,14 @@ def synthetic_traces(
         edges = graph.offsets, graph.neighbours
         rois = _choose_rois(origins, space, edges, choices, uniform, offsets)
     cells = rois * n_epochs + draw_epochs(population, rois, rng=rng)
-    kept = np.empty(n + 1, np.int64)
-    n_kept = _merge_duplicates(cells, offsets, kept)
+    n_cells = len(space) * n_epochs
+    user, cells = np.divmod(np.unique(np.repeat(np.arange(n), visits) * n_cells + cells), n_cells)
+    kept = np.searchsorted(user, np.arange(n + 1))
     idle = None
     if null_roi:
         idle = np.ones((n, n_epochs), np.bool_)
-        idle[np.repeat(np.arange(n), np.diff(kept)), cells[:n_kept] % n_epochs] = False
-    n_rois = len(space) + null_roi
-    return Traces(kept, cells[:n_kept].copy(), n_rois, n_epochs, idle)
+        idle[user, cells % n_epochs] = False
+    return Traces(kept, cells, len(space) + null_roi, n_epochs, idle)
 
 
 def draw_epochs(population: SyntheticPopulation, rois: Longs, *, rng: np.random.Generator) -> Longs:
@@ -419,18 +417,3 @@ def _choose_rois(
             at = np.searchsorted(edges[:n_chosen], uniform[visit] * total, side="right")
             rois[visit] = chosen[min(at, n_chosen - 1)]
     return rois
-
-
-@kernel
-def _merge_duplicates(cells: Longs, offsets: Longs, kept: Longs) -> int:
-    """Sort each user's cells in place and remove duplicates; return the number left."""
-    n = 0
-    for user in range(len(offsets) - 1):
-        kept[user] = n
-        some = np.sort(cells[offsets[user] : offsets[user + 1]])
-        for i in range(len(some)):
-            if i == 0 or some[i] != some[i - 1]:
-                cells[n] = some[i]
-                n += 1
-    kept[len(offsets) - 1] = n
-    return n

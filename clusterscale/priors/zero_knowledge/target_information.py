@@ -1,7 +1,7 @@
 """What an adversary knows of the target, and the cells that it assumes from that."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -52,48 +52,27 @@ def name_places(top_rois: int | None) -> str:
     return f"the target’s {places}"
 
 
-class TargetInformation(Protocol):
-    """Information on where the target was."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether it covers every cell."""
-
-    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
-        """Return the flat cells in which the target is assumed to have been, sorted, (event,).
-
-        ``population`` is used to guess what is unknown.
-        """
-
-    def plus(self, other: Self) -> Self:
-        """Add the information from another block of users."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownCells:
-    """Flat ``cells`` where the target was, int32, sorted, shape (event,); all of them or some."""
+    """``where`` the target was: flat cells, int32, sorted, shape (event,); all of them or some."""
 
-    cells: Ints
+    where: Ints
     complete: bool
 
     def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the cells; nothing is drawn."""
-        return self.cells
-
-    def plus(self, other: Self) -> Self:
-        """Add the information from another block of users."""
-        return replace(self, cells=np.concatenate([self.cells, other.cells]))
+        return self.where
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownPlaces:
-    """``rois`` where the target was, the most visited first, without times.
+    """``where`` the target was: ROIs, the most visited first, without times.
 
     ``times``: ``greedy`` assumes that it was in each of them in every epoch; ``random`` divides the
     visits of an average user among them, at epochs drawn from the population (POPETS24 D.3).
     """
 
-    rois: Ints
+    where: Ints
     times: Times
 
     @property
@@ -103,18 +82,26 @@ class KnownPlaces:
 
     def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the guessed cells."""
-        rois, n_epochs = np.sort(self.rois).astype(np.int64), population.n_epochs
+        rois, n_epochs = np.sort(self.where).astype(np.int64), population.n_epochs
         if self.times == "greedy":
             cells = rois[:, None] * n_epochs + np.arange(n_epochs)
-            return cells.ravel().astype(self.rois.dtype)
+            return cells.ravel().astype(self.where.dtype)
         n_visits = max(1, round(population.activity.mean / max(len(rois), 1)))
         visited = np.repeat(rois, n_visits)
         cells = visited * n_epochs + draw_epochs(population, visited, rng=rng)
-        return np.unique(cells).astype(self.rois.dtype)
+        return np.unique(cells).astype(self.where.dtype)
 
-    def plus(self, other: Self) -> Self:
-        """Add the information from another block of users."""
-        return replace(self, rois=np.concatenate([self.rois, other.rois]))
+
+# Information on where the target was. ``complete``: whether it covers every cell; ``assume_cells``
+# returns the flat cells in which the target is assumed to have been, sorted, (event,), where
+# ``population`` is used to guess what is unknown.
+TargetInformation = KnownCells | KnownPlaces
+Known = TypeVar("Known", bound=TargetInformation)
+
+
+def join(one: Known, other: TargetInformation) -> Known:
+    """Add the information from another block of users."""
+    return replace(one, where=np.concatenate([one.where, other.where]))
 
 
 def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
@@ -126,7 +113,7 @@ def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) 
 
 def describe_target(
     traces: Traces, target: int, limits: Limits, *, rng: np.random.Generator
-) -> KnownCells | KnownPlaces:
+) -> TargetInformation:
     """Return what an adversary knows of a target, which is among ``traces``."""
     trace = traces.trace(target).copy()  # a view would give access to all users' cells
     if limits.knows == "rois":

@@ -156,7 +156,7 @@ class AuditReport:
     @cached_property
     def refused(self) -> dict[str, list[str]]:
         """Mechanisms that ``publish`` refuses, by the reason."""
-        from clusterscale.analyses.publish.publishable import find_faults
+        from clusterscale.analyses.publish.plan import find_faults
 
         plan: Any = json_attribute(self.results, "plan")
         refused = dict[str, list[str]]()

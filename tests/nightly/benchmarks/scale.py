@@ -40,7 +40,7 @@ from show import sum_up
 
 import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan, predict
-from clusterscale.analyses.audit.task import run_task
+from clusterscale.analyses.audit.task import play_whole
 from clusterscale.cube.synthetic.presets import PRESETS, write_like
 from clusterscale.runtime import Local
 from clusterscale.study.execution import Finished
@@ -71,7 +71,7 @@ def plan(
 def attack(executor: Any, cube: cs.TraceCube, what: AuditPlan) -> tuple[int, float, float]:
     """Return how many tasks ended between the first and the last batch, busy and wall seconds."""
     tasks = what.tasks(cube, what.targets.choose(cube, what.seed))
-    batches: Iterator[Any] = executor.map_batches(partial(timed, run_task), tasks)
+    batches: Iterator[Any] = executor.map_batches(partial(timed, play_whole), tasks)
     for _ in range(2 * executor.n_workers):  # until each has read the traces
         next(batches)
     start, busy, n = time.perf_counter(), 0.0, 0

@@ -45,7 +45,7 @@ from clusterscale import study
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
 from clusterscale.analyses.audit import analysis as audit
 from clusterscale.analyses.audit.finished_tasks import FinishedTasks
-from clusterscale.analyses.dp_audit import MechanismEvaluation, MechanismEvaluationTask
+from clusterscale.analyses.dp_audit.evaluation import MechanismEvaluation, MechanismEvaluationTask
 from clusterscale.game import Outcome
 from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.runtime import scheduling

@@ -33,7 +33,7 @@ from oracles.stability import (
 )
 from show import sum_up
 
-from clusterscale.analyses.publish.publishable import bind_without_data, exceeds_sensitivity
+from clusterscale.analyses.publish.plan import bind_without_data, exceeds_sensitivity
 from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.bounds import bounds_before, merge_bounds

@@ -73,7 +73,7 @@ def test_there_is_no_way_to_anyone_but_the_target(option):
     assert not [
         each for each in found if isinstance(each, (Traces, TraceCube, Pool, GroupSample, Game))
     ]
-    known = getattr(adversary.known, "cells", getattr(adversary.known, "rois", None))
+    known = adversary.known.where
     held = [adversary.days, known]
     if OPTIONS[option].get("positions") != "unknown":
         held += [adversary.graph.offsets, adversary.graph.neighbours]

@@ -21,7 +21,7 @@ from priors.zero_knowledge.populations import (
 
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.priors.zero_knowledge import estimate_marginals
-from clusterscale.priors.zero_knowledge.moment_matching import (
+from clusterscale.priors.zero_knowledge.marginals import (
     ResponseCurve,
     compute_curve,
     match_moments,

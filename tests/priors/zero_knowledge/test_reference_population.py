@@ -14,7 +14,7 @@ from clusterscale.priors.zero_knowledge import (
     VisitCounts,
     triangulate,
 )
-from clusterscale.priors.zero_knowledge.reference_population import PoissonCounts, SyntheticUsers
+from clusterscale.priors.zero_knowledge.prior import PoissonCounts, SyntheticUsers
 from clusterscale.priors.zero_knowledge.synthesis import synthetic_traces
 
 SIZE, N_ROIS, N_EPOCHS = 20, 5, 8

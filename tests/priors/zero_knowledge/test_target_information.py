@@ -9,6 +9,7 @@ from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, Vi
 from clusterscale.priors.zero_knowledge.target_information import (
     KnownCells,
     KnownPlaces,
+    join,
     most_visited_rois,
 )
 
@@ -121,10 +122,9 @@ def test_sightings_are_told_as_they_are(complete):
 @pytest.mark.parametrize("known", [KnownCells(TRACE, True), KnownPlaces(TRACE, "random")])
 def test_of_a_target_who_is_held_with_others_all_is_known(known):
     """Where its trace is not held, nothing is; together they know what is."""
-    field = "cells" if isinstance(known, KnownCells) else "rois"
     nothing = type(known)(TRACE[:0], getattr(known, "times", True))
     for one, other in ((known, nothing), (nothing, known)):
-        both = one.plus(other)
-        np.testing.assert_array_equal(getattr(both, field), TRACE)
-        assert getattr(both, field).dtype == TRACE.dtype
+        both = join(one, other)
+        np.testing.assert_array_equal(both.where, TRACE)
+        assert both.where.dtype == TRACE.dtype
         assert both.complete == known.complete
