@@ -19,7 +19,7 @@ from clusterscale.phrases import CHECK_VERDICTS
 
 if TYPE_CHECKING:
     from clusterscale.release.checks import TableFindings
-_MOST_CELLS, _MOST_TABLES = 10, 6  # cells, and consistent tables, that the terminal lists
+_MOST_CELLS = 10  # that are shown in the terminal
 
 _NEED_TRACES = "noise_law", "possible_counts"
 
@@ -95,6 +95,7 @@ def check(
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reauditing import junit_of_tables
     from clusterscale.release import TABLE_FORMATS
+    from clusterscale.release.checks import alike
     from clusterscale.storage import put
 
     findings = check_tables(
@@ -105,13 +106,13 @@ def check(
         subset_of=_read_subsets(subset_of or []),
         form=None if form is None else parse_entry(TABLE_FORMATS, form),
     )
-    alike = [table for table in findings if table.verdict == "pass" and not table.notes]
+    quiet = alike(findings)
     for table in findings:
-        if len(alike) <= _MOST_TABLES or table not in alike:
+        if table not in quiet:
             _show(table)
-    if len(alike) > _MOST_TABLES:
-        names = f"{alike[0].name} to {alike[-1].name}"
-        _show_verdict("pass", f"{len(alike)} tables, each alone", names)
+    if quiet:
+        names = f"{quiet[0].name} to {quiet[-1].name}"
+        _show_verdict("pass", f"{len(quiet)} tables, each alone", names)
     out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
     worst = max((table.verdict for table in findings), key=list(EXIT_CODES).index)
     if to_json:

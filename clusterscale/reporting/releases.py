@@ -14,7 +14,7 @@ from markupsafe import Markup
 from clusterscale.contracts import VERDICT_LEVELS, Reason
 from clusterscale.errors import FormatError
 from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
-from clusterscale.release.checks import OpenCell, TableFindings
+from clusterscale.release.checks import OpenCell, TableFindings, alike
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
@@ -29,13 +29,19 @@ _MOST_TIMES = 24  # columns of a matrix
 
 def render_checks(findings: Sequence[TableFindings]) -> str:
     """Return the page of checks of published tables as one HTML file."""
+    quiet = alike(findings)
+    shown = [table for table in findings if table not in quiet]
     body = html.fill(
         "checks.html.j2",
-        tables=findings,
+        tables=shown,
+        quiet=quiet,
         mark=lambda level: verdict_mark(level, CHECK_VERDICTS[level]),
     )
     sections = [html.Section("overview", "Findings", "", body)]
-    sections += [_section(i, table) for i, table in enumerate(findings)]
+    sections += [_section(i, table) for i, table in enumerate(shown)]
+    if quiet:
+        body = html.table("consistent", [("", quiet)])
+        sections.append(html.Section("consistent", "Tables that are consistent alone", "", body))
     sections.append(
         html.Section(
             "reading",

@@ -58,11 +58,11 @@ from clusterscale.release.checks.table import (
     open_comparison,
     worst_level,
 )
-from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
+from clusterscale.release.checks.together import OpenCell, TableFindings, alike, check_together
 from clusterscale.release.checks.totals import Totals
 
 __all__ = ["CHECKS", "Check", "CheckResult", "OpenCell", "PublishedTable", "TableFindings"]
-__all__ += ["add_levels", "check_publication", "check_table", "check_together", "create"]
+__all__ += ["add_levels", "alike", "check_publication", "check_table", "check_together", "create"]
 __all__ += ["create_checks", "open_comparison", "worst_level"]
 
 CHECKS: Registry[Check] = Registry(

@@ -29,6 +29,9 @@ _ALL = slice(None)  # a view, where rows would be a copy
 _MOST = 1 << 20  # largest group that is assumed if its size is not stated
 
 
+_MANY = 6  # consistent tables that are shown one by one
+
+
 @dataclass(frozen=True, slots=True)
 class OpenCell:
     """A count that is not published, and that follows from what is.
@@ -70,6 +73,17 @@ class TableFindings:
         """
         levels: dict[str, Level] = {"inconsistent": "fail", "consistent": "pass"}
         return levels.get(worst_level(self.results, self.omitted), "warn")
+
+    @property
+    def decided(self) -> str:
+        """Names of the checks that could decide."""
+        return ", ".join(one.check.replace("_", " ") for one in self.results if one.decided)
+
+
+def alike(findings: Sequence[TableFindings]) -> list[TableFindings]:
+    """Return the consistent tables of which nothing is to be said, if they are many."""
+    quiet = [table for table in findings if table.verdict == "pass" and not table.notes]
+    return quiet if len(quiet) > _MANY else []
 
 
 def check_together(
