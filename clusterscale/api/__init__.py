@@ -14,6 +14,7 @@ advise          searches for what to publish             dataset, one row per ca
 analyse         runs an analysis of another package      its dataset
 check           checks a published table on arrays       dataset, one row per check
 check_tables    checks files of tables without traces    verdict and findings of each table
+repair_tables   hides cells so that nothing follows      what was hidden, and why
 read_table      reads a published table of any format    dataset over (roi, epoch)
 publish         makes a release within a budget          the release, over (roi, epoch)
 reaudit         audits the new releases of a catalogue   dataset, the verdict on each release
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from clusterscale.api.records import ingest, inspect
     from clusterscale.api.releases import Gate, gate, reaudit, sign_off
     from clusterscale.api.reports import report
-    from clusterscale.api.tables import check, check_tables, read_table
+    from clusterscale.api.tables import check, check_tables, read_table, repair_tables
 
 __all__ = [
     "Gate",
@@ -83,6 +84,7 @@ __all__ = [
     "read_table",
     "reaudit",
     "recover",
+    "repair_tables",
     "report",
     "screen",
     "sign_off",
@@ -96,7 +98,7 @@ _HOMES = {
     "records": "ingest inspect",
     "releases": "Gate gate reaudit sign_off",
     "reports": "report",
-    "tables": "check check_tables read_table",
+    "tables": "check check_tables read_table repair_tables",
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
     from clusterscale.contracts import Bounds, Mechanism
     from clusterscale.release import TableFormat
-    from clusterscale.release.checks import PublishedTable, TableFindings
+    from clusterscale.release.checks import Masked, PublishedTable, TableFindings
+
+PUBLICATION = "publication.yaml"
+"""Name of the file with the tables of a publication that was repaired."""
 
 
 def check(
@@ -254,6 +257,50 @@ def check_tables(
         add_levels(found, uri, one, declared, group_size)
         for found, uri, one in zip(findings, uris, forms, strict=True)
     ]
+
+
+def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "count") -> Masked:
+    """Hide further cells of tables that are published together, so that nothing follows from them.
+
+    ``folder`` then has the tables with these cells hidden, their publication, which can be checked,
+    and ``mask.csv`` with the cells and the reason for each.
+
+    Parameters
+    ----------
+    uri
+        A YAML file that lists the tables of a publication and how they are related.
+    folder
+        Folder to write to; files in it are replaced.
+    cost
+        Whether as few cells as possible are hidden (``count``), or cells with as few people
+        (``value``).
+
+    Returns
+    -------
+    Masked
+        What was hidden and why, and what follows whatever is hidden.
+
+    Raises
+    ------
+    MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
+        If a table cannot be read or written, or no counts fit what is published.
+    """
+    import yaml
+
+    from clusterscale.config import load_publication
+    from clusterscale.config.plain_yaml import content_of, read_text
+    from clusterscale.release.checks import mask_publication
+    from clusterscale.storage import put
+
+    plan, content = load_publication(uri), content_of(read_text(uri), uri)
+    masked = mask_publication(plan, by_value=cost == "value")
+    for entry, changes in zip(content["tables"], masked.tables, strict=True):
+        if changes:
+            entry |= {**changes, "counts": f"{folder}/{changes['counts']}"}
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=88)
+    for name, written in {**masked.files, PUBLICATION: text.encode()}.items():
+        put(f"{folder}/{name}", written)
+    return masked
 
 
 def is_publication(uris: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,7 @@ from clusterscale.errors import InputError
 from clusterscale.phrases import CHECK_VERDICTS
 
 if TYPE_CHECKING:
+    from clusterscale.contracts import Level
     from clusterscale.release.checks import TableFindings
 _MOST_CELLS = 10  # that are shown in the terminal
 
@@ -59,6 +61,23 @@ Page = Annotated[
     str | None, typer.Option("--page", help="HTML page to write.", callback=check_address)
 ]
 
+Repair = Annotated[
+    str | None,
+    typer.Option(
+        "--repair",
+        help="Folder to write the tables of a publication to, with further cells hidden so that "
+        "nothing follows from all of them.",
+        callback=check_address,
+    ),
+]
+
+
+class Cost(StrEnum):
+    """What hiding a cell costs."""
+
+    COUNT = "count"
+    VALUE = "value"
+
 
 def check(
     tables: Annotated[
@@ -80,17 +99,23 @@ def check(
         str | None, typer.Option("--junit", help="File to write them to as JUnit XML.")
     ] = None,
     to_page: Page = None,
+    to_repair: Repair = None,
+    cost: Annotated[
+        Cost,
+        typer.Option(help="What to hide little of in a repair: cells (count), or people (value)."),
+    ] = Cost.COUNT,
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
 
     A YAML file lists tables that are published together, and how they are related: then all that
-    follows from all of them is found.
+    follows from all of them is found. With --repair, tables of which nothing follows are written,
+    and checked in turn.
 
     Exits with the worst verdict: 0 consistent, 3 inconclusive, 4 inconsistent.
 
     No check shows that a table is safe: that takes an audit.
     """
-    from clusterscale.api.tables import check_tables
+    from clusterscale.api.tables import check_tables, is_publication
     from clusterscale.config import parse_entry
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reauditing import junit_of_tables
@@ -98,6 +123,8 @@ def check(
     from clusterscale.release.checks import alike
     from clusterscale.storage import put
 
+    if to_repair and not is_publication(tables):
+        raise InputError("--repair: give a YAML file that lists the tables of a publication")
     findings = check_tables(
         tables,
         beside=beside or [],
@@ -114,7 +141,7 @@ def check(
         names = f"{quiet[0].name} to {quiet[-1].name}"
         _show_verdict("pass", f"{len(quiet)} tables, each alone", names)
     out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
-    worst = max((table.verdict for table in findings), key=list(EXIT_CODES).index)
+    worst = _worst(findings)
     if to_json:
         put(to_json, json.dumps(_plain(findings, worst), indent=1).encode())
     if to_junit:
@@ -123,7 +150,30 @@ def check(
         from clusterscale.reporting import write_checks
 
         out.print(f"page     {write_checks(findings, to_page)}", soft_wrap=True)
+    if to_repair:
+        worst = _repair(tables, to_repair, cost)
     raise typer.Exit(EXIT_CODES[worst])
+
+
+def _repair(tables: Sequence[str], folder: str, cost: Cost) -> Level:
+    """Write repaired tables, show what was hidden and check them; return the worst verdict."""
+    from clusterscale.api.tables import PUBLICATION, check_tables, repair_tables
+    from clusterscale.release.checks import MASK
+
+    folder = folder.rstrip("/")
+    masked = repair_tables(tables[0], folder, cost=cost.value)
+    out.print(f"[green]repaired[/]  {escape(folder)}", soft_wrap=True)
+    _print(masked.summary)
+    _list(masked.reasons, f"which {MASK} lists")
+    findings = check_tables([f"{folder}/{PUBLICATION}"])
+    for table in findings:
+        _show(table)
+    worst = _worst(findings)
+    if masked.left:
+        _print("known whatever is hidden; hide the whole or its parts, or publish less:")
+        _list(masked.left, "too")
+        worst = "fail"
+    return worst
 
 
 def _read_subsets(declared: Sequence[str]) -> dict[str, list[str]]:
@@ -156,10 +206,19 @@ def _show(table: TableFindings) -> None:
         _print(f"not decided: {table.omitted}")
     for text, names in open_checks.items():
         _print(f"not checked: {', '.join(names)}: {text}")
-    for cell in table.open_cells[:_MOST_CELLS]:
-        out.print(Padding(escape(f"{cell.table}: {cell.text}"), (0, 0, 0, 6), expand=False))
-    if (n_more := len(table.open_cells) - _MOST_CELLS) > 0:
-        _print(f"and {n_more:,} more, which --json and --page list")
+    cells = [f"{cell.table}: {cell.text}" for cell in table.open_cells]
+    _list(cells, "which --json and --page list")
+
+
+def _list(texts: Sequence[str], where: str) -> None:
+    for text in texts[:_MOST_CELLS]:
+        out.print(Padding(escape(text), (0, 0, 0, 6), expand=False))
+    if (n_more := len(texts) - _MOST_CELLS) > 0:
+        _print(f"and {n_more:,} more, {where}")
+
+
+def _worst(findings: Sequence[TableFindings]) -> Level:
+    return max((table.verdict for table in findings), key=list(EXIT_CODES).index)
 
 
 def _print(text: str) -> None:

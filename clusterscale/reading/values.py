@@ -20,6 +20,8 @@ HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", 
 """Texts that publishers show instead of a hidden value, besides bands such as "<5"."""
 NOT_COVERED = np.inf
 """In place of a value that was not collected; tables have no infinite values."""
+SECONDARY = -1e300
+"""In place of a value that was hidden so that no other follows from it."""
 HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "redacted", "masked")
 """Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
 _WHOLE = r"(\d+|\d{1,3}(?:[.,]\d{3})+)"
@@ -116,6 +118,7 @@ def decode_values(
     *,
     hidden: Sequence[str],
     not_covered: Sequence[str] = (),
+    secondary: Sequence[str] = (),
     marks: Marks = Marks(),
     spot: Spot,
 ) -> Values:
@@ -123,26 +126,28 @@ def decode_values(
 
     ``raw`` is an Arrow column of numbers or text, ``statuses`` are others with a status of each
     value, and the statuses of hidden ones. Values or statuses among ``not_covered`` give
-    ``NOT_COVERED``. Raises SourceError if a value is no number, is infinite,
-    or is given although a status says that it is hidden.
+    ``NOT_COVERED``, and those among ``secondary`` give ``SECONDARY``. Raises SourceError if a value
+    is no number, is infinite, or is given although a status says that it is hidden.
     """
+    others = ((NOT_COVERED, not_covered), (SECONDARY, secondary))
 
     def decoded(column: Any) -> Values:
-        codes = (*hidden, *not_covered)
+        codes = (*hidden, *(text for _, texts in others for text in texts))
         return _numbers(name, column, hidden=codes, marks=marks, spot=spot)
 
     values = once_each(decoded, raw)
     for status, codes in statuses:
         shown = text_of(status)
-        both = np.flatnonzero(among(shown, (*codes, *not_covered)) & ~np.isnan(values))
+        both = np.flatnonzero(among(shown, (*codes, *not_covered, *secondary)) & ~np.isnan(values))
         if len(both):
             row = int(both[0])
             raise SourceError(
                 f"{spot.name(row, name)}: there is a value, but its status is "
                 f"{quote(shown[row].as_py())}, hidden"
             )
-    for column in (raw, *(status for status, _ in statuses)) if not_covered else ():
-        values[among(text_of(column), not_covered)] = NOT_COVERED
+    for value, texts in others:
+        for column in (raw, *(status for status, _ in statuses)) if texts else ():
+            values[among(text_of(column), texts)] = value
     return values
 
 

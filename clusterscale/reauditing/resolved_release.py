@@ -173,6 +173,8 @@ def resolve_release(
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
     doubts = tuple(doubt_bands(raw.bands, release.mechanism))
+    if raw.secondary is not None:
+        doubts += ("values that were hidden to protect others are audited as small ones",)
     if raw.not_covered is not None or entry.absent_places == "not_covered":
         doubts += ("values that are not covered are audited as hidden",)
     release = release.model_copy(update={"changes": raw.changes + doubts, "notes": content.notes})

@@ -20,7 +20,7 @@ from clusterscale.contracts import NO_NOISE, Ints, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.release.cells import UNKNOWN, Cells, Stated, relate
-from clusterscale.release.intervals import Relations, spans
+from clusterscale.release.relations import Relations, spans
 from clusterscale.validation_messages import exact_number
 
 _BLOCK = 64  # columns of an inverse at once

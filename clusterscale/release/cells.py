@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.reading.places import ARROW
-from clusterscale.release.intervals import Relations
 from clusterscale.release.publication import Hierarchy, Measure
+from clusterscale.release.relations import Relations
 
 UNKNOWN = 1 << 30
 """Largest count where nothing is known."""
@@ -44,11 +44,13 @@ class Cells:
     low, high
         Bounds of counts that follow from each value alone, int64, shape (place, epoch).
     covered
-        Which values were collected, bool, shape (place, epoch).
+        Which values were collected, and not hidden to protect others, bool, shape (place, epoch).
     timezone
         Zone in which times are shown, empty for numbers of epochs.
     complete
         Whether all parts of places, and all categories, are listed.
+    if_hidden
+        Bounds of a count that the table shows, if it is hidden too.
     total_of
         For totals over all places, the name of the table.
     """
@@ -68,6 +70,7 @@ class Cells:
     covered: _Flags
     timezone: str
     complete: bool
+    if_hidden: tuple[int, int] = (0, UNKNOWN)
     total_of: str = ""
 
     @property

@@ -58,6 +58,9 @@ class RawRelease:
     not_covered
         Which values were not collected, bool, shape (roi, epoch), NaN in ``values``; they are
         neither hidden nor 0. None if all were.
+    secondary
+        Which values were hidden so that no other follows from them, bool, shape (roi, epoch), NaN
+        in ``values``; None if none was.
     notes
         What should be known of how it was read, a clause for each.
     bands
@@ -84,6 +87,7 @@ class RawRelease:
     changes: tuple[str, ...] = ()
     row_values: Values = field(default_factory=lambda: np.empty(0))
     not_covered: NDArray[np.bool_] | None = None
+    secondary: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
     bands: tuple[int, ...] = ()
     timezone: str = "UTC"

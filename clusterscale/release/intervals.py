@@ -10,9 +10,7 @@ may be wider than the range.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -23,84 +21,14 @@ from scipy import sparse
 from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.release.network import FIRST, HUB, Flags, Network
+from clusterscale.release.network import FIRST, CountNetwork, joined
+from clusterscale.release.relations import Flags, Relations
 
 MOST_CELLS = 400
 """Counts of a component whose ranges are found by integer programs."""
 
 _SECONDS = 5.0  # for an integer program
 _ROUNDS = 64  # visits of a relation, on average, before propagation ends
-
-
-@dataclass(frozen=True, eq=False)
-class Relations:
-    """Which counts are made of which others.
-
-    Attributes
-    ----------
-    whole
-        Number of the whole of each relation, int64, shape (relation,).
-    parts, offsets
-        Numbers of its parts, those of a relation ``r`` from ``offsets[r]`` to ``offsets[r + 1]``;
-        int64, shapes (part,) and (relation + 1,).
-    adds
-        Whether the whole is the sum of its parts, as of visits, bool, shape (relation,). That of
-        persons, who may be in several parts, is from the largest part up to the sum.
-    """
-
-    whole: Ints
-    parts: Ints
-    offsets: Ints
-    adds: Flags
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[int, Sequence[int] | Ints, bool]]) -> Self:
-        """Return the relations of rows of a whole, its parts, and whether they add up to it."""
-        wholes, parts, adds = list[int](), [np.empty(0, np.int64)], list[bool]()
-        for whole, some, add in rows:
-            wholes.append(whole)
-            parts.append(np.asarray(some, np.int64))
-            adds.append(add)
-        offsets = np.cumsum([len(some) for some in parts])
-        flat = np.concatenate(parts)
-        return cls(np.array(wholes, np.int64), flat, offsets, np.array(adds, np.bool_))
-
-    @cached_property
-    def incidences(self) -> tuple[Ints, Ints, Ints]:
-        """Relation, cell and sign of each place of a cell: 1 for a part, −1 for a whole."""
-        n, sizes = len(self.whole), np.diff(self.offsets)
-        relation = np.concatenate([np.repeat(np.arange(n), sizes), np.arange(n)])
-        cell = np.concatenate([self.parts, self.whole])
-        sign = np.concatenate([np.ones(len(self.parts), np.int64), -np.ones(n, np.int64)])
-        return relation, cell, sign
-
-    @cached_property
-    def by_cell(self) -> tuple[Ints, Ints]:
-        """Cell and relation of each place of a cell, by increasing cell."""
-        relation, cell, _ = self.incidences
-        order = np.argsort(cell, kind="stable")
-        return cell[order], relation[order]
-
-    def of_cells(self, cells: Ints) -> Ints:
-        """Return the relations of some cells, increasing."""
-        all_cells, relation = self.by_cell
-        first, last = (np.searchsorted(all_cells, cells, side) for side in ("left", "right"))
-        rows = np.unique(relation[spans(first, last - first)])
-        return rows.astype(np.int64, copy=False)
-
-    def only(self, rows: Ints) -> tuple[Self, Ints]:
-        """Return some relations alone, and the cells that their numbers of cells stand for."""
-        sizes = np.diff(self.offsets)[rows]
-        parts = self.parts[spans(self.offsets[rows], sizes)]
-        cells, number = np.unique(np.concatenate([self.whole[rows], parts]), return_inverse=True)
-        n, offsets = len(rows), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return type(self)(number[:n], number[n:], offsets, self.adds[rows]), cells
-
-
-def spans(starts: Ints, sizes: Ints) -> Ints:
-    """Return the numbers from each start on, as many as its size."""
-    before = np.cumsum(sizes) - sizes
-    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - before, sizes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,8 +75,8 @@ def bound_counts(
     most
         Counts of a component whose ranges are found by integer programs.
     wanted
-        Cells whose ranges are found by integer programs; None: all. Without any, programs only
-        find contradictions.
+        Cells whose ranges are found by flows and integer programs; None: all. Without any, flows
+        find which counts are determined, and programs contradictions.
 
     Returns
     -------
@@ -166,17 +94,18 @@ def bound_counts(
     nothing = np.zeros(len(low), np.bool_)
     if failed is not None:
         return Ranges(low, high, nothing, nothing, failed)
-    component, is_tree = _components(low < high, relations)
+    component, is_tree = components(low < high, relations)
     exact = is_tree & ended
     settled = exact.copy()
     rest = (low < high) & ~exact
+    asked = np.ones(len(low), np.bool_) if wanted is None else np.isin(np.arange(len(low)), wanted)
     if rest.any():
-        failed = _by_flows(low, high, relations, component, rest, settled, ended)
+        failed = _by_flows(low, high, relations, component, rest, exact, settled, ended, asked)
         if failed is None:
             failed, again = _propagate_all(low, high, relations)
             ended &= again
         if failed is None:
-            failed = _by_programs(low, high, relations, rest, exact, settled, most, wanted)
+            failed = _by_programs(low, high, relations, rest & ~exact, exact, settled, most, asked)
         if failed is not None:
             return Ranges(low, high, nothing, nothing, failed)
     fixed = low == high
@@ -266,13 +195,13 @@ def _propagate(
     return -1
 
 
-def _components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
+def components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
     """Return the component of each cell, and whether relations of its free cells form a tree."""
     relation, cell, _ = relations.incidences
     kept = free[cell]
     n_cells, n = len(free), len(relations.whole)
     ends = cell[kept], n_cells + relation[kept]
-    label = _joined(ends, n_cells + n)
+    label = joined(ends, n_cells + n)
     used = np.zeros(n_cells + n, np.bool_)
     used[np.concatenate(ends)] = True
     nodes = np.bincount(label[used], minlength=label.max(initial=-1) + 1)
@@ -281,92 +210,35 @@ def _components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
     return label[:n_cells], np.asarray(tree[label[:n_cells]])
 
 
-def _joined(ends: tuple[Ints, Ints], n: int) -> Ints:
-    """Return the component of each of ``n`` nodes that are joined by edges."""
-    graph = sparse.coo_array((np.ones(len(ends[0]), np.int8), ends), (n, n))
-    return np.asarray(scipy.sparse.csgraph.connected_components(graph, directed=False)[1])
-
-
 def _by_flows(
     low: Ints,
     high: Ints,
     relations: Relations,
     component: Ints,
     rest: Flags,
+    exact: Flags,
     settled: Flags,
     ended: bool,
+    asked: Flags,
 ) -> int | None:
     """Fix the counts that are determined in networks; return a relation if none can hold."""
-    relation, cell, sign = relations.incidences
-    here = rest[cell]
-    if ended:  # what propagation has said of trees on the rim
-        here = _without_rim(relation, cell, here)
-    n, n_cells = len(relations.whole), len(low)
-    flips, balanced = _orient(relation[here], cell[here], sign[here], n)
-    n_times = np.bincount(cell[here], minlength=n_cells)
-    wrong = np.zeros(component.max() + 1, np.bool_)
-    wrong[component[n_times > 2]] = True
-    unfit = here & ~(balanced & relations.adds)[relation]
-    wrong[component[cell[unfit]]] = True
-    flows = np.flatnonzero((n_times > 0) & ~wrong[component])
-    if not len(flows):
+    counts = CountNetwork.of(low, high, relations, component, rest, without_rim=ended)
+    cells, network = counts.cells, counts.network
+    if not len(cells):
         return None
-    number = np.full(n_cells, -1)
-    number[flows] = np.arange(len(flows))
-    coefficient = sign * flips[relation]
-    in_flow = np.zeros(n, np.bool_)
-    in_flow[relation[here & (number[cell] >= 0)]] = True
-    each = in_flow[relation]
-    supply = np.zeros(FIRST + n, np.int64)
-    np.add.at(supply, FIRST + relation[each], (coefficient * low[cell])[each])
-    supply[HUB] = -supply[FIRST:].sum()
-    out, into = np.full(len(flows), HUB), np.full(len(flows), HUB)
-    each &= number[cell] >= 0
-    node, edge, side = FIRST + relation[each], number[cell[each]], coefficient[each]
-    into[edge[side > 0]] = node[side > 0]
-    out[edge[side < 0]] = node[side < 0]
-    network = Network(out, into, high[flows] - low[flows], len(supply))
-    flow, unmet = network.flow(supply)
+    flow, unmet = network.flow(counts.supply)
     if flow is None:
         return unmet - FIRST
-    fixed = ~network.on_cycles(flow)
-    low[flows[fixed]] += flow[fixed]
-    high[flows[fixed]] = low[flows[fixed]]
-    settled[rest & ~wrong[component]] = True
+    changes = network.on_cycles(flow)
+    fixed = cells[~changes]
+    least = low[cells]
+    low[fixed] = high[fixed] = (least + flow)[~changes]
+    settled[rest & counts.fits[component]] = True
+    edges = np.flatnonzero(changes & asked[cells])
+    below, above = network.ranges(flow, edges)
+    low[cells[edges]], high[cells[edges]] = least[edges] + below, least[edges] + above
+    exact[cells[edges]] = True
     return None
-
-
-def _without_rim(relation: Ints, cell: Ints, kept: Flags) -> Flags:
-    """Return which places of cells are left without the trees on the rim of their components.
-
-    A relation, of whose cells at most one is in others, only bounds that one. If that count is not
-    determined, the relation's other counts are determined only where bounds are equal.
-    """
-    while True:
-        inner = kept & (np.bincount(cell[kept], minlength=cell.max() + 1) > 1)[cell]
-        rim = kept & (np.bincount(relation[inner], minlength=relation.max() + 1) <= 1)[relation]
-        if not rim.any():
-            return kept
-        kept = kept & ~rim
-
-
-def _orient(relation: Ints, cell: Ints, sign: Ints, n: int) -> tuple[Ints, Flags]:
-    """Return a sign for each relation, so that each count enters one and leaves another.
-
-    And whether there is one: both signs of a relation are nodes, joined with those of others that
-    share a count, and they are in different components if the relation can be oriented.
-    """
-    order = np.lexsort((relation, cell))
-    relation, cell, sign = relation[order], cell[order], sign[order]
-    twice = np.flatnonzero(cell[1:] == cell[:-1])
-    one, two = relation[twice], relation[twice + 1]
-    same = sign[twice] != sign[twice + 1]
-    ends = (
-        np.concatenate([one, one + n]),
-        np.concatenate([np.where(same, two, two + n), np.where(same, two + n, two)]),
-    )
-    label = _joined(ends, 2 * n)
-    return np.where(label[:n] < label[n:], 1, -1), np.asarray(label[:n] != label[n:])
 
 
 def _by_programs(
@@ -377,14 +249,13 @@ def _by_programs(
     exact: Flags,
     settled: Flags,
     most: int,
-    wanted: Ints | None,
+    asked: Flags,
 ) -> int | None:
     """Find the ranges in small components; return a relation if one has no solution."""
     free = low < high
-    component, _ = _components(free, relations)
+    component, _ = components(free, relations)
     sizes = np.bincount(component[free], minlength=component.max(initial=0) + 1)
     chosen = free & (sizes[component] <= most)
-    asked = np.ones(len(low), np.bool_) if wanted is None else np.isin(np.arange(len(low)), wanted)
     chosen &= np.isin(component, component[rest & free & (asked if asked.any() else ~settled)])
     relation, cell, _ = relations.incidences
     kept = chosen[cell]

@@ -47,6 +47,10 @@ _FLAG = "flag"  # column with a mark of values below their margin
 _ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
 
 
+Cell = tuple[str | None, int | None]
+"""A place and a time, as UTC seconds or number of an epoch; None for all of them."""
+
+
 def _folders(piece: Piece, uri: str) -> dict[str, str]:
     """Return the keys and values of the folders of a file, such as ``level=2``."""
     parts = (part.partition("=") for part in piece.file.name[len(uri) :].split("/")[:-1])
@@ -161,6 +165,8 @@ class LongTable(LineTable):
             raise ValueError("at: one time of all rows needs step, and no slots or milliseconds")
         if self.repeated_hour is not None and self.add_rows:
             raise ValueError("repeated_hour: rows of one place and time are added, not in order")
+        if self.secondary and self.add_rows:
+            raise ValueError("secondary: rows that are added are not hidden to protect others")
         if self.milliseconds and (self.slots or self.hour or self.time_format):
             raise ValueError("milliseconds: these times have no slots, hour or time_format")
         if self.empty == "zero" and self.status is not None:
@@ -267,6 +273,32 @@ class LongTable(LineTable):
                 for row in texts.group_by(texts.column_names).aggregate([]).to_pylist():
                     found.add(tuple(folders.get(name, row.get(name) or "") for name in columns))
         return [dict(zip(columns, texts, strict=True)) for texts in sorted(found)]
+
+    def texts(self, uri: str) -> dict[str, list[str]]:
+        """Return all columns of a table as text; errors are those of :meth:`read`."""
+        found: dict[str, list[str]] = {}
+        for piece in files.pieces(uri, _PIECE):
+            for batch in files.batches(piece, (), self.layout):
+                for name, column in batch.columns.items():
+                    found.setdefault(name, []).extend(text_of(column).fill_null("").to_pylist())
+        return found
+
+    def cells(self, uri: str) -> Iterator[tuple[int, Cell]]:
+        """Yield the row of each value that is read, as :meth:`texts` has it, and its cell."""
+        first = 0
+        for piece in files.pieces(uri, _PIECE):
+            for batch in files.batches(piece, self.columns, self.layout):
+                raw, spot = self._select(batch.columns, Spot(piece.file.name, 0, ""))
+                n = len(batch.columns[self.count])
+                rows = np.arange(n) if spot.kept is None else spot.kept
+                if len(rows):
+                    places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
+                    place, time, all_times, *_ = self._decode(raw, places, spot)
+                    names, times = [*places.names, None], time.astype(object)
+                    times[all_times] = None
+                    for row, code, at in zip((first + rows).tolist(), place, times, strict=True):
+                        yield row, (names[code], at)
+                first += n
 
     def write(self, uri: str, release: RawRelease) -> None:
         """Write a CSV or Parquet file; hidden values are empty, times in the zone of the release.

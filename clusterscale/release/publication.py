@@ -169,12 +169,13 @@ class Publication(ConfigModel):
 class Stratum:
     """A table with one row per place and time: a level, and a category of each column.
 
-    ``categories`` leave out totals. ``mechanism`` is None if neither the table nor the publication
-    states it.
+    ``texts`` are those in columns of its rows. ``categories`` leave out totals. ``mechanism`` is
+    None if neither the table nor the publication states it.
     """
 
     entry: PublicationTable
     form: TableFormat
+    texts: Mapping[str, tuple[str, ...]]
     release: RawRelease
     categories: frozenset[tuple[str, str]]
     mechanism: Mechanism | None
@@ -208,6 +209,7 @@ def read_strata(plan: Publication) -> Iterator[Stratum]:
             yield Stratum(
                 entry,
                 form,
+                where["where"],
                 replace(release, name=f"{entry.label} ({told})" if told else entry.label),
                 frozenset((k, v) for k, v in texts.items() if k in total and v != total[k]),
                 mechanism,

@@ -14,7 +14,8 @@ import numpy as np
 
 from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import MOST_CELLS, Ranges, Relations, bound_counts
+from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts
+from clusterscale.release.relations import Relations
 
 _MOST_CELLS = 500  # of relations whose cells are left out one by one
 
@@ -134,12 +135,12 @@ def chain(
 
 
 def also_narrowed(
-    low: Ints, high: Ints, relations: Relations, reasons: Reasons, width: int
+    low: Ints, high: Ints, relations: Relations, reasons: Reasons, widths: Ints
 ) -> Ints:
-    """Return the cells whose bounds these reasons bring as close as ``width``, increasing."""
+    """Return the cells whose bounds these reasons bring as close as their widths, increasing."""
     system, nothing = _System(low, high, relations), np.empty(0, np.int64)
     ranges, cells = system.bound(reasons.relations, reasons.cells, nothing, 0)
-    return np.asarray(cells[ranges.high - ranges.low <= width])
+    return np.asarray(cells[ranges.high - ranges.low <= widths[cells]])
 
 
 def conflict(low: Ints, high: Ints, relations: Relations) -> Reasons | None:

@@ -4,12 +4,15 @@ Each count that follows has reasons (:mod:`~clusterscale.release.reasons`): of t
 that it follows from, one must be hidden. The cells that cost least and meet all reasons found so
 far are hidden, the engine looks for counts that still follow, and their reasons are added, until
 none does. Where this takes many rounds, cells that were chosen stay hidden, so that it ends.
+
+In large tables whose sums are a network, cells are hidden one cycle after another: those of the
+cheapest cycle through a count that is known, along which it then can change (Castro 2007).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -17,12 +20,15 @@ from scipy import sparse
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import MOST_CELLS, Ranges, Relations, bound_counts
-from clusterscale.release.network import Flags
+from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts, components
+from clusterscale.release.network import CountNetwork
 from clusterscale.release.reasons import also_narrowed, chain
+from clusterscale.release.relations import Flags, Relations
 
 _FREE_ROUNDS = 40  # after which cells that were chosen stay hidden
 _NODES = 2_000  # of the search for the cheapest cells of one round
+_MANY = 1_000  # counts above which cells are hidden along cycles
+_MOST_EXACT = 500  # cells to protect, or reasons, for which the cheapest choice is looked for
 _LEAST_COST = 1e-3  # of the least positive cost, so that cells without value are not hidden at will
 
 Needed = tuple[int, Ints]  # a cell, and cells of which one must be hidden for it
@@ -67,10 +73,12 @@ class RepairProblem:
         What hiding each cell costs, such as 1 or its count, float64, shape (cell,).
     may_hide
         Whether each cell may be hidden, bool, shape (cell,).
-    margin
-        A count is known if its bounds are at most twice this apart; 0: if it is determined.
+    width
+        A count is known if its bounds are at most this apart, one number or int64, shape (cell,);
+        0: if it is determined.
     most
-        Counts of a component whose ranges are found by integer programs.
+        Counts of a component whose ranges are found by integer programs; without any, less is tried
+        to hide few cells.
     """
 
     low: Ints
@@ -81,7 +89,7 @@ class RepairProblem:
     hidden_high: Ints
     cost: Values
     may_hide: Flags
-    margin: int = 0
+    width: Ints | int = 0
     most: int = MOST_CELLS
 
     def bounds(self, hidden: Flags) -> tuple[Ints, Ints]:
@@ -91,10 +99,22 @@ class RepairProblem:
             np.where(hidden, np.maximum(self.high, self.hidden_high), self.high),
         )
 
+    @property
+    def widths(self) -> Ints:
+        """``width`` of each cell, int64, shape (cell,)."""
+        return np.broadcast_to(self.width, self.low.shape).astype(np.int64)
+
+    @property
+    def prices(self) -> Values:
+        """Cost of hiding each cell, which is positive, float64, shape (cell,)."""
+        least = _LEAST_COST * self.cost[self.cost > 0].min(initial=1)
+        return np.asarray(np.maximum(self.cost, least))
+
     def known(self, hidden: Flags) -> tuple[Flags, Flags]:
         """Return which cells are known if some are hidden, and which of them may be, undecided."""
         low, high = self.bounds(hidden)
-        found = bound_counts(low, high, self.relations, most=0)
+        nothing = np.empty(0, np.int64)
+        found = bound_counts(low, high, self.relations, most=0, wanted=nothing)
         undecided = self._undecided(found)
         if undecided.any():
             wanted = np.flatnonzero(undecided)
@@ -102,12 +122,33 @@ class RepairProblem:
             undecided = self._undecided(found)
         if found.contradiction is not None:
             raise InputError("relations contradict, so that nothing can be repaired")
-        is_known = self.protect & (found.high - found.low <= 2 * self.margin)
+        is_known = self.protect & (found.high - found.low <= self.widths)
         return is_known | undecided, undecided & ~is_known
 
     def _undecided(self, found: Ranges) -> Flags:
-        sure = found.exact if self.margin else found.settled
-        return self.protect & ~sure & (found.high - found.low > 2 * self.margin)
+        sure = np.where(self.widths > 0, found.exact, found.settled)
+        return np.asarray(self.protect & ~sure & (found.high - found.low > self.widths))
+
+    def hide_along_cycles(self) -> tuple[Repair, Flags]:
+        """Return the repair of those sums that are networks, and which cells these have."""
+        chosen = (self.low < self.high) | self.may_hide
+        component, _ = components(chosen, self.relations)
+        counts = CountNetwork.of(self.low, self.high, self.relations, component, chosen)
+        flow, _ = counts.network.flow(counts.supply)
+        if flow is None:
+            raise InputError("relations contradict, so that nothing can be repaired")
+        cells, (low, high) = counts.cells, self.bounds(self.may_hide)
+        network = replace(counts.network, room=(high - low)[cells])
+        edges = np.flatnonzero(self.protect[cells])
+        hidden_for, fails = network.hide(
+            flow + (self.low - low)[cells],
+            np.where(self.may_hide, self.prices, 0)[cells],
+            edges,
+            np.minimum(self.widths + 1, high - low)[cells[edges]],
+        )
+        new = hidden_for >= 0
+        done = Repair(cells[new], cells[edges[hidden_for[new]]], cells[edges[fails]])
+        return done, counts.fits[component]
 
     def reasons(self, known: Flags, undecided: Flags, hidden: Flags) -> list[Needed]:
         """Return published cells that known ones follow from, of each of which one must be hidden.
@@ -121,11 +162,14 @@ class RepairProblem:
         for cell in np.flatnonzero(known).tolist():
             if not waiting[cell]:
                 continue
-            if undecided[cell]:  # as if it followed from each of its relations
-                cells = self.relations.only(self.relations.of_cells(np.array([cell])))[1]
+            if undecided[cell] or self.most == 0:  # as if it followed from all relations near it
+                cells, before = np.array([cell]), 0
+                while before < len(cells) and not may_help[cells].any():
+                    before = len(cells)
+                    cells = self.relations.only(self.relations.of_cells(cells))[1]
             else:
-                found = chain(low, high, self.relations, cell, width=2 * self.margin)
-                others = also_narrowed(low, high, self.relations, found, 2 * self.margin)
+                found = chain(low, high, self.relations, cell, width=int(self.widths[cell]))
+                others = also_narrowed(low, high, self.relations, found, self.widths)
                 cells, waiting[others] = found.cells, False
             needed.append((cell, cells[may_help[cells]]))
         return needed
@@ -149,6 +193,12 @@ def find_repair(problem: RepairProblem) -> Repair:
     InputError
         If the relations contradict.
     """
+    done = Repair(*np.empty((3, 0), np.int64))
+    if np.count_nonzero((problem.low < problem.high) | problem.may_hide) > _MANY:
+        done, in_networks = problem.hide_along_cycles()
+        rest = problem.protect & ~in_networks
+        most = problem.most if np.count_nonzero(rest) <= _MOST_EXACT else 0
+        problem = replace(problem, protect=rest, most=most)
     hidden, left = np.zeros(len(problem.low), np.bool_), np.zeros(len(problem.low), np.bool_)
     needed = list[Needed]()
     n_rounds = 0
@@ -162,27 +212,30 @@ def find_repair(problem: RepairProblem) -> Repair:
         new = [one for one in new if len(one[1])]
         needed += new
         n_rounds += 1
-        if n_rounds <= _FREE_ROUNDS:
+        if n_rounds <= _FREE_ROUNDS and problem.most:
             hidden[:] = False
             new = needed
-        hidden[_cheapest(new, problem.cost)] = True
-    return Repair(*_justified(problem, hidden, left, needed), np.flatnonzero(left))
+        hidden[_cheapest(new, problem.prices)] = True
+    hide, protects = _justified(problem, hidden, left, needed)
+    hide, protects = np.append(done.hide, hide), np.append(done.protects, protects)
+    order = np.argsort(hide)
+    return Repair(hide[order], protects[order], np.union1d(done.left, np.flatnonzero(left)))
 
 
 def _cheapest(needed: Sequence[Needed], cost: Values) -> Ints:
     """Return cells of least cost, of which each reason has one."""
     if not needed:
         return np.empty(0, np.int64)
+    if len(needed) > _MOST_EXACT:
+        return np.unique([some[cost[some].argmin()] for _, some in needed])
     row, flat = _entries(needed)
     cells, column = np.unique(flat, return_inverse=True)
     matrix = sparse.coo_array((np.ones(len(row)), (row, column))).tocsr()
-    price = cost[cells]
-    price = np.maximum(price, _LEAST_COST * price[price > 0].min(initial=1))
     result = scipy.optimize.milp(
-        price,
+        cost[cells],
         constraints=scipy.optimize.LinearConstraint(matrix, 1, np.inf),
         bounds=scipy.optimize.Bounds(0, 1),
-        integrality=np.ones(len(price)),
+        integrality=np.ones(len(cells)),
         options={"node_limit": _NODES, "mip_rel_gap": 0.0},
     )
     if result.x is None:
@@ -204,8 +257,12 @@ def _justified(
     if needed:
         row, flat = _entries(needed)
         alone = hidden[flat] & (np.bincount(row[hidden[flat]], minlength=len(needed)) == 1)[row]
-        protects[flat[alone]] = np.array([cell for cell, _ in needed])[row[alone]]
+        first = np.array([cell for cell, _ in needed])
+        protects[flat[alone]] = first[row[alone]]
     rest = np.flatnonzero(hidden & (protects < 0))
+    if needed and not problem.most:
+        protects[flat] = np.where(protects[flat] < 0, first[row], protects[flat])
+        rest = rest[:0]
     for cell in rest[np.argsort(-problem.cost[rest], kind="stable")].tolist():
         hidden[cell] = False
         known = problem.known(hidden)[0] & ~left

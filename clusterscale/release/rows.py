@@ -15,7 +15,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.jit import kernel
 from clusterscale.reading.places import IntegerCodes
-from clusterscale.reading.values import NOT_COVERED
+from clusterscale.reading.values import NOT_COVERED, SECONDARY
 from clusterscale.release.content import PublishedTotals, RawRelease
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
@@ -160,16 +160,19 @@ class Rows:
         cells[:, columns < 0] = EMPTY
         self._cells = np.empty((0, 0))
         self._fill_absent(cells, absent, order, epochs)
-        gaps = np.isposinf(cells)
-        cells[gaps] = np.nan
+        gaps, further = np.isposinf(cells), cells == SECONDARY
+        cells[gaps | further] = np.nan
         names = tuple([self.places[i] for i in order.tolist()])
         times = epochs if self.slots else epochs.astype(_UTC)
         bands = tuple(sorted(self.bands))
         table = RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
+        if further.any():
+            note = f"{int(further.sum()):,} of {gaps.size:,} values are hidden to protect others"
+            table = replace(table, secondary=further, notes=(note,))
         if not gaps.any():
             return table
         note = f"{int(gaps.sum()):,} of {gaps.size:,} values are not covered: neither 0 nor hidden"
-        return replace(table, not_covered=gaps, notes=(note,))
+        return replace(table, not_covered=gaps, notes=(*table.notes, note))
 
     def _reserve(self, shape: tuple[int, int]) -> None:
         """Enlarge the cells, if they are fewer, by so much that this is rare."""
@@ -310,4 +313,6 @@ def _places_in(epochs: Ints, times: Ints) -> Ints:
 def _given(totals: Values) -> Values | None:
     """Return totals, NaN where there is none; None if there are none at all."""
     absent = totals == EMPTY
-    return None if absent.all() else np.where(np.isinf(totals), np.nan, totals)
+    return (
+        None if absent.all() else np.where(np.isinf(totals) | (totals == SECONDARY), np.nan, totals)
+    )

@@ -55,6 +55,9 @@ class TextTable(TableFormat):
         Values that stand for a hidden one, e.g. ``['-1']``; "<5" and the like always do.
     not_covered
         Values, or statuses of values, that were not collected, e.g. ``[NO_DATA]``.
+    secondary
+        Values, or statuses of values, that the table would show and that were hidden so that no
+        other follows from them, e.g. ``[D]``.
     flags
         Flags that follow values which are shown, e.g. ``[b, e, p]`` for ``1188 p``.
     hidden_flags
@@ -80,6 +83,7 @@ class TextTable(TableFormat):
 
     hidden: Codes = HIDDEN
     not_covered: Codes = ()
+    secondary: Codes = ()
     flags: Codes = ()
     hidden_flags: Codes = HIDDEN_STATUS
     timezone: Zone | None = None
@@ -113,7 +117,8 @@ class TextTable(TableFormat):
     @property
     def codes(self) -> dict[str, Any]:
         """How values are stated, as arguments of ``decode_values``."""
-        return {"hidden": self.hidden, "not_covered": self.not_covered, "marks": self.marks}
+        codes = {"not_covered": self.not_covered, "secondary": self.secondary}
+        return {"hidden": self.hidden, "marks": self.marks, **codes}
 
     def read_flags(self, uri: str) -> NDArray[np.str_] | None:
         """Return the flags and statuses of the values of a table, None if the format has none.
@@ -125,6 +130,7 @@ class TextTable(TableFormat):
         if not (self.flags or getattr(self, "status", None)) or getattr(self, "add_rows", False):
             return None
         plain: dict[str, Any] = {"hidden": (), "not_covered": (), "absent": "zero"}
+        plain["secondary"] = ()
         plain |= {"decimal_comma": False, "thousands": None}
         coded = self.model_copy(update={key: plain[key] for key in plain if key in settings})
         coded._flag_codes = {"": 0}
@@ -168,7 +174,8 @@ class TextTable(TableFormat):
 
         Raises InputError if it has none, or values that are not covered or would be read as hidden.
         """
-        if release.rois is None or release.epochs is None or release.not_covered is not None:
+        gaps = release.not_covered is not None or release.secondary is not None
+        if release.rois is None or release.epochs is None or gaps:
             raise InputError(
                 f"{self.name}: the table needs the names of places, the times of epochs and all "
                 "values"

@@ -5,7 +5,7 @@ import pytest
 
 from clusterscale.errors import InputError
 from clusterscale.release.averaging import average_noise
-from clusterscale.release.intervals import Relations
+from clusterscale.release.relations import Relations
 
 EPSILON = 0.5
 SCALE = 2**0.5 / EPSILON  # standard deviation of Laplace noise for one visit

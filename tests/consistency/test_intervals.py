@@ -5,7 +5,8 @@ import pytest
 from oracles.systems import possible, random_system
 
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import Relations, bound_counts
+from clusterscale.release.intervals import bound_counts
+from clusterscale.release.relations import Relations
 
 
 def compare(seed):
@@ -24,6 +25,8 @@ def compare(seed):
     assert (rough.high >= found.high).all(), seed
     same, open_ = rough.low == rough.high, found.low == found.high
     assert (same == open_)[rough.settled].all(), seed
+    for one, other in ((rough.low, found.low), (rough.high, found.high)):
+        np.testing.assert_array_equal(one[rough.exact], other[rough.exact], err_msg=str(seed))
     return int((low < high).sum()), int((same & (low < high)).sum())
 
 
@@ -108,6 +111,42 @@ def test_ranges_are_sought_where_they_are_wanted():
     found = bound_counts(low, high, Relations.of(rows), wanted=np.array([2]))
     assert found.exact.tolist() == [True, False, True, False, True, True, True, True]
     assert found.high[2] == 4
+
+
+@pytest.mark.parametrize("n_levels", [2, 3])
+def test_ranges_where_levels_and_hours_cross_are_found_by_flows(n_levels):
+    """Sums over hours at every level follow from those of the lowest."""
+    rng = np.random.default_rng(n_levels)
+    counts, n_hours = [rng.integers(0, 7, (8, 4))], 4
+    for _ in range(n_levels - 1):
+        counts.append(counts[-1][::2] + counts[-1][1::2])
+    counts = [np.c_[level, level.sum(1)] for level in counts]
+    first, rows = 0, []
+    for level in counts:
+        cells = first + np.arange(level.size).reshape(level.shape)
+        rows += [(row[n_hours], row[:n_hours], True) for row in cells]
+        first += level.size
+        above = first + np.arange(level.size // 2)
+        if level is not counts[-1]:
+            pairs = cells.reshape(-1, 2, n_hours + 1)
+            rows += [
+                (w, p, True)
+                for w, p in zip(above, pairs.transpose(0, 2, 1).reshape(-1, 2), strict=True)
+            ]
+    flat = np.concatenate([level.ravel() for level in counts])
+    hidden = flat < 5
+    low, high = np.where(hidden, 0, flat), np.where(hidden, 4, flat)
+    relations = Relations.of(rows)
+    assert relations.independent.all() == (n_levels == 2)  # in which no count is in three sums
+    flows, programs = (bound_counts(low, high, relations, most=most) for most in (0, 400))
+    assert flows.exact.all()
+    np.testing.assert_array_equal(flows.low, programs.low)
+    np.testing.assert_array_equal(flows.high, programs.high)
+    monkey = Relations(relations.whole, relations.parts, relations.offsets, relations.adds)
+    monkey.__dict__["independent"] = np.ones(len(rows), bool)  # found by programs, then
+    by_programs = bound_counts(low, high, monkey)
+    np.testing.assert_array_equal(flows.low, by_programs.low)
+    np.testing.assert_array_equal(flows.high, by_programs.high)
 
 
 def test_a_wrong_hierarchy_is_a_contradiction():

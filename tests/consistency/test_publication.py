@@ -314,13 +314,17 @@ def test_ranges_that_are_not_exact_are_inconclusive_unless_only_determined_count
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(disclosure, "_MOST_HIDDEN", 0)
-    lines = "{z} 08 {n} {s}\n{z} 09 {more} {s}"
-    cells = [(z, s, "*", 20) for z in "AB" for s in "MF"]
-    cells += [(z, "_T", 8, 40) for z in "AB"] + [("Total", s, 8, 40) for s in "MF"]
-    cells += [("Total", "_T", 16, 80)]
-    table = "\n".join(lines.format(z=z, s=s, n=n, more=more) for z, s, n, more in cells)
-    head = HEAD.replace("count: people", "count: people, total: Total").replace("k: 5", "k: 8")
-    tables = "\n  - {counts: FOLDER/t.csv, strata: {sex: _T}}"
+    (tmp_path / "s.csv").write_text("place,parent\na,S\nb,S\nc,T\nd,T\n")
+    (tmp_path / "p.csv").write_text("place,parent\na,P\nb,Q\nc,P\nd,Q\n")
+    zones = "\n".join(
+        f"{z} 08 * {s}\n{z} 09 {40 if s == '_T' else 20} {s}" for z in "abcd" for s in ("_T", *"FM")
+    )
+    districts = "\n".join(f"{z} 08 8\n{z} 09 80" for z in "STPQ")
+    tables = """
+  - {counts: FOLDER/d.csv}
+  - {counts: FOLDER/z.csv, strata: {sex: _T}, parents: [FOLDER/s.csv, FOLDER/p.csv]}
+"""
+    head = HEAD.replace("k: 5", "k: 8")
     for more, verdict in (("", "warn"), ("within: 0\n", "pass")):
-        found = publish(tmp_path, tables, head=head + more, t=table)[0]
+        found = publish(tmp_path, tables, head=head + more, z=zones, d=districts)[0]
         assert (found.verdict, found.open_cells) == (verdict, ())

@@ -5,8 +5,9 @@ import pytest
 from oracles.systems import possible, random_system
 
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import Relations, bound_counts
+from clusterscale.release.intervals import bound_counts
 from clusterscale.release.reasons import chain, conflict
+from clusterscale.release.relations import Relations
 
 MOST = 12  # counts of cells whose bounds are left out
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import Relations, bound_counts
+from clusterscale.release.intervals import bound_counts
+from clusterscale.release.relations import Relations
 from clusterscale.release.repair import RepairProblem, find_repair
 
 SIZE = 60  # people of the group
@@ -53,7 +54,7 @@ def problem_of(seed, margin=0):
         hidden_high=np.full_like(high, SIZE),
         cost=np.ones(len(low)) if seed % 2 else 1.0 + counts,
         may_hide=~hidden & (np.arange(len(low)) < n_may),
-        margin=margin,
+        width=2 * margin,
     )
 
 
@@ -62,7 +63,7 @@ def known(problem, hide):
     hidden = np.isin(np.arange(len(problem.low)), hide)
     found = bound_counts(*problem.bounds(hidden), problem.relations)
     assert found.exact.all()
-    return np.flatnonzero(problem.protect & (found.high - found.low <= 2 * problem.margin))
+    return np.flatnonzero(problem.protect & (found.high - found.low <= problem.width))
 
 
 def least_cost(problem, left, most):
@@ -116,6 +117,56 @@ def test_chosen_cells_stay_hidden_after_many_rounds(monkeypatch):
     for seed in range(9):
         cost, least = check(seed)
         assert cost <= 2 * least
+
+
+def test_cells_are_hidden_along_cycles_in_large_networks(monkeypatch):
+    monkeypatch.setattr("clusterscale.release.repair._MANY", 0)
+    costs = []
+    for seed in range(24):
+        problem = problem_of(seed, margin=seed % 4 == 3)
+        repair = find_repair(problem)
+        assert set(known(problem, repair.hide)) <= set(repair.left)
+        assert problem.protect[repair.protects].all()
+        np.testing.assert_array_equal(repair.left, known(problem, np.flatnonzero(problem.may_hide)))
+        cost = problem.cost[repair.hide].sum()
+        costs.append((cost, least_cost(problem, repair.left, cost)))
+    costs = np.array(costs)
+    assert costs[:, 0].sum() <= 1.15 * costs[:, 1].sum()
+
+
+@pytest.mark.parametrize(
+    ("counts", "most", "zeros", "n_theirs"),
+    [  # young and old people of Iceland, Portugal and Spain; EU and nonEU; and totals
+        ([2, 0, 5, 3, 4, 6], 2, True, 5),
+        ([2, 0, 5, 3, 4, 6], 4, False, 4),
+        ([0, 0, 5, 3, 4, 6], 2, True, 7),
+    ],
+)
+def test_as_many_cells_as_gauss_suppression(counts, most, zeros, n_theirs):
+    """Examples of GaussSuppression, whose output lists the cells that it hides (vignette)."""
+    leaf = np.array(counts).reshape(2, 3)
+    table = np.c_[leaf, leaf[:, :1], leaf[:, 1:].sum(1), leaf.sum(1)]
+    table = np.r_[table, table.sum(0)[None]]
+    cells = np.arange(table.size).reshape(table.shape)
+    rows = [(line[3], [line[0]], True) for line in cells]
+    rows += [(line[4], line[1:3], True) for line in cells]
+    rows += [(line[5], line[3:5], True) for line in cells]
+    rows += [(line[2], line[:2], True) for line in cells.T]
+    flat = table.ravel()
+    hidden = (flat <= most) & (zeros | (flat > 0))
+    problem = RepairProblem(
+        low=np.where(hidden, 0, flat),
+        high=np.where(hidden, SIZE, flat),
+        relations=Relations.of(rows),
+        protect=hidden,
+        hidden_low=np.zeros_like(flat),
+        hidden_high=np.full_like(flat, SIZE),
+        cost=np.ones(flat.size),
+        may_hide=~hidden & (zeros | (flat > 0)),
+    )
+    repair = find_repair(problem)
+    assert len(known(problem, repair.hide)) == len(repair.left) == 0
+    assert 0 < len(repair.hide) <= n_theirs
 
 
 def test_what_is_undecided_is_repaired_as_if_it_were_known():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from clusterscale.release.checks.table import (
     PublishedTable,
     agree,
     count_bounds,
+    count_intervals,
     fill_suppressed,
     smallest_shown,
 )
@@ -31,7 +33,7 @@ from clusterscale.release.checks.together import (
 )
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
-from clusterscale.release.intervals import MOST_CELLS, Ranges, Relations, bound_counts
+from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import (
     CODES,
@@ -42,6 +44,8 @@ from clusterscale.release.publication import (
     read_strata,
 )
 from clusterscale.release.reasons import chain, conflict
+from clusterscale.release.relations import Relations
+from clusterscale.release.repair import Repair, RepairProblem, find_repair
 from clusterscale.release.text import TOTAL
 from clusterscale.validation_messages import exact_number, plural
 
@@ -68,35 +72,58 @@ def check_publication(
     of single tables are used, but for totals, whose part is what follows from all. Raises what
     ``read_table`` raises, and ConfigError if the mechanism of a table is not known, or its times.
     """
-    strata = list(read_strata(plan))
+    parts = read_parts(plan)
     alone = [check for check in checks if not (check.compares or check.name == "totals")]
-    findings, tables, cells, noisy = list[TableFindings](), [], list[Cells](), []
+    findings = list[TableFindings]()
+    for part in parts:
+        declared, size = part.table.mechanism, part.size
+        findings += check_together(
+            [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
+        )
+    together = System.of(parts, plan).findings(plan, name)
+    noisy = [
+        (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
+    ]
+    if noisy:
+        names = ", ".join(shown.name for shown, _, _ in noisy)
+        why = f"values of {names} do not determine counts, and take no part"
+        cells = [one for part in parts for one in part.cells]
+        notes = (*together.notes, *describe_averaging(noisy, cells, _stated(plan)))
+        omitted = "; ".join(filter(None, (why, together.omitted)))
+        together = replace(together, omitted=omitted, notes=notes)
+    return [together, *findings]
+
+
+class Part(NamedTuple):
+    """A level and category of a table, as it is published, and its cells and those of its totals.
+
+    These are ``noisy`` if its values do not determine counts, and then not among ``cells``.
+    ``size`` is that of the group, if known.
+    """
+
+    stratum: Stratum
+    table: PublishedTable
+    size: int | None
+    cells: list[Cells]
+    noisy: list[Cells]
+
+
+def read_parts(plan: Publication) -> list[Part]:
+    """Return the levels and categories of the tables of a publication, in its order."""
+    strata = list(read_strata(plan))
     lengths = [_epochs(one.release, one.form) for one in strata]
     shortest = min(int((ends - starts).min()) for starts, ends in lengths)
+    parts = []
     for one, (starts, ends) in zip(strata, lengths, strict=True):
         longest = int((ends - starts).max())
         several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
         size = None if one.group_size is None else one.group_size * several
         table = as_published(one.release, one.mechanism, size)
-        tables.append(table)
-        findings += check_together(
-            [one.release], [], alone, mechanism=table.mechanism, group_size=size, seed=seed
-        )
         bounds = _bounds(table, size)
-        of_table = _cells_of(plan, one, table, (starts, ends), bounds)
-        if bounds is None:
-            noisy.append((of_table[0], table.mechanism, table.group_size))
-        else:
-            cells += of_table
-    small, stated = smallest_shown(None, *tables), _stated(plan)
-    together = _System.of(cells, stated, small).findings(plan, name)
-    if noisy:
-        names = ", ".join(shown.name for shown, _, _ in noisy)
-        why = f"values of {names} do not determine counts, and take no part"
-        notes = (*together.notes, *describe_averaging(noisy, cells, stated))
-        omitted = "; ".join(filter(None, (why, together.omitted)))
-        together = replace(together, omitted=omitted, notes=notes)
-    return [together, *findings]
+        cells = _cells_of(plan, one, table, (starts, ends), bounds)
+        of_table = ([], cells) if bounds is None else (cells, list[Cells]())
+        parts.append(Part(one, table, size, *of_table))
+    return parts
 
 
 def add_levels(
@@ -145,14 +172,19 @@ def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
     return starts, np.append(starts[1:], step.begins(int(starts[-1]), 2, zone)[1:])
 
 
-def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints] | None:
-    """Return the smallest and the largest count of each cell; None with noise."""
-    bounds = count_bounds(table)
-    if bounds is not None and size is None:
+def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints, tuple[int, int]] | None:
+    """Return the least and the largest count of each cell, and of a shown one if it is hidden.
+
+    None with noise.
+    """
+    intervals, bounds = count_intervals(table), count_bounds(table)
+    if intervals is None or bounds is None:
+        return None
+    if size is None:
         bounds[1][bounds[1] == table.group_size] = UNKNOWN
-    if bounds is not None and table.not_covered is not None:
+    if table.not_covered is not None:
         bounds[1][table.not_covered] = UNKNOWN
-    return bounds
+    return *bounds, (intervals.least_shown, UNKNOWN if size is None else size)
 
 
 def _cells_of(
@@ -160,13 +192,15 @@ def _cells_of(
     one: Stratum,
     table: PublishedTable,
     epochs: tuple[Ints, Ints],
-    bounds: tuple[Ints, Ints] | None,
+    bounds: tuple[Ints, Ints, tuple[int, int]] | None,
 ) -> list[Cells]:
     """Return the cells of a table, and those of its totals; without bounds, nothing is known."""
     starts, ends = epochs
     unknown = np.zeros(table.values.shape, np.int64)
-    low, high = bounds or (unknown, unknown + UNKNOWN)
-    gaps = table.not_covered
+    low, high, if_hidden = bounds or (unknown, unknown + UNKNOWN, (0, UNKNOWN))
+    covered = np.ones(table.values.shape, np.bool_)
+    for others in (table.not_covered, table.secondary):
+        covered &= True if others is None else ~others
     cells = Cells(
         name=table.name,
         label=one.entry.label,
@@ -180,9 +214,10 @@ def _cells_of(
         filled=fill_suppressed(table),
         low=low,
         high=high,
-        covered=np.ones(table.values.shape, np.bool_) if gaps is None else ~gaps,
+        covered=covered,
         timezone=one.release.timezone if one.is_timed else "",
         complete=one.complete,
+        if_hidden=if_hidden,
     )
     changed = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
     found = [cells]
@@ -205,7 +240,8 @@ def _with_totals(cells: Cells, totals: Values, *, changed: bool) -> Cells:
     whole = np.where(known, totals, 0).astype(np.int64)
     never = np.zeros(totals.shape, np.bool_)
     high = np.where(known, whole, UNKNOWN)
-    return replace(cells, values=totals, filled=totals, low=whole, high=high, covered=never)
+    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)
+    return replace(cells, values=totals, filled=totals, low=whole, high=high)
 
 
 def _stated(plan: Publication) -> Stated:
@@ -226,7 +262,7 @@ def _stated(plan: Publication) -> Stated:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _System:
+class System:
     """The cells of all tables, what is known of them, and what follows.
 
     ``values``, ``filled``, ``low`` and ``high`` have shape (cell,), and rests come last. The
@@ -246,9 +282,10 @@ class _System:
     shortest: int
 
     @classmethod
-    def of(cls, tables: Sequence[Cells], stated: Stated, small: int) -> _System:
-        """Relate the cells of tables, and bound their counts."""
-        sums = relate(tables, stated)
+    def of(cls, parts: Sequence[Part], plan: Publication) -> System:
+        """Relate the cells of a publication, and bound their counts."""
+        tables = [cells for part in parts for cells in part.cells]
+        sums = relate(tables, _stated(plan))
         n_rests = sum(map(len, sums.rests))
 
         def flat(name: str, rest: float) -> Values:
@@ -257,7 +294,7 @@ class _System:
 
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         relations, n_computed = sums.relations(low, high)
-        most = MOST_CELLS if np.count_nonzero(low < high) <= _MOST_HIDDEN else 0
+        hidden = (low < high) & flat("covered", 1).astype(np.bool_)
         return cls(
             sums=sums,
             relations=relations,
@@ -265,12 +302,58 @@ class _System:
             high=high,
             values=flat("values", np.nan),
             filled=flat("filled", np.nan),
-            hidden=(low < high) & flat("covered", 1).astype(np.bool_),
-            ranges=bound_counts(low, high, relations, most=most),
-            small=small,
+            hidden=hidden,
+            ranges=_ranges(low, high, relations, hidden),
+            small=smallest_shown(None, *(part.table for part in parts)),
             n_computed=n_computed,
             shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
         )
+
+    def repair(self, plan: Publication, *, by_value: bool) -> tuple[Repair, System]:
+        """Return which more cells to hide so that nothing follows, and what is known then.
+
+        Those hidden are to cost as few cells as possible, or as few people if it is ``by_value``.
+        """
+        n_rests, cells = len(self.low) - self.sums.n, np.arange(len(self.low))
+        ends = (
+            [*(np.full(one.low.size, one.if_hidden[i]) for one in self.sums.tables), rest]
+            for i, rest in enumerate((np.zeros(n_rests, int), np.full(n_rests, UNKNOWN)))
+        )
+        least, largest = map(np.concatenate, ends)
+        shown, width = ~np.isnan(self.values), np.full(len(cells), 2 * plan.within)
+        if plan.percent is not None:
+            width = np.maximum(width, (plan.percent / 50 * self.high).astype(np.int64))
+        width[self.sums.n :] = self.small - 2
+        problem = RepairProblem(
+            low=self.low,
+            high=self.high,
+            relations=self.relations,
+            protect=shown,
+            hidden_low=least,
+            hidden_high=largest,
+            cost=np.nan_to_num(self.values) if by_value else np.ones(len(cells)),
+            may_hide=shown,
+            width=np.minimum(width, self.high - self.low - 1),
+        )
+        system, done = self, Repair(*np.empty((3, 0), np.int64))
+        while True:
+            known = np.logical_or.reduce([*system._open(plan).values()])
+            known[done.left] = False
+            if not known.any():
+                return done, system
+            hidden = np.isin(cells, done.hide)
+            low, high = problem.bounds(hidden)
+            more = replace(problem, low=low, high=high, protect=known, may_hide=shown & ~hidden)
+            found = find_repair(more)
+            left = found.left if len(found.hide) else np.flatnonzero(known)
+            done = Repair(
+                np.append(done.hide, found.hide),
+                np.append(done.protects, found.protects),
+                np.append(done.left, left),
+            )
+            low, high = problem.bounds(np.isin(cells, done.hide))
+            ranges = _ranges(low, high, self.relations, self.hidden)
+            system = replace(self, low=low, high=high, ranges=ranges)
 
     def findings(self, plan: Publication, name: str) -> TableFindings:
         """Return what follows, the most disclosing first."""
@@ -284,7 +367,7 @@ class _System:
             return TableFindings(name, mechanism, (self._contradiction(),), notes=notes)
         kinds = self._open(plan)
         ranked = [cell for few in (True, False) for cell in self._ranked(kinds, few=few)]
-        shown = {cell: self._open_cell(cell) for cell in ranked[:_MOST]}
+        shown = {cell: self.open_cell(cell) for cell in ranked[:_MOST]}
         results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
         omitted = []
         if kinds["narrowed"].any() and not plan.model_fields_set & {"within", "percent"}:
@@ -337,14 +420,12 @@ class _System:
             text += f" ({n_single:,} a single person)" if n_single else ""
         return CheckResult.of_faults(kind, n, len(self.low), text)
 
-    def _open_cell(self, cell: int) -> OpenCell:
+    def open_cell(self, cell: int) -> OpenCell:
+        """Return a cell with what is known of it, and from which others."""
         low, high = int(self.ranges.low[cell]), int(self.ranges.high[cell])
         reasons = chain(self.low, self.high, self.relations, cell, width=high - low)
-        table, place, time = self._find(cell)
-        who = ", ".join(f"{column} {text}" for column, text in sorted(table.categories))
-        text = f"{place} ({who}) at {time}" if who else f"{place} at {time}"
-        is_rest = cell >= self.sums.n
-        text = f"the difference of {text}" if is_rest else text
+        table, place, time = self.find(cell)
+        is_rest, text = cell >= self.sums.n, self.name(cell)
         text += f" is {low:,}" if low == high else f" is {low:,} to {high:,}"
         wholes = self.relations.whole[reasons.relations]
         known = reasons.cells[(self.low > 0)[reasons.cells] | (self.high < UNKNOWN)[reasons.cells]]
@@ -353,6 +434,13 @@ class _System:
         return OpenCell(
             table.name, place, time, low, high, is_rest, f"{text}: {_listed(why)}" if why else text
         )
+
+    def name(self, cell: int) -> str:
+        """Return the place, categories and time of a cell."""
+        table, place, time = self.find(cell)
+        who = ", ".join(f"{column} {text}" for column, text in sorted(table.categories))
+        text = f"{place} ({who}) at {time}" if who else f"{place} at {time}"
+        return f"the difference of {text}" if cell >= self.sums.n else text
 
     def _contradiction(self) -> CheckResult:
         found = conflict(self.low, self.high, self.relations)
@@ -364,7 +452,7 @@ class _System:
         )
         return CheckResult(TOGETHER, "inconsistent", 1.0, 0.0, len(self.low), text)
 
-    def _find(self, cell: int) -> tuple[Cells, str, str]:
+    def find(self, cell: int) -> tuple[Cells, str, str]:
         """Return the table, the place and the time of a cell; for a rest, those of the whole."""
         if cell >= self.sums.n:
             cell = int(np.concatenate(self.sums.rests)[cell - self.sums.n])
@@ -375,12 +463,12 @@ class _System:
 
     def _known(self, cell: int, beside: int | None = None) -> str:
         """Return what a cell shows, named by what it does not share with another one."""
-        table, place, time = self._find(cell)
+        table, place, time = self.find(cell)
         names = [place, f"at {time}", f"in {table.name}"]
         if cell >= self.sums.n:
             names[0] = f"the difference of {place}"
         elif beside is not None:
-            other, its_place, its_time = self._find(beside)
+            other, its_place, its_time = self.find(beside)
             differ = [place != its_place, time != its_time, table.counted != other.counted]
             names = [name for name, one in zip(names, differ, strict=True) if one] or names[2:]
         low, high = int(self.low[cell]), int(self.high[cell])
@@ -388,6 +476,12 @@ class _System:
         if cell < self.sums.n and not np.isnan(self.values[cell]):
             count = f"shows {exact_number(float(self.values[cell]))}"
         return f"{' '.join(names).removeprefix('in ')} {count}"
+
+
+def _ranges(low: Ints, high: Ints, relations: Relations, hidden: _Flags) -> Ranges:
+    """Return the ranges of hidden counts, by integer programs only if these are not too many."""
+    most = MOST_CELLS if np.count_nonzero(low < high) <= _MOST_HIDDEN else 0
+    return bound_counts(low, high, relations, most=most, wanted=np.flatnonzero(hidden))
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from clusterscale.contracts import NO_NOISE, ConfigModel, Counts, Mechanism, Val
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
 from clusterscale.mechanisms.base import PostProcessing
-from clusterscale.mechanisms.chain import steps_of
+from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
@@ -61,6 +61,9 @@ class PublishedTable:
     not_covered
         Which values were not collected, bool, shape (roi, epoch): NaN, but not redacted, and no
         part of totals. None if all were.
+    secondary
+        Which values were hidden so that no other follows from them, though they would have been
+        shown, bool, shape (roi, epoch). None if none was.
 
     Raises
     ------
@@ -81,6 +84,7 @@ class PublishedTable:
     limits: tuple[Whole, Whole] | None = None
     subset_of: tuple[str, ...] = ()
     not_covered: Flags | None = None
+    secondary: Flags | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -176,11 +180,11 @@ def fill_suppressed(table: PublishedTable) -> Values:
     It is the number that the declared mechanism has for them. If that is 0, a table without any 0
     is assumed to leave suppressed cells blank instead.
     """
-    filler, gaps = _filler(table), table.not_covered
-    filled = table.values
-    if filler is not None:
-        filled = np.where(table.published, filled, filler)
-    return filled if gaps is None else np.where(gaps, np.nan, filled)
+    filler = _filler(table)
+    filled = table.values if filler is None else np.where(table.published, table.values, filler)
+    for others in (table.not_covered, table.secondary):
+        filled = filled if others is None else np.where(others, np.nan, filled)
+    return filled
 
 
 def _filler(table: PublishedTable) -> float | None:
@@ -207,21 +211,28 @@ class CountIntervals:
 
     ``of_count`` is the value published for each count, ascending, shape (group size + 1,);
     ``filler`` that of suppressed blank cells, None if blank cells say nothing; ``rounding`` the
-    most by which the table's decimals may have changed a value.
+    most by which the table's decimals may have changed a value; ``least_shown`` the smallest count
+    that is not hidden.
     """
 
     of_count: Values
     filler: float | None
     rounding: float = 0.0
+    least_shown: int = 0
 
-    def bounds(self, values: Values) -> tuple[Whole, Whole]:
-        """Return the smallest and the largest count of values of the table, shape of ``values``."""
+    def bounds(self, values: Values, secondary: Flags | None = None) -> tuple[Whole, Whole]:
+        """Return the smallest and the largest count of values of the table, shape of ``values``.
+
+        Those that are ``secondary`` would have been shown.
+        """
         if self.filler is not None:
             values = np.where(np.isnan(values), self.filler, values)
         low = np.searchsorted(self.of_count, values - self.rounding, side="left")
         high = np.searchsorted(self.of_count, values + self.rounding, side="right") - 1
         impossible = (low > high) | np.isnan(values)
         low[impossible], high[impossible] = 0, len(self.of_count) - 1
+        if secondary is not None:
+            low[secondary], high[secondary] = self.least_shown, len(self.of_count) - 1
         return low, high
 
 
@@ -238,7 +249,11 @@ def count_intervals(table: PublishedTable) -> CountIntervals | None:
         rounding = 0.500001 * 10.0 ** -(
             MOST_DECIMALS if n is None else n
         )  # floats lose some digits
-    return CountIntervals(of_count[0], _filler(table), rounding)
+    step, least = last_suppression(table.mechanism), 0
+    if step is not None and step.hidden != "label":  # which shows 0
+        least = int(np.searchsorted(of_count[0], of_count[0, 0], side="right"))
+    least = min(least, table.group_size)
+    return CountIntervals(of_count[0], _filler(table), rounding, least)
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
@@ -250,7 +265,7 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
     """
     if (intervals := count_intervals(table)) is None:
         return None
-    bounds = intervals.bounds(table.values)
+    bounds = intervals.bounds(table.values, table.secondary)
     for bound in bounds if table.not_covered is not None else ():
         bound[table.not_covered] = 0
     return bounds

@@ -123,6 +123,8 @@ def check_together(
     unsized = any(_size(item, group_size) is None for item in everything)
     if not why and unsized and len(everything) > 1:
         why = "the number of people in a table is not stated, so tables are not compared"
+    if len(everything) > 1 and any(item.secondary is not None for item in everything):
+        why = why or "tables with cells hidden to protect others are compared in a publication file"
     some_gaps = any(item.not_covered is not None for item in everything)
     gaps = "places that a table does not cover are not compared" if some_gaps else ""
     findings = []
@@ -224,6 +226,7 @@ def as_published(
         roi_totals=item.totals.roi,
         epoch_totals=item.totals.epoch,
         not_covered=item.not_covered,
+        secondary=item.secondary,
     )
 
 

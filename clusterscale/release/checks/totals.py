@@ -22,7 +22,8 @@ from clusterscale.release.checks.table import (
     smallest_shown,
     suppressed_up_to,
 )
-from clusterscale.release.intervals import Ranges, Relations, bound_counts
+from clusterscale.release.intervals import Ranges, bound_counts
+from clusterscale.release.relations import Relations
 from clusterscale.validation_messages import plural
 
 _ROUNDING = 1e-6  # of a visit: sums of floats
@@ -92,6 +93,7 @@ class Totals(Check):
                 text += "; if larger values are hidden too, to protect others, declare exact"
             return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
         hidden, filled = (low < high).ravel(), fill_suppressed(table).ravel()
+        hidden &= True if table.secondary is None else ~table.secondary.ravel()
         counts, most = found.low[: low.size], found.high[: low.size]
         counts = counts[hidden & (counts == most) & (filled != counts)]
         small = smallest_shown(self.small, table)
@@ -121,4 +123,5 @@ def bound_cells(low: Whole, high: Whole, totals: Values) -> Ranges:
     lines = [*cells, *cells.T]
     relations = Relations.of((low.size + i, lines[line], True) for i, line in enumerate(known))
     stated = totals[known].astype(np.int64)
-    return bound_counts(np.append(low, stated), np.append(high, stated), relations, most=0)
+    least, largest = np.append(low, stated), np.append(high, stated)
+    return bound_counts(least, largest, relations, most=0, wanted=np.empty(0, np.int64))

@@ -23,7 +23,8 @@ import numpy as np
 from show import sum_up
 
 from clusterscale.release.averaging import average_noise
-from clusterscale.release.intervals import Relations, bound_counts
+from clusterscale.release.intervals import bound_counts
+from clusterscale.release.relations import Relations
 from clusterscale.release.repair import RepairProblem, find_repair
 
 

@@ -1,0 +1,158 @@
+"""Tables of a publication with further cells hidden, so that nothing follows from all of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clusterscale import storage
+from clusterscale.errors import InputError
+from clusterscale.reading.places import ARROW
+from clusterscale.release.checks.disclosure import Part, System, read_parts
+from clusterscale.release.long import Cell, LongTable
+from clusterscale.release.metadata import beside
+from clusterscale.release.publication import Publication
+from clusterscale.validation_messages import plural
+
+MASK = "mask.csv"
+"""Name of the table of the cells that are hidden."""
+
+_MARKS = ("D", "+", "withheld")  # D: secondary confidentiality in SDMX
+_PLAIN = re.compile(r"[.](csv|tsv|txt)([.]\w+)?$", re.IGNORECASE)
+
+_Row = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """Which cells of a publication were hidden to protect others, and its tables without them.
+
+    Attributes
+    ----------
+    summary
+        How many cells and people are no longer shown.
+    reasons
+        The cells, each with the reason.
+    left
+        What follows whatever is hidden.
+    tables
+        What changes in the entry of each table in the publication, in their order.
+    files
+        Content of each file by its name.
+    """
+
+    summary: str
+    reasons: tuple[str, ...]
+    left: tuple[str, ...]
+    tables: tuple[Mapping[str, Any], ...]
+    files: Mapping[str, bytes]
+
+
+def mask_publication(plan: Publication, *, by_value: bool = False) -> Masked:
+    """Return the tables of a publication with further cells hidden, so that nothing follows.
+
+    Hidden cells are as few as possible, or have as few people as possible if it is ``by_value``.
+    Tables without such cells do not change. Raises what ``check_publication`` raises, and
+    InputError if no counts fit what is published, or a table that changes is not a CSV file with a
+    row per place and time.
+    """
+    parts = read_parts(plan)
+    system = System.of(parts, plan)
+    if system.ranges.contradiction is not None:
+        raise InputError("no counts fit what is published, so it cannot be repaired: check it")
+    repair, after = system.repair(plan, by_value=by_value)
+    owners = [(part, cells) for part in parts for cells in part.cells]
+    reasons: dict[int, dict[Cell, str]] = {id(part): {} for part in parts}
+    shown_reasons = list[str]()
+    for cell, protects in zip(repair.hide.tolist(), repair.protects.tolist(), strict=True):
+        at = int(np.searchsorted(system.sums.first, cell, side="right")) - 1
+        part, cells = owners[at]
+        row, column = divmod(cell - int(system.sums.first[at]), len(cells.starts))
+        place = None if cells.total_of else cells.places[row]
+        over_times = cells is not part.cells[0] and not cells.total_of
+        time = None if over_times else int(cells.starts[column])
+        named = f"{system.name(protects)} in {system.find(protects)[0].name}"
+        reasons[id(part)][place, time] = f"protects {named}"
+        shown_reasons.append(f"{cells.name}: {system.name(cell)} protects {named}")
+    tables, rows, files = list[Mapping[str, Any]](), list[_Row](), {MASK: b""}
+    for number, entry in enumerate(plan.tables):
+        some = [part for part in parts if part.stratum.entry is entry and reasons[id(part)]]
+        tables.append({})
+        if some:
+            name = f"{_PLAIN.sub('', entry.counts.rpartition('/')[2])}.csv"
+            name = f"{number + 1}-{name}" if name in files else name
+            form, files[name] = _hide(some, [reasons[id(part)] for part in some], rows)
+            if storage.exists(described := beside(entry.counts)):
+                files[beside(name)] = storage.read(described)
+            settings = {"name": "long", **form.model_dump(mode="json", exclude_defaults=True)}
+            tables[-1] = {"counts": name, "name": entry.label, "format": settings}
+    strata = dict.fromkeys(name for entry in plan.tables for name in entry.columns)
+    names = ("table", "place", "time", *strata, "reason")
+    files[MASK] = _csv({name: [row.get(name, "") for row in rows] for name in names})
+    shown, lost = system.values[~np.isnan(system.values)], system.values[repair.hide]
+    share, of_sum = (one / max(every, 1) for one, every in
+                     ((len(lost), len(shown)), (lost.sum(), shown.sum())))  # fmt: skip
+    return Masked(
+        f"{len(lost):,} of {plural(len(shown), 'shown cell')} ({share:.1%}) and {of_sum:.1%} of "
+        "the sum of their values are hidden",
+        tuple(shown_reasons),
+        tuple(after.open_cell(int(cell)).text for cell in repair.left),
+        tuple(tables),
+        files,
+    )
+
+
+def _hide(
+    parts: Sequence[Part], reasons: Sequence[Mapping[Cell, str]], rows: list[_Row]
+) -> tuple[LongTable, bytes]:
+    """Return a table with cells hidden, and its format; add a row to the mask for each."""
+    entry, form = parts[0].stratum.entry, parts[0].stratum.form
+    if (
+        not isinstance(form, LongTable)
+        or not _PLAIN.search(entry.counts)
+        or form.repeated_hour
+        or form.skipped_hour
+        or form.add_rows
+        or parts[0].stratum.release.metadata.ledger is not None
+    ):
+        raise InputError(
+            f"{entry.counts}: its cells cannot be hidden: that takes a CSV file with one row per "
+            "place and time, without add_rows, repeated_hour and skipped_hour, and no release of a "
+            "series"
+        )
+    columns = form.texts(entry.counts)
+    places = [form.place] if form.origin is None else [form.origin, str(form.destination)]
+    used = {*form.hidden, *form.hidden_status, *form.hidden_flags, *form.not_covered, *form.flags}
+    mark = next(text for text in (*form.secondary, *_MARKS) if text not in used)
+    for part, of_cell in zip(parts, reasons, strict=True):
+        chosen = form.model_copy(update={"where": part.stratum.texts})
+        for row, cell in chosen.cells(entry.counts):
+            if cell in of_cell:
+                columns[form.count][row] = "" if form.status else mark
+                if form.status:
+                    columns[form.status][row] = mark
+                text = {name: values[row] for name, values in columns.items()}
+                time = f"{text.get(form.time, form.at or '')} {text.get(form.hour or '', '')}"
+                about = {"table": entry.label, "place": ARROW.join(text[one] for one in places)}
+                about |= {"time": time.strip(), **{name: text[name] for name in entry.columns}}
+                rows.append(about | {"reason": of_cell[cell]})
+    written = {"secondary": (mark,), "encoding": "utf-8", "skip": 0, "notes": ()}
+    content = _csv(columns, form.delimiter, has_names=not form.header)
+    return form.model_copy(update=written), content
+
+
+def _csv(
+    columns: Mapping[str, Sequence[str]], delimiter: str = ",", *, has_names: bool = True
+) -> bytes:
+    """Return columns of texts as a CSV file."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([columns] if has_names else [])
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue().encode()

@@ -1,0 +1,198 @@
+"""Tables with further cells hidden, of which nothing follows together."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from clusterscale.api import check_tables, repair_tables
+from clusterscale.cli import app
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms import create as mechanism
+from clusterscale.release import TABLE_FORMATS, read_table
+from clusterscale.release.checks import PublishedTable, create, disclosure
+from clusterscale.release.checks.table import count_bounds, fill_suppressed
+from clusterscale.release.repair import Repair
+
+HEAD = """
+format: {name: long, place: zone, count: people}
+mechanism: {name: threshold, k: 5, shown: hidden}
+group_size: 5000
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name, columns, *rows):
+    Path(name).write_text("\n".join([columns, *rows]) + "\n")
+
+
+def hourly(name, *rows, columns="zone,time,people"):
+    """Write rows of ``zone hour value …``."""
+    split = [row.split() for row in rows]
+    write(name, columns, *(f"{zone},2026-03-02T{hour}:00Z,{','.join(rest)}"
+                           for zone, hour, *rest in split))  # fmt: skip
+
+
+def publish(tables, head=HEAD):
+    Path("p.yaml").write_text(f"{head}tables:\n{tables}")
+
+
+def mask():
+    with open("out/mask.csv") as file:
+        return list(csv.DictReader(file))
+
+
+def verdicts(path="out/publication.yaml"):
+    return [found.verdict for found in check_tables([path])]
+
+
+def levels(folder=""):
+    hourly("regions.csv", "A 08 14", "A 09 20", "B 08 *", "B 09 30")
+    write(
+        "districts.csv", "note,zone,time,people",
+        "x,A1,2026-03-02T08:00Z,11", '"a, b",A1,2026-03-02T09:00Z,12', ",A2,2026-03-02T08:00Z,*",
+        ",A2,2026-03-02T09:00Z,8", "y,B1,2026-03-02T08:00Z,*", ",B1,2026-03-02T09:00Z,30",
+    )  # fmt: skip
+    publish("  - {counts: regions.csv}\n  - {counts: districts.csv, parents: codes}\n")
+
+
+def test_levels_are_repaired_in_their_own_rows():
+    levels()
+    assert verdicts("p.yaml") == ["fail", "pass", "pass"]
+    done = repair_tables("p.yaml", "out")
+    assert verdicts() == ["pass"] * 3
+    (row,) = mask()
+    assert row["reason"] == "protects A2 at 2026-03-02 08:00 in districts.csv"
+    assert (row["place"], row["time"]) in (("A", "2026-03-02T08:00Z"), ("A1", "2026-03-02T08:00Z"))
+    assert done.summary.startswith("1 of 7 shown cells (14.3%)")
+    if row["table"] == "districts.csv":
+        before, after = (Path(name).read_text() for name in ("districts.csv", "out/districts.csv"))
+        assert after == before.replace("08:00Z,11", "08:00Z,D")
+    assert not done.left
+
+
+def test_the_cost_is_that_of_cells_or_of_people():
+    hourly("r.csv", "A 08 140", "A 09 200")
+    hourly("d.csv", "A1 08 *", "A2 08 90", "A3 08 47", "A1 09 50", "A2 09 50", "A3 09 100")
+    publish("  - {counts: r.csv}\n  - {counts: d.csv, parents: codes}\n")
+    repair_tables("p.yaml", "out", cost="value")
+    assert [row["place"] for row in mask()] == ["A3"]
+    assert verdicts() == ["pass"] * 3
+    changed = yaml.safe_load(Path("out/publication.yaml").read_text())["tables"]
+    assert changed[0] == {"counts": "r.csv"}  # nothing of it is hidden
+    assert changed[1]["counts"] == "out/d.csv"
+    assert changed[1]["format"]["secondary"] == ["D"]
+
+
+def test_strata_statuses_and_differences_of_few_people():
+    write(
+        "people.csv", "zone,time,sex,people,status",
+        *(f"A,2026-03-02T0{hour}:00Z,{sex},{n or ''},{'c' if n is None else 'A'}"
+          for hour, counts in ((8, (50, 47, None)), (9, (61, 30, 31)))
+          for sex, n in zip(("_T", "F", "M"), counts, strict=True)),
+    )  # fmt: skip
+    hourly("residents.csv", "A 08 49", "A 09 40")
+    publish(
+        "  - counts: people.csv\n    strata: {sex: _T}\n"
+        "    format: {name: long, place: zone, count: people, status: status}\n"
+        "  - {counts: residents.csv, subset_of: people.csv}\n"
+    )
+    assert len(check_tables(["p.yaml"])[0].open_cells) == 2
+    repair_tables("p.yaml", "out")
+    assert verdicts() == ["pass"] * 5
+    assert {row["sex"] for row in mask()} <= {"_T", "F", "M", ""}
+    text = Path("out/people.csv").read_text()
+    assert ",,c\n" in text
+    assert ",,D\n" in text
+
+
+def test_totals_and_several_hours_in_large_tables(monkeypatch):
+    """Two levels with totals over hours cross, so that cells are hidden along cycles."""
+    monkeypatch.setattr("clusterscale.release.repair._MANY", 0)
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(rng.gamma(0.8, 9, (12, 1)), (12, 8))
+    both = {f"{'ABC'[i // 4]}{i % 4}": row for i, row in enumerate(counts)}
+    both |= {name: counts[4 * i : 4 * i + 4].sum(0) for i, name in enumerate("ABC")}
+    rows = [
+        f"{zone},2026-03-02T{hour:02}:00Z,{n if n >= 5 else '*'}"
+        for zone, some in both.items() for hour, n in enumerate(some)
+    ]  # fmt: skip
+    rows += [f"{zone},Total,{n.sum()}" for zone, n in both.items() if n.sum() >= 5]
+    write("t.csv", "zone,time,people", *rows)
+    form = "format: {name: long, place: zone, count: people, total: Total}"
+    publish("  - {counts: t.csv, parents: codes}\n", HEAD.replace(HEAD.splitlines()[1], form))
+    for margin, width in (("within: 0\n", 0), ("", 2)):
+        publish(f"  - {{counts: t.csv, parents: codes}}\n{margin}",
+                HEAD.replace(HEAD.splitlines()[1], form))  # fmt: skip
+        assert verdicts("p.yaml")[0] == ("fail")
+        done = repair_tables("p.yaml", "out")
+        assert verdicts() == ["pass"] * 2, width
+        assert len(mask()) == len(done.reasons) > 5
+
+
+def test_the_command_repairs_and_checks_what_it_wrote(monkeypatch):
+    levels()
+    done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out/", "--cost", "value"])
+    assert done.exit_code == 0
+    assert "repaired  out\n" in done.output
+    assert "protects A2 at 2026-03-02 08:00 in districts.csv" in " ".join(done.output.split())
+    assert done.output.count("inconsistent") == 2  # before the repair
+    nothing = np.empty(0, np.int64)
+    monkeypatch.setattr(disclosure, "find_repair", lambda problem: Repair(*[nothing] * 3))
+    done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out"])
+    assert done.exit_code == 4
+    assert "known whatever is hidden" in done.output
+    assert done.output.endswith("A2 at 2026-03-02 08:00 is 3: A shows 14, A1 shows 11\n")
+    done = CliRunner().invoke(app, ["check", "regions.csv", "--method", "exact", "--repair", "out"])
+    assert "--repair: give a YAML file" in str(done.exception)
+
+
+def test_what_cannot_be_repaired_is_refused():
+    levels()
+    Path("regions.csv").write_text(Path("regions.csv").read_text().replace("14", "10"))
+    with pytest.raises(InputError, match="no counts fit what is published"):
+        repair_tables("p.yaml", "out")
+    hourly("w.csv", "A 08 *", "B 08 12", "Total 08 15", "A 09 7", "B 09 8", "Total 09 15")
+    form = "{name: long, place: zone, count: people, total: Total, add_rows: true}"
+    publish(f"  - {{counts: w.csv, format: {form}}}\n")
+    with pytest.raises(InputError, match=r"w\.csv: its cells cannot be hidden: that takes a CSV"):
+        repair_tables("p.yaml", "out")
+    with pytest.raises(ConfigError, match="rows that are added are not hidden to protect"):
+        TABLE_FORMATS.create("long", secondary=["D"], add_rows=True)
+
+
+def test_a_secondary_cell_has_any_count_that_the_table_would_show():
+    hourly("t.csv", "A 08 *", "A 09 D", "B 08 12", "B 09 0")
+    form = TABLE_FORMATS.create("long", place="zone", count="people", secondary=["D"])
+    read = read_table("t.csv", form)
+    assert read.notes == ("1 of 4 values are hidden to protect others",)
+    assert np.isnan(read.values[0]).all()
+    for shown, ends in (("hidden", (5, 90)), ("label", (0, 90))):
+        declared = mechanism("threshold", k=5, shown=shown)
+        table = PublishedTable(
+            "t", read.values, 90, declared, 0, np.full((2, 2), -1, np.int32),
+            secondary=read.secondary,
+        )  # fmt: skip
+        low, high = count_bounds(table)
+        assert (low[0, 1], high[0, 1]) == ends
+        assert high[0, 0] == 4
+        assert np.isnan(fill_suppressed(table)).tolist() == [[False, True], [False, False]]
+    totals = PublishedTable(
+        "t", read.values, 90, declared, 0, np.full((2, 2), -1, np.int32),
+        secondary=read.secondary, roi_totals=np.array([22.0, 12.0]),
+        epoch_totals=np.array([15.0, 19.0]),
+    )  # fmt: skip
+    found = create("totals").check(totals, [], rng=np.random.default_rng(1))
+    assert found.text.startswith("1 of 1 hidden cell follows")
+    alone, *both = (check_tables(uris, form=form, group_size=90, mechanism=declared)
+                    for uris in (["t.csv"], ["t.csv", "t.csv"]))  # fmt: skip
+    assert alone[0].verdict == "pass"
+    assert both[0][0].verdict == "warn"
+    assert "compared in a publication file" in both[0][0].omitted
