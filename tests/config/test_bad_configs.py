@@ -137,7 +137,7 @@ CHANGES = [
         "choose from adaptive_ranges, bottom_code, cap_contributions, cell_key, chain, "
         "coarsen_space, coarsen_time, dominance, enhanced_fourier, exact, expand, fixed_ranges, "
         "fourier, gaussian, laplace, perturb_small, randomized_response, round_to_base, "
-        "sample_events, sample_traces, share_of_total, suppress_small, suppress_unpopular, "
+        "sample_events, sample_traces, share_of_total, suppress_small, suppress_unpopular, tables, "
         "threshold, top_code, truncated_laplace, unscaled_fourier; "
         "did you mean 'laplace'?",
     ),

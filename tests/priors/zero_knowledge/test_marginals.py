@@ -175,7 +175,7 @@ KINDS = {
 }
 
 
-@for_each("name", list(MECHANISMS))
+@for_each("name", [name for name in MECHANISMS if name != "tables"])  # which the prior refuses
 @for_each("shape", [(6, 8), (2, 30)])
 def test_what_every_mechanism_does(name, shape):
     mechanism = build(MECHANISMS, name).bind(BOUNDS)
