@@ -153,7 +153,7 @@ _MESSAGES: dict[str, Callable[[Fault], str]] = {
     "union_tag_not_found": lambda fault: "needs a name",
     "union_tag_invalid": lambda fault: (
         f"{quote(fault['ctx']['tag'])} is not known: "
-        + choices(fault["ctx"]["tag"], fault["ctx"]["expected_tags"].replace("'", "").split(", "))
+        + choices(fault["ctx"]["tag"], sorted(re.findall("'(.*?)'", fault["ctx"]["expected_tags"])))
     ),
 }
 _EXPECTED = {

@@ -205,8 +205,8 @@ CHANGES = [
     (
         "cluster.name",
         "slrum",
-        "cluster: 'slrum' is not known: choose from serial, local, slurm, pbs, moab, sge, oar, "
-        "lsf, htcondor, slurm-allocation, kubernetes, gateway, address; did you mean 'slurm'?",
+        "cluster: 'slrum' is not known: choose from address, gateway, htcondor, kubernetes, "
+        "local, lsf, moab, oar, pbs, serial, sge, slurm, slurm-allocation; did you mean 'slurm'?",
     ),
     (
         "cluster",
