@@ -290,9 +290,12 @@ def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "c
     from clusterscale.config import load_publication
     from clusterscale.config.plain_yaml import content_of, read_text
     from clusterscale.release.checks import mask_publication
+    from clusterscale.release.publication import MARGINS
     from clusterscale.storage import put
 
     plan, content = load_publication(uri), content_of(read_text(uri), uri)
+    if not plan.model_fields_set & MARGINS:  # it is enough that no count is determined
+        plan, content = plan.model_copy(update={"within": 0}), {"within": 0, **content}
     masked = mask_publication(plan, by_value=cost == "value")
     for entry, changes in zip(content["tables"], masked.tables, strict=True):
         if changes:

@@ -120,7 +120,6 @@ def check(
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reauditing import junit_of_tables
     from clusterscale.release import TABLE_FORMATS
-    from clusterscale.release.checks import alike
     from clusterscale.storage import put
 
     if to_repair and not is_publication(tables):
@@ -133,13 +132,7 @@ def check(
         subset_of=_read_subsets(subset_of or []),
         form=None if form is None else parse_entry(TABLE_FORMATS, form),
     )
-    quiet = alike(findings)
-    for table in findings:
-        if table not in quiet:
-            _show(table)
-    if quiet:
-        names = f"{quiet[0].name} to {quiet[-1].name}"
-        _show_verdict("pass", f"{len(quiet)} tables, each alone", names)
+    _show_all(findings)
     out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
     worst = _worst(findings)
     if to_json:
@@ -166,8 +159,7 @@ def _repair(tables: Sequence[str], folder: str, cost: Cost) -> Level:
     _print(masked.summary)
     _list(masked.reasons, f"which {MASK} lists")
     findings = check_tables([f"{folder}/{PUBLICATION}"])
-    for table in findings:
-        _show(table)
+    _show_all(findings)
     worst = _worst(findings)
     if masked.left:
         _print("known whatever is hidden; hide the whole or its parts, or publish less:")
@@ -189,6 +181,18 @@ def _read_subsets(declared: Sequence[str]) -> dict[str, list[str]]:
 def _show_verdict(verdict: str, name: str, what: str) -> None:
     line = f"[{VERDICT_STYLES[verdict]}]{CHECK_VERDICTS[verdict]}[/]  {escape(name)}"
     out.print(f"{line}  ({escape(what)})", soft_wrap=True)
+
+
+def _show_all(findings: Sequence[TableFindings]) -> None:
+    from clusterscale.release.checks import alike
+
+    quiet = alike(findings)
+    for table in findings:
+        if table not in quiet:
+            _show(table)
+    if quiet:
+        names = f"{quiet[0].name} to {quiet[-1].name}"
+        _show_verdict("pass", f"{len(quiet)} tables, each alone", names)
 
 
 def _show(table: TableFindings) -> None:

@@ -57,6 +57,7 @@ def explain_values(release: RawRelease) -> list[str]:
         mechanism=mechanism,
         accuracy=accuracy,
         step=step,
+        clipped=any(getattr(one, "clip", False) for one in steps_of(mechanism)),
         least="" if step is None else f"{step.least_shown:,}",
         is_last=steps_of(mechanism)[-1] == step,
         margin="" if accuracy is None else exact_number(accuracy.margin),

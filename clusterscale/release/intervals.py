@@ -11,7 +11,7 @@ may be wider than the range.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -28,6 +28,7 @@ MOST_CELLS = 400
 """Counts of a component whose ranges are found by integer programs."""
 
 _SECONDS = 5.0  # for an integer program
+_DIRECTIONS = 40  # in which programs look for two possible counts
 _ROUNDS = 64  # visits of a relation, on average, before propagation ends
 
 
@@ -43,7 +44,8 @@ class Ranges:
         Whether these are the least and the largest possible count, bool, shape (cell,). Where not,
         the count is only known to be within.
     settled
-        Whether a count with different bounds is certainly not determined, bool, shape (cell,).
+        Whether the range is exact, or two counts are possible that are further apart than is
+        ``enough``, bool, shape (cell,).
     contradiction
         Number of a relation that cannot hold with the others, or −1 if bounds of a count without
         relations cross; None if there is none.
@@ -63,6 +65,7 @@ def bound_counts(
     *,
     most: int = MOST_CELLS,
     wanted: Ints | None = None,
+    enough: Ints | int | None = None,
 ) -> Ranges:
     """Return what relations say of counts with known bounds.
 
@@ -77,6 +80,10 @@ def bound_counts(
     wanted
         Cells whose ranges are found by flows and integer programs; None: all. Without any, flows
         find which counts are determined, and programs contradictions.
+    enough
+        Width of each range above which it need not be exact: programs look for two possible counts
+        that are further apart. None: a count is settled if it is not determined, but all ranges are
+        exact.
 
     Returns
     -------
@@ -99,17 +106,22 @@ def bound_counts(
     settled = exact.copy()
     rest = (low < high) & ~exact
     asked = np.ones(len(low), np.bool_) if wanted is None else np.isin(np.arange(len(low)), wanted)
+    width = np.broadcast_to(-1 if enough is None else enough, low.shape)
     if rest.any():
-        failed = _by_flows(low, high, relations, component, rest, exact, settled, ended, asked)
+        may_settle = rest & (width <= 0)
+        failed = _by_flows(
+            low, high, relations, component, rest, exact, settled, ended, asked, may_settle
+        )
         if failed is None:
             failed, again = _propagate_all(low, high, relations)
             ended &= again
         if failed is None:
-            failed = _by_programs(low, high, relations, rest & ~exact, exact, settled, most, asked)
+            left = rest & ~exact
+            failed = _by_programs(low, high, relations, left, exact, settled, most, asked, width)
         if failed is not None:
             return Ranges(low, high, nothing, nothing, failed)
     fixed = low == high
-    return Ranges(low, high, exact | fixed, settled | fixed)
+    return Ranges(low, high, exact | fixed, settled | exact | fixed)
 
 
 def _check(low: Ints, high: Ints, relations: Relations) -> None:
@@ -220,6 +232,7 @@ def _by_flows(
     settled: Flags,
     ended: bool,
     asked: Flags,
+    may_settle: Flags,
 ) -> int | None:
     """Fix the counts that are determined in networks; return a relation if none can hold."""
     counts = CountNetwork.of(low, high, relations, component, rest, without_rim=ended)
@@ -233,7 +246,7 @@ def _by_flows(
     fixed = cells[~changes]
     least = low[cells]
     low[fixed] = high[fixed] = (least + flow)[~changes]
-    settled[rest & counts.fits[component]] = True
+    settled[may_settle & counts.fits[component]] = True
     edges = np.flatnonzero(changes & asked[cells])
     below, above = network.ranges(flow, edges)
     low[cells[edges]], high[cells[edges]] = least[edges] + below, least[edges] + above
@@ -250,6 +263,7 @@ def _by_programs(
     settled: Flags,
     most: int,
     asked: Flags,
+    width: Ints,
 ) -> int | None:
     """Find the ranges in small components; return a relation if one has no solution."""
     free = low < high
@@ -264,11 +278,15 @@ def _by_programs(
     rows_of = _grouped(relation[kept], owner)
     for cells, several in zip(cells_of, rows_of, strict=True):
         rows = np.unique(several)
-        found = _Program.of(cells, rows, low, high, relations).ranges(asked[cells])
+        program = _Program.of(cells, rows, low, high, relations)
+        needed = asked & ~settled if (width >= 0).any() else asked
+        apart = program.apart(needed[cells], width[cells])
+        settled[cells] |= apart
+        found = program.ranges(needed[cells] & ~apart)
         if found is None:
             return int(rows[0])
         low[cells], high[cells], solved = found
-        exact[cells] = solved
+        exact[cells] |= solved
         settled[cells] |= solved
     return None
 
@@ -308,6 +326,30 @@ class _Program:
         limits[1][:n][~part.adds] = np.inf
         return cls(matrix[:, free], limits, low[cells], high[cells])
 
+    def apart(self, asked: Flags, width: Ints) -> Flags:
+        """Return which counts have two possible values that are further apart than ``width``.
+
+        These are found by programs in random directions; only those asked for are looked for, and
+        none where ``width`` is negative.
+        """
+        rng, found = np.random.default_rng(0), np.zeros(len(asked), np.bool_)
+        seen = np.empty((0, len(asked)), np.int64)
+        for _ in range(_DIRECTIONS):
+            waits = asked & (width >= 0) & ~found
+            if not waits.any():
+                break
+            cost = np.where(waits, rng.uniform(-1, 1, len(asked)), 0)
+            result = self._solved(cost, mip_rel_gap=0.1)
+            if result.x is None:
+                break
+            counts = np.rint(result.x).astype(np.int64)
+            sums = self.matrix @ counts
+            if ((sums < self.limits[0]) | (sums > self.limits[1])).any():
+                continue
+            seen = np.vstack([seen, counts])
+            found = (width >= 0) & (np.ptp(seen, axis=0) > width)
+        return np.asarray(found & asked)
+
     def ranges(self, asked: Flags) -> tuple[Ints, Ints, Flags] | None:
         """Return bounds of each count, and whether they are exact; None if no counts fit.
 
@@ -337,13 +379,7 @@ class _Program:
         """
         cost = np.zeros(len(self.low))
         cost[i] = sign
-        result = scipy.optimize.milp(
-            cost,
-            constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
-            bounds=scipy.optimize.Bounds(self.low, self.high),
-            integrality=np.ones(len(cost)),
-            options={"time_limit": _SECONDS, "mip_rel_gap": 0.0},
-        )
+        result = self._solved(cost, mip_rel_gap=0.0)
         if result.status == _INFEASIBLE:
             return None, None
         if result.status == _SOLVED:
@@ -354,6 +390,15 @@ class _Program:
         if lower is None or not np.isfinite(lower):
             return None, int(own)
         return None, int(np.ceil(lower - _NEARLY)) if sign == 1 else int(-np.ceil(lower - _NEARLY))
+
+    def _solved(self, cost: NDArray[np.float64], **options: float) -> Any:
+        return scipy.optimize.milp(
+            cost,
+            constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
+            bounds=scipy.optimize.Bounds(self.low, self.high),
+            integrality=np.ones(len(cost)),
+            options={"time_limit": _SECONDS, **options},
+        )
 
 
 _SOLVED, _INFEASIBLE, _NEARLY = 0, 2, 1e-6

@@ -22,6 +22,9 @@ from clusterscale.release.entry import Format, Name, choose_format, read_table
 from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import DeclaredMechanism, Size, as_several
 
+MARGINS = {"within", "percent"}
+"""Settings of a publication that declare when a count is known too well."""
+
 CODES = "codes"
 """Name of the hierarchy that codes of places have in themselves."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy
@@ -28,6 +29,7 @@ from clusterscale.release.relations import Flags, Relations
 _FREE_ROUNDS = 40  # after which cells that were chosen stay hidden
 _NODES = 2_000  # of the search for the cheapest cells of one round
 _MANY = 1_000  # counts above which cells are hidden along cycles
+_MOST_ASKED = 10_000  # cells for which programs decide whether they are known
 _MOST_EXACT = 500  # cells to protect, or reasons, for which the cheapest choice is looked for
 _LEAST_COST = 1e-3  # of the least positive cost, so that cells without value are not hidden at will
 
@@ -77,8 +79,9 @@ class RepairProblem:
         A count is known if its bounds are at most this apart, one number or int64, shape (cell,);
         0: if it is determined.
     most
-        Counts of a component whose ranges are found by integer programs; without any, less is tried
-        to hide few cells.
+        Counts of a component whose ranges are found by integer programs.
+    greedy
+        Whether less is tried to hide few cells.
     """
 
     low: Ints
@@ -91,6 +94,7 @@ class RepairProblem:
     may_hide: Flags
     width: Ints | int = 0
     most: int = MOST_CELLS
+    greedy: bool = False
 
     def bounds(self, hidden: Flags) -> tuple[Ints, Ints]:
         """Return the bounds of each cell if some more are hidden."""
@@ -114,11 +118,12 @@ class RepairProblem:
         """Return which cells are known if some are hidden, and which of them may be, undecided."""
         low, high = self.bounds(hidden)
         nothing = np.empty(0, np.int64)
-        found = bound_counts(low, high, self.relations, most=0, wanted=nothing)
+        find = partial(bound_counts, low, high, self.relations, enough=self.widths)
+        found = find(most=0, wanted=nothing)
         undecided = self._undecided(found)
         if undecided.any():
             wanted = np.flatnonzero(undecided)
-            found = bound_counts(low, high, self.relations, most=self.most, wanted=wanted)
+            found = find(most=self.most if len(wanted) <= _MOST_ASKED else 0, wanted=wanted)
             undecided = self._undecided(found)
         if found.contradiction is not None:
             raise InputError("relations contradict, so that nothing can be repaired")
@@ -126,8 +131,8 @@ class RepairProblem:
         return is_known | undecided, undecided & ~is_known
 
     def _undecided(self, found: Ranges) -> Flags:
-        sure = np.where(self.widths > 0, found.exact, found.settled)
-        return np.asarray(self.protect & ~sure & (found.high - found.low > self.widths))
+        wide = found.high - found.low > self.widths
+        return np.asarray(self.protect & ~found.settled & wide)
 
     def hide_along_cycles(self) -> tuple[Repair, Flags]:
         """Return the repair of those sums that are networks, and which cells these have."""
@@ -162,7 +167,7 @@ class RepairProblem:
         for cell in np.flatnonzero(known).tolist():
             if not waiting[cell]:
                 continue
-            if undecided[cell] or self.most == 0:  # as if it followed from all relations near it
+            if undecided[cell] or self.greedy:  # as if it followed from all relations near it
                 cells, before = np.array([cell]), 0
                 while before < len(cells) and not may_help[cells].any():
                     before = len(cells)
@@ -197,8 +202,8 @@ def find_repair(problem: RepairProblem) -> Repair:
     if np.count_nonzero((problem.low < problem.high) | problem.may_hide) > _MANY:
         done, in_networks = problem.hide_along_cycles()
         rest = problem.protect & ~in_networks
-        most = problem.most if np.count_nonzero(rest) <= _MOST_EXACT else 0
-        problem = replace(problem, protect=rest, most=most)
+        greedy = int(np.count_nonzero(rest)) > _MOST_EXACT
+        problem = replace(problem, protect=rest, greedy=greedy)
     hidden, left = np.zeros(len(problem.low), np.bool_), np.zeros(len(problem.low), np.bool_)
     needed = list[Needed]()
     n_rounds = 0
@@ -212,7 +217,7 @@ def find_repair(problem: RepairProblem) -> Repair:
         new = [one for one in new if len(one[1])]
         needed += new
         n_rounds += 1
-        if n_rounds <= _FREE_ROUNDS and problem.most:
+        if n_rounds <= _FREE_ROUNDS and not problem.greedy:
             hidden[:] = False
             new = needed
         hidden[_cheapest(new, problem.prices)] = True
@@ -260,7 +265,7 @@ def _justified(
         first = np.array([cell for cell, _ in needed])
         protects[flat[alone]] = first[row[alone]]
     rest = np.flatnonzero(hidden & (protects < 0))
-    if needed and not problem.most:
+    if needed and problem.greedy:
         protects[flat] = np.where(protects[flat] < 0, first[row], protects[flat])
         rest = rest[:0]
     for cell in rest[np.argsort(-problem.cost[rest], kind="stable")].tolist():

@@ -27,6 +27,15 @@ def compare(seed):
     assert (same == open_)[rough.settled].all(), seed
     for one, other in ((rough.low, found.low), (rough.high, found.high)):
         np.testing.assert_array_equal(one[rough.exact], other[rough.exact], err_msg=str(seed))
+    for width in (0, 2):  # where two counts further apart are enough
+        loose = bound_counts(low, high, Relations.of(rows), enough=width)
+        narrow = found.high - found.low <= width
+        assert loose.settled.all(), seed
+        assert (narrow == (loose.high - loose.low <= width)).all(), seed
+        for one, other in ((loose.low, found.low), (loose.high, found.high)):
+            np.testing.assert_array_equal(one[narrow], other[narrow], err_msg=str(seed))
+        assert (loose.low <= found.low).all(), seed
+        assert (loose.high >= found.high).all(), seed
     return int((low < high).sum()), int((same & (low < high)).sum())
 
 

@@ -37,6 +37,7 @@ from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import (
     CODES,
+    MARGINS,
     Publication,
     PublicationTable,
     Stratum,
@@ -52,7 +53,7 @@ from clusterscale.validation_messages import exact_number, plural
 LEVEL, TOGETHER = "level", "together"
 
 _MOST = 100  # cells that are listed with what they follow from
-_MOST_HIDDEN = 1_000  # counts of a publication for which integer programs are solved
+_MOST_HIDDEN = 10_000  # counts of a publication for which integer programs are solved
 _SHOWN = 6  # published values in a sentence
 
 _Flags = NDArray[np.bool_]
@@ -265,7 +266,8 @@ def _stated(plan: Publication) -> Stated:
 class System:
     """The cells of all tables, what is known of them, and what follows.
 
-    ``values``, ``filled``, ``low`` and ``high`` have shape (cell,), and rests come last. The
+    ``values``, ``filled``, ``low`` and ``high`` have shape (cell,), and rests come last. A count of
+    which two values are possible that are further apart than ``width`` is not known. The
     ``shortest`` epoch is that of which only the beginning is shown.
     """
 
@@ -276,6 +278,7 @@ class System:
     values: Values
     filled: Values
     hidden: _Flags
+    width: Ints
     ranges: Ranges
     small: int
     n_computed: int
@@ -295,6 +298,11 @@ class System:
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         relations, n_computed = sums.relations(low, high)
         hidden = (low < high) & flat("covered", 1).astype(np.bool_)
+        small = smallest_shown(None, *(part.table for part in parts))
+        width: Ints = np.full(len(low), 2 * plan.within)
+        if plan.percent is not None:
+            width = np.maximum(width, (plan.percent / 50 * high).astype(np.int64))
+        width[sums.n :] = small - 2
         return cls(
             sums=sums,
             relations=relations,
@@ -303,8 +311,9 @@ class System:
             values=flat("values", np.nan),
             filled=flat("filled", np.nan),
             hidden=hidden,
-            ranges=_ranges(low, high, relations, hidden),
-            small=smallest_shown(None, *(part.table for part in parts)),
+            width=width,
+            ranges=_ranges(low, high, relations, hidden, width),
+            small=small,
             n_computed=n_computed,
             shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
         )
@@ -320,10 +329,7 @@ class System:
             for i, rest in enumerate((np.zeros(n_rests, int), np.full(n_rests, UNKNOWN)))
         )
         least, largest = map(np.concatenate, ends)
-        shown, width = ~np.isnan(self.values), np.full(len(cells), 2 * plan.within)
-        if plan.percent is not None:
-            width = np.maximum(width, (plan.percent / 50 * self.high).astype(np.int64))
-        width[self.sums.n :] = self.small - 2
+        shown = ~np.isnan(self.values)
         problem = RepairProblem(
             low=self.low,
             high=self.high,
@@ -333,7 +339,7 @@ class System:
             hidden_high=largest,
             cost=np.nan_to_num(self.values) if by_value else np.ones(len(cells)),
             may_hide=shown,
-            width=np.minimum(width, self.high - self.low - 1),
+            width=np.minimum(self.width, self.high - self.low - 1),
         )
         system, done = self, Repair(*np.empty((3, 0), np.int64))
         while True:
@@ -352,7 +358,7 @@ class System:
                 np.append(done.left, left),
             )
             low, high = problem.bounds(np.isin(cells, done.hide))
-            ranges = _ranges(low, high, self.relations, self.hidden)
+            ranges = _ranges(low, high, self.relations, self.hidden, self.width)
             system = replace(self, low=low, high=high, ranges=ranges)
 
     def findings(self, plan: Publication, name: str) -> TableFindings:
@@ -370,14 +376,10 @@ class System:
         shown = {cell: self.open_cell(cell) for cell in ranked[:_MOST]}
         results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
         omitted = []
-        if kinds["narrowed"].any() and not plan.model_fields_set & {"within", "percent"}:
+        if kinds["narrowed"].any() and not plan.model_fields_set & MARGINS:
             omitted.append(results[-1].text)
             results = results[:-1]
-        known = self.ranges.exact
-        if not plan.within and plan.percent is None:  # it is enough that none is determined
-            is_cell = np.arange(len(self.low)) < self.sums.n
-            known = known | (self.ranges.settled & is_cell)
-        if n_left := int(np.count_nonzero(self.hidden & ~known)):
+        if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
             omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
         return TableFindings(
             name, mechanism, results, "; ".join(omitted), notes, tuple(shown.values())
@@ -478,10 +480,14 @@ class System:
         return f"{' '.join(names).removeprefix('in ')} {count}"
 
 
-def _ranges(low: Ints, high: Ints, relations: Relations, hidden: _Flags) -> Ranges:
-    """Return the ranges of hidden counts, by integer programs only if these are not too many."""
+def _ranges(low: Ints, high: Ints, relations: Relations, hidden: _Flags, width: Ints) -> Ranges:
+    """Return the ranges of hidden counts, by integer programs only if these are not too many.
+
+    Those wider than ``width`` need not be exact.
+    """
     most = MOST_CELLS if np.count_nonzero(low < high) <= _MOST_HIDDEN else 0
-    return bound_counts(low, high, relations, most=most, wanted=np.flatnonzero(hidden))
+    wanted = np.flatnonzero(hidden)
+    return bound_counts(low, high, relations, most=most, wanted=wanted, enough=width)
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -81,8 +81,9 @@ class TableFindings:
 
 
 def alike(findings: Sequence[TableFindings]) -> list[TableFindings]:
-    """Return the consistent tables of which nothing is to be said, if they are many."""
-    quiet = [table for table in findings if table.verdict == "pass" and not table.notes]
+    """Return the consistent tables, without what was found in a whole publication, if many."""
+    quiet = [table for table in findings if table.verdict == "pass"]
+    quiet = [table for table in quiet if table.results[0].check != "determined"]
     return quiet if len(quiet) > _MANY else []
 
 
