@@ -214,6 +214,7 @@ def test_raw_counts_are_never_judged_more_kindly_than_any_mechanism(cube, plan_f
         "mechanisms": [
             build(MECHANISMS, name).model_dump(mode="json", exclude_none=True)
             for name in MECHANISMS
+            if name != "tables"  # of which the prior cannot guess cells
         ],
         "attacks": [{"name": "projection"}],
         "utility": {"groups": 1, "measures": [{"name": "pearson"}]},
@@ -224,7 +225,7 @@ def test_raw_counts_are_never_judged_more_kindly_than_any_mechanism(cube, plan_f
         plan = AuditPlan(**(plan_fields | few | {"seed": seed}))
         results = run(plan, cube, tmp_path / str(seed), SerialExecutor())
         found = {each.mechanism: each for each in find_exposures(results)}
-        assert len(found) == len(list(MECHANISMS))
+        assert len(found) == len(few["mechanisms"])
         raw = EXPOSURES.index(found["exact"].exposure)
         worst = min(EXPOSURES.index(each.exposure) for each in found.values())
         assert raw == worst, seed
