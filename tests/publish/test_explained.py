@@ -129,6 +129,7 @@ def boasts():
         ),
         # The 97.5 % quantile of this noise is 0, which does not make values exact.
         ([LAPLACE_EVENT | {"epsilon": 10.0}], "with a probability of 99.9 %", "is the number"),
+        ([LAPLACE_EVENT | {"epsilon": 2.0, "clip": True}], "sums of many values are", "is the n"),
         (
             [HIDING, {"name": "expand", "factor": 5.13}],
             "the value before the last steps is below 5",
