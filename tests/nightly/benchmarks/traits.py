@@ -39,8 +39,8 @@ def describe(cube: cs.TraceCube, memory: int) -> tuple[float, float, int]:
         active += found.active
     moved = time.perf_counter()
     parts = list(slices(cube, active, span, memory=memory, n_workers=1))
-    for part, n_sets in parts:
-        count_unique(UnicityTask(source, part, n_sets))
+    for part in parts:
+        count_unique(UnicityTask(source, part))
     return moved - began, time.perf_counter() - moved, len(parts)
 
 
