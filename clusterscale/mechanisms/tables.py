@@ -25,6 +25,7 @@ from clusterscale.contracts import (
     stability_of,
 )
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.foreign import is_foreign
 from clusterscale.mechanisms.accounting import ApproximateLoss
 from clusterscale.mechanisms.base import MECHANISMS, Exact
 
@@ -111,10 +112,17 @@ class Tables(Mechanism):
         return tuple(law._replace(cells=law.cells.ravel()) for law in laws)
 
     def cell_change(self, group_size: int) -> CellChange:
-        """Return the change under the least noise, if that of all tables is of one kind."""
+        """Return the change under the least noise, if that of all tables is of one kind.
+
+        Nothing bounds it where a scale is not known, or noise of another package may have more
+        settings than its scale.
+        """
         changes = [table.cell_change(group_size) or table.law(group_size) for table in self.tables]
         noises: list[Any] = [getattr(change, "noise", None) for change in changes]
-        if None in noises or len({*map(type, noises)}) > 1:
+        kinds = {type(noise) for noise in noises}
+        if None in noises or len(kinds) > 1 or any(map(is_foreign, kinds)):
+            return CellChange()
+        if any(np.isnan(noise.scale) for noise in noises):
             return CellChange()
         return CellChange(min(noises, key=lambda noise: noise.scale), tight=False)
 

@@ -14,13 +14,14 @@ from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.recovery import RecoveryPlan
 from clusterscale.analyses.screening import Screen, ScreenPlan
 from clusterscale.attacks import create as attack
-from clusterscale.contracts import Bounds, GroupRequest, stability_of
+from clusterscale.contracts import Bounds, CellChange, GroupRequest, stability_of
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.game import AttackEvaluation
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create, respond, user_level
+from clusterscale.mechanisms.noise import LaplaceNoise
 from clusterscale.priors import PRIORS
 from clusterscale.release.metadata import ReleaseMetadata
 from clusterscale.runtime import SerialExecutor
@@ -170,6 +171,18 @@ def test_a_visit_changes_a_count_by_no_more_than_the_least_noise():
 @for_each("other", [SMALL, {"name": "gaussian", "epsilon": 1.0, "delta": 0.1, "unit": "event"}])
 def test_nothing_bounds_a_change_where_noises_cannot_be_compared(other):
     assert tables(EVENT, other).bind(BOUNDS).cell_change(20).noise is None
+
+
+class HeavyTails(LaplaceNoise):
+    """Noise of another package, which may have more settings than its scale."""
+
+
+def test_nothing_bounds_a_change_by_noise_that_is_not_known(monkeypatch):
+    assert tables(USER, USER).cell_change(20).noise is None  # its scale needs a sensitivity
+    both = tables(EVENT, EVENT)
+    assert both.cell_change(20).noise is not None
+    monkeypatch.setattr(type(both.tables[0]), "cell_change", lambda *_: CellChange(HeavyTails(1.0)))
+    assert both.cell_change(20).noise is None
 
 
 REFUSED = {
