@@ -270,7 +270,7 @@ def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "c
     uri
         A YAML file that lists the tables of a publication and how they are related.
     folder
-        Folder to write to; files in it are replaced.
+        Folder to write to; files in it are replaced, but not those that are repaired.
     cost
         Whether as few cells as possible are hidden (``count``), or cells with as few people
         (``value``).
@@ -283,7 +283,8 @@ def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "c
     Raises
     ------
     MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
-        If a table cannot be read or written, or no counts fit what is published.
+        If a table cannot be read or written, no counts fit what is published, or a file to write is
+        one to repair.
     """
     import yaml
 
@@ -291,18 +292,26 @@ def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "c
     from clusterscale.config.plain_yaml import content_of, read_text
     from clusterscale.release.checks import mask_publication
     from clusterscale.release.publication import MARGINS
-    from clusterscale.storage import put
+    from clusterscale.storage import absolute, put
 
     plan, content = load_publication(uri), content_of(read_text(uri), uri)
-    if not plan.model_fields_set & MARGINS:  # it is enough that no count is determined
+    declared = bool(plan.model_fields_set & MARGINS)
+    if not declared:  # it is enough that no count is determined
         plan, content = plan.model_copy(update={"within": 0}), {"within": 0, **content}
     masked = mask_publication(plan, by_value=cost == "value")
+    written = {f"{folder}/{name}" for name in (*masked.files, PUBLICATION)}
+    for given in (uri, *(entry.counts for entry in plan.tables)):
+        if absolute(given) in map(absolute, written):
+            raise InputError(f"{given} is in {folder}, where it would be replaced: name another")
+    if not declared:
+        left = "no margin is declared, so counts may still be known within ± 1 (`within: 0`)"
+        masked = replace(masked, summary=f"{masked.summary}; {left}")
     for entry, changes in zip(content["tables"], masked.tables, strict=True):
         if changes:
             entry |= {**changes, "counts": f"{folder}/{changes['counts']}"}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=88)
-    for name, written in {**masked.files, PUBLICATION: text.encode()}.items():
-        put(f"{folder}/{name}", written)
+    for name, data in {**masked.files, PUBLICATION: text.encode()}.items():
+        put(f"{folder}/{name}", data)
     return masked
 
 

@@ -20,6 +20,9 @@ from clusterscale.release.metadata import ReleaseMetadata
 _FIRST_FIELDS = {"group_size", "population", "mechanism", "first", "start", "epochs"}
 _FIRST_FIELDS |= {"observed", "null_roi", "series"}
 
+Cell = tuple[str | None, int | None]
+"""A place and a time, as UTC seconds or number of an epoch; None for all of them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedTotals:

@@ -34,7 +34,7 @@ from clusterscale.reading.values import (
     is_empty,
     text_of,
 )
-from clusterscale.release.content import RawRelease
+from clusterscale.release.content import Cell, RawRelease
 from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns, list_centres
 from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
@@ -45,10 +45,6 @@ _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of o
 _PIECE = 1 << 24  # bytes of text read at a time
 _FLAG = "flag"  # column with a mark of values below their margin
 _ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
-
-
-Cell = tuple[str | None, int | None]
-"""A place and a time, as UTC seconds or number of an epoch; None for all of them."""
 
 
 def _folders(piece: Piece, uri: str) -> dict[str, str]:

@@ -144,6 +144,8 @@ def test_the_command_repairs_and_checks_what_it_wrote(monkeypatch):
     assert "repaired  out\n" in done.output
     assert "protects A2 at 2026-03-02 08:00 in districts.csv" in " ".join(done.output.split())
     assert done.output.count("inconsistent") == 2  # before the repair
+    words = " ".join(done.output.split())
+    assert "are hidden; no margin is declared, so counts may still be known within ± 1" in words
     nothing = np.empty(0, np.int64)
     monkeypatch.setattr(disclosure, "find_repair", lambda problem: Repair(*[nothing] * 3))
     done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out"])
@@ -164,6 +166,14 @@ def test_what_cannot_be_repaired_is_refused():
     publish(f"  - {{counts: w.csv, format: {form}}}\n")
     with pytest.raises(InputError, match=r"w\.csv: its cells cannot be hidden: that takes a CSV"):
         repair_tables("p.yaml", "out")
+    levels()
+    before = Path("districts.csv").read_text()
+    for folder in (".", str(Path.cwd())):
+        with pytest.raises(
+            InputError, match=r"districts\.csv is in .*, where it would be replaced"
+        ):
+            repair_tables("p.yaml", folder)
+    assert Path("districts.csv").read_text() == before
     with pytest.raises(ConfigError, match="rows that are added are not hidden to protect"):
         TABLE_FORMATS.create("long", secondary=["D"], add_rows=True)
 

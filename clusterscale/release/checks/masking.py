@@ -15,7 +15,8 @@ from clusterscale import storage
 from clusterscale.errors import InputError
 from clusterscale.reading.places import ARROW
 from clusterscale.release.checks.disclosure import Part, System, read_parts
-from clusterscale.release.long import Cell, LongTable
+from clusterscale.release.content import Cell
+from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import beside
 from clusterscale.release.publication import Publication
 from clusterscale.validation_messages import plural
