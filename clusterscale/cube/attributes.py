@@ -121,6 +121,7 @@ def describe_sizes(attributes: dict[str, Any]) -> dict[str, str]:
         "users": f"{attributes['n_users']:,}{weighed}",
         "ROIs": f"{attributes['n_rois']:,}{places}",
         "epochs": f"{calendar.n_epochs:,}  ({calendar.describe()})",
+        **calendar.describe_clock_change((0, calendar.n_epochs)),
         "events": f"{attributes['n_events']:,}",
     }
 

@@ -263,6 +263,15 @@ class Calendar:
             return f"{first:%Y-%m-%d}" + (f" to {until:%Y-%m-%d}" if until > first.date() else "")
         return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
 
+    def describe_clock_change(self, span: tuple[int, int]) -> dict[str, str]:
+        """Return, as a row of a summary, how long epochs are if clocks say something else."""
+        first, last = self._ends(span)
+        passed, shown = last.timestamp() - first.timestamp(), (last - first).total_seconds()
+        if passed == shown:  # the difference of two times of one zone is that of its clocks
+            return {}
+        hours = f"{passed / 3600:,g} hours pass, but clocks show {shown / 3600:,g}"
+        return {"clocks change": f"in this period {hours}"}
+
     def _ends(self, span: tuple[int, int]) -> tuple[datetime, datetime]:
         zone = ZoneInfo(self.timezone)
         first, last = (

@@ -182,3 +182,21 @@ def test_clocks_are_local_and_may_show_an_hour_twice():
     assert [time[11:13] for time in shown(spring)] == ["01", "03"]
     old = Calendar.parse("1950-06-01T12:30", "1d", 1, "Asia/Kathmandu")
     assert shown(old) == ["1950-06-01T12:30:00"]
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "n", "zone", "said"),
+    [
+        ("2026-10-05", "1h", 672, "Europe/Madrid", "672 hours pass, but clocks show 671"),
+        ("2026-10-05", "1h", 673, "Europe/Madrid", "673 hours pass, but clocks show 672"),
+        ("2026-03-09", "1h", 671, "Europe/Madrid", "671 hours pass, but clocks show 672"),
+        ("2026-10-19", "1d", 7, "Europe/Madrid", "169 hours pass, but clocks show 168"),
+        ("2026-04-01", "1h", 24, "Australia/Lord_Howe", ""),
+        ("2026-04-05", "1h", 24, "Australia/Lord_Howe", "24 hours pass, but clocks show 23.5"),
+        ("2026-01-01", "1d", 365, "Europe/Madrid", ""),
+        ("2026-10-05", "1h", 672, "UTC", ""),
+    ],
+)
+def test_a_period_in_which_clocks_change_says_so(start, step, n, zone, said):
+    row = Calendar.parse(start, step, n, zone).describe_clock_change((0, n))
+    assert row == ({"clocks change": f"in this period {said}"} if said else {})

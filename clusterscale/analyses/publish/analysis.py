@@ -210,6 +210,7 @@ class PublishAnalysis(Analysis):
         return {
             "users": f"{n_users:,}",
             "values": f"{n_cells:,}",
+            **cube.calendar.describe_clock_change(plan.span),
             "rows": "public" if rows_are_public(plan, cube) else "taken from the records",
             "published by": plan.mechanism.heading,
             **_capped(plan),
