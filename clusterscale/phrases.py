@@ -82,6 +82,7 @@ _FLAGS = {
     "locator": "`--grid`, `--points`, `--h3`, `--geohash` or `--inspire`",
     "timezone": "`--setting timezone=`, e.g. to Europe/London",
     "milliseconds": "`--setting milliseconds=true`",
+    "reader": "`--points-setting`",
     "allow_warnings": "`--allow-warn`",
 }
 _typed = [False]

@@ -19,26 +19,27 @@ if TYPE_CHECKING:
     from clusterscale.ingestion import IngestOptions, Reader
 
 
-HELP = """Convert location records to a cube, and count the dropped rows by reason.
+_EXAMPLES = {"column": "user=card_id", "setting": "timezone=Europe/London"}
+_OF_TABLES = """settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+             milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
+             in CSV, encoding=utf-8, skip=0"""
+_OF_TRIPS = f"""columns   user=user, start=start_station, start_time=start_time,
+             end=end_station, end_time=end_time,
+             start_hour=NAME and end_hour=NAME if these times are dates
+   {_OF_TABLES}"""
+HELP = f"""Convert location records to a cube, and count the dropped rows by reason.
 
 Each reader has columns, which --column renames, and settings, for --setting:
 
 \b
 events       Parquet or CSV, one event per row
    columns   user=user, time=timestamp, lat=lat, lon=lon,
-             roi=NAME instead of lat and lon
-   settings  timezone=ZONE of times without a zone, time_format=PATTERN,
-             milliseconds=False, delimiter=, in CSV, encoding=utf-8, skip=0
+             roi=NAME instead of lat and lon, hour=NAME if time is a date
+   {_OF_TABLES}
 trips        Parquet or CSV, one trip per row, which is two events
-   columns   user=user, start=start_station, start_time=start_time,
-             end=end_station, end_time=end_time
-   settings  timezone=ZONE of times without a zone, time_format=PATTERN,
-             milliseconds=False, delimiter=, in CSV, encoding=utf-8, skip=0
+   {_OF_TRIPS}
 trip_pairs   the same, but one event, in the ROI "START → END"
-   columns   user=user, start=start_station, start_time=start_time,
-             end=end_station, end_time=end_time
-   settings  timezone=ZONE of times without a zone, time_format=PATTERN,
-             milliseconds=False, delimiter=, in CSV, encoding=utf-8, skip=0
+   {_OF_TRIPS}
 geojson      GeoJSON points, a collection or one feature per line
    columns   user=user, time=timestamp, geometry=geometry
    settings  timezone=ZONE of times without a zone
@@ -70,7 +71,11 @@ def ingest(
         typer.Option(help="A setting of the reader, e.g. timezone=Europe/London; may be repeated."),
     ] = None,
     grid: Annotated[str | None, _area("ROWSxCOLUMNS in degrees.")] = None,
-    points: Annotated[str | None, option("CSV of points: name,lat,lon.")] = None,
+    points: Annotated[str | None, option("Table of points: name,lat,lon.")] = None,
+    points_setting: Annotated[
+        list[str] | None,
+        typer.Option(help="Its delimiter, encoding, skip, or column: roi (name), lat, lon."),
+    ] = None,
     cutoff: Annotated[
         float | None, typer.Option(help="Maximal distance to the nearest point, in metres.")
     ] = None,
@@ -103,7 +108,7 @@ def ingest(
     areas = {"grid": grid, "h3": h3, "geohash": geohash, "inspire": inspire}
     options = IngestOptions(
         reader=READERS.create(reader, **fields),
-        locator=_locator(areas, points, cutoff),
+        locator=_locator(areas, points, cutoff, _parse("points-setting", points_setting or [])),
         calendar=Calendar.parse(start, epoch, epochs, timezone or fields.get("timezone", "UTC")),
         pseudonymise=read_key(pseudonymise) if pseudonymise else None,
         top_users=top_users,
@@ -130,17 +135,23 @@ def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> di
     kinds = {"column": [name for name in known if name not in reader.settings]}
     kinds["setting"] = list(reader.settings)
     fields = {}
-    for kind, texts, example in (
-        ("column", columns, "user=card_id"),
-        ("setting", settings, "timezone=Europe/London"),
-    ):
-        for text in texts:
-            key, equals, value = text.partition("=")
-            if not (key and equals and value):
-                raise InputError(f"--{kind} {text!r} is not NAME=VALUE, e.g. --{kind} {example}")
+    for kind, texts in (("column", columns), ("setting", settings)):
+        for key, value in _parse(kind, texts).items():
             if key not in kinds[kind]:
                 raise InputError(_wrong_option(kind, key, value, kinds))
             fields[key] = value
+    return fields
+
+
+def _parse(kind: str, texts: list[str]) -> dict[str, str]:
+    """Return the values of an option that is NAME=VALUE, by name."""
+    fields = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            example = _EXAMPLES.get(kind, "delimiter=;")
+            raise InputError(f"--{kind} {text!r} is not NAME=VALUE, e.g. --{kind} {example}")
+        fields[key] = value
     return fields
 
 
@@ -155,9 +166,9 @@ def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) 
 
 
 def _locator(
-    areas: dict[str, str | None], points: str | None, cutoff: float | None
+    areas: dict[str, str | None], points: str | None, cutoff: float | None, layout: dict[str, str]
 ) -> Locator | None:
-    from clusterscale.ingestion import read_points
+    from clusterscale.ingestion import READERS, read_points
 
     parsers: dict[str, Callable[[str], Locator]] = {
         "grid": Grid.parse,
@@ -168,8 +179,10 @@ def _locator(
     given = {name: text for name, text in areas.items() if text is not None}
     if len(given) + (points is not None) > 1:
         raise InputError("give one of --grid, --points, --h3, --geohash and --inspire")
-    if cutoff is not None and points is None:
-        raise InputError("--cutoff needs --points")
+    for name, value in (("cutoff", cutoff), ("points-setting", layout or None)):
+        if value is not None and points is None:
+            raise InputError(f"--{name} needs --points")
     if points is not None:
-        return read_points(points, cutoff)
+        reader: Any = READERS.create("events", **({"roi": "name"} | layout))
+        return read_points(points, cutoff, reader)
     return next((parsers[name](text) for name, text in given.items()), None)

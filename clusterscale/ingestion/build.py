@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from clusterscale.ingestion.shuffle import DaskRun, OnProgress
 
 
-_OF_TABLE = ("user", "user"), ("delimiter", ",")  # settings of readers, else defaults
 BLOCK_BYTES = 1 << 24  # text that a task decodes at a time: about 400,000 rows
 
 
@@ -143,7 +142,9 @@ def ingest(
     from clusterscale.ingestion.shuffle import DaskRun  # here: readers are used without dask too
 
     began = time.perf_counter()
-    weights = _read_weights(options)
+    weights = None
+    if options.weights is not None:
+        weights = read_weights(options.weights, options.reader, options.pseudonymise)
     with _naming_formats(options.reader):
         with reading(source):
             packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
@@ -209,14 +210,6 @@ def _write_cube(
         )
         provenance.update(report.counts())
     return report
-
-
-def _read_weights(options: IngestOptions) -> UserWeights | None:
-    if options.weights is None:
-        return None
-    reader = options.reader
-    user, delimiter = (getattr(reader, *default) for default in _OF_TABLE)
-    return read_weights(options.weights, user, delimiter=delimiter, key=options.pseudonymise)
 
 
 @contextmanager

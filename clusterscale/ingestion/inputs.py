@@ -1,7 +1,5 @@
 """What an ingest reads besides records: a key of pseudonyms, named points, weights of users."""
 
-import csv
-import io
 import os
 import shlex
 from collections.abc import Iterable
@@ -14,20 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from clusterscale import storage
-from clusterscale.contracts import Weights
+from clusterscale.contracts import Values, Weights
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.errors import InputError, MissingError, SourceError
-from clusterscale.ingestion.records import LIMITS
+from clusterscale.ingestion.readers import Events
+from clusterscale.ingestion.records import LIMITS, Reader
+from clusterscale.phrases import option
 from clusterscale.reading import decode, tables
 from clusterscale.reading.sources import reading
 from clusterscale.reading.tables import TextLayout
+from clusterscale.reading.values import located_batches, names_of, text_of
 from clusterscale.validation_messages import plural
 
 DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
-_ACCEPTS = (
-    "points are read from text in UTF-8, comma-separated, whose first line names the columns name, "
-    "lat and lon; positions in decimal degrees"
-)
+_POINTS = Events(roi="name")
 
 
 def read_key(path: str) -> bytes:
@@ -76,15 +74,18 @@ def pseudonyms(users: Iterable[str], key: bytes) -> list[str]:
     return [blake2b(user.encode(), key=key, digest_size=DIGEST_BYTES).hexdigest() for user in users]
 
 
-def read_points(path: str, cutoff: float | None = None) -> Points:
-    """Read points from a CSV file with the columns ``name``, ``lat`` and ``lon`` (degrees).
+def read_points(path: str, cutoff: float | None = None, reader: Events = _POINTS) -> Points:
+    """Read points from a table with the columns ``name``, ``lat`` and ``lon`` (degrees).
 
     Parameters
     ----------
     path
-        Local path or fsspec URL.
+        Parquet or CSV, a local path or fsspec URL.
     cutoff
         Maximum distance in metres from a position to its point; None for no limit.
+    reader
+        How the table is laid out: its delimiter, encoding and lines to skip, and the columns of
+        names (``roi``) and positions, as in ``Events(roi="station", delimiter=";")``.
 
     Returns
     -------
@@ -96,53 +97,43 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
     MissingError
         If there is no such file.
     SourceError
-        If a column is missing or a line is invalid; names the line, column and value.
+        If a column is missing or a line is invalid; names the line and column.
     InputError
         If the cut-off is not positive.
     """
     if not storage.exists(path):
         raise MissingError(f"{path}: there is no such file of points")
+    columns = reader.roi or "name", reader.lat, reader.lon
     try:
-        return Points(_read(path), np.inf if cutoff is None else cutoff)
+        with reading(path):
+            found = _read(path, reader, columns)
     except SourceError as error:
-        raise SourceError(f"{error}\n{_ACCEPTS}") from None
+        raise SourceError(
+            f"{error}\npoints are {tables.ACCEPTS}, with the columns {', '.join(columns)}, in "
+            f"degrees; another delimiter, encoding or column is set by {option('reader')}"
+        ) from None
+    return Points(found, np.inf if cutoff is None else cutoff)
 
 
-def _read(path: str) -> Regions:
-    raw = storage.read(path)
-    try:
-        reader = csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""))
-    except UnicodeDecodeError:
-        raise SourceError(f"{path} is not UTF-8 text") from None
-    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-    for name in ("name", "lat", "lon"):
-        if name not in reader.fieldnames:
-            has = ", ".join(reader.fieldnames) or "none"
-            raise SourceError(f"{path} has no column {name}: its columns are {has}")
-    points: dict[str, tuple[float, float]] = {}
-    for row in reader:
-        line = f"{path}, line {reader.line_num}"
-        name = (row["name"] or "").strip()
-        if not name:
-            raise SourceError(f"{line}: the point has no name")
-        if name in points:
-            raise SourceError(f"{line}: an earlier point has the same name")
-        points[name] = (_degrees(row["lat"], "lat", line), _degrees(row["lon"], "lon", line))
+def _read(path: str, reader: Events, columns: tuple[str, str, str]) -> Regions:
+    points: dict[str, list[float]] = {}
+    for batch, spot in located_batches(reader.pieces(path, _PIECE), columns, reader.layout):
+        named, *raw = (batch.columns[name] for name in columns)
+        names_of(columns[0], named, spot)  # which refuses what is not text
+        ids, at = names_of(columns[0], text_of(named), spot), list[Values]()
+        for name, column, limit in zip(columns[1:], raw, LIMITS.values(), strict=True):
+            at.append(decode.numbers(name, column, where=spot.file).values)
+            spot.refuse(~(np.abs(at[-1]) <= limit), name, f"not a number within ±{limit:.0f}")
+        names = np.array(ids.names.to_pylist(), object)[ids.codes]
+        for row, (name, *place) in enumerate(zip(names, *at, strict=True)):
+            if name in points:
+                where = spot.name(row, columns[0])
+                raise SourceError(f"{where}: an earlier point has the same name")
+            points[name] = place
     if not points:
         raise SourceError(f"{path} contains no points")
     lat, lon = np.array(list(points.values())).T
     return Regions(tuple(points), lat.copy(), lon.copy())
-
-
-def _degrees(text: str | None, column: str, line: str) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        value = np.nan
-    if not abs(value) <= LIMITS[column]:
-        limit = f"±{LIMITS[column]:.0f}"
-        raise SourceError(f"{line}: {column} is not a number within {limit}")
-    return value
 
 
 _PIECE = 1 << 24  # bytes of text decoded at a time
@@ -172,20 +163,19 @@ class UserWeights:
         return np.asarray(self.weights[rows.to_numpy(zero_copy_only=False)])
 
 
-def read_weights(
-    path: str, user: str = "user", *, delimiter: str = ",", key: bytes | None = None
-) -> UserWeights:
-    """Read a table with a row for each user, and the columns ``user`` and ``weight``.
+def read_weights(path: str, reader: Reader, key: bytes | None) -> UserWeights:
+    """Read a table with a row for each user, and the columns of users and ``weight``.
 
-    It is a Parquet or CSV file or a folder of one kind; ``user`` is named as in the records, and
-    its ids are replaced by pseudonyms if there is a ``key``. Raises MissingError without such a
-    file, and SourceError, without naming users, if a column is missing, a row cannot be read, a
-    weight is not a positive number, or a user has two different ones.
+    It is a Parquet or CSV file or a folder of one kind, with the column of users and the delimiter
+    of the ``reader`` of records; ids are replaced by pseudonyms if there is a ``key``. Raises
+    MissingError without such a file, and SourceError, without naming users, if a column is missing,
+    a row cannot be read, a weight is not a positive number, or a user has two different ones.
     """
-    names, weights = [], []
+    names, weights, user = [], [], getattr(reader, "user", "user")
+    layout = TextLayout(getattr(reader, "delimiter", ","))
     with reading(path):
         for piece in tables.pieces(path, _PIECE):
-            for batch in tables.batches(piece, [user, "weight"], TextLayout(delimiter)):
+            for batch in tables.batches(piece, [user, "weight"], layout):
                 where, columns = piece.file.name, batch.columns
                 ids = decode.ids(user, columns[user], where=where)
                 n_bad = batch.malformed.count + int(ids.bad.sum())

@@ -1,7 +1,7 @@
 """Readers of tables (events, trips) and of the San Francisco cabs, and the registry of readers."""
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,6 +19,8 @@ from clusterscale.reading.sources import Piece
 from clusterscale.reading.tables import ColumnBatch, Delimiter, Encoding, Malformed, TextLayout
 from clusterscale.registry import Registry
 
+_Columns = tuple[tuple[str, str | None], tuple[str, ...]]
+
 
 class TableReader(Reader):
     """A reader of Parquet or CSV whose fields are called as those of published tables are.
@@ -33,6 +35,9 @@ class TableReader(Reader):
         Format of times as of Python's ``strptime``, e.g. ``'%d/%m/%Y %H:%M'``.
     milliseconds
         Whether times that are numbers are in milliseconds since 1970.
+    hours
+        How a column with the hour of a day is numbered: ``0-23``, ``1-24``, or ``hhmm`` for 830 at
+        half past eight; times such as ``08:30`` are read with any of these.
     delimiter
         Field separator of a CSV file.
     encoding
@@ -45,13 +50,14 @@ class TableReader(Reader):
     timezone: Zone | None = None
     time_format: str | None = None
     milliseconds: Annotated[bool, Strict(False)] = False
+    hours: decode.Hours = "0-23"
     delimiter: Delimiter = ","
     encoding: Encoding = "utf-8"
     skip: Annotated[int, Strict(False), Field(ge=0)] = 0
 
     accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}"
     settings: ClassVar[tuple[str, ...]] = (
-        *("timezone", "time_format", "milliseconds"),
+        *("timezone", "time_format", "milliseconds", "hours"),
         *("delimiter", "encoding", "skip"),
     )
 
@@ -62,33 +68,39 @@ class TableReader(Reader):
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the first events of rows, then the second ones, batch by batch."""
         file, events = piece.file.name, self._events()
-        read = {self.user, *(name for time, places in events for name in (time, *places))}
+        read = {self.user, *(name for times, places in events for name in (*times, *places))}
         stated = (getattr(self, field) for field in type(self).model_fields)
-        for batch in self._batches(piece, [name for name in stated if name in read]):
+        columns = list(dict.fromkeys(name for name in stated if name and name in read))
+        for batch in tables.batches(piece, columns, self.layout):
             user = _ids(self.user, batch, file)
-            for time, places in events:
+            for times, places in events:
                 place = self._place(places, batch, file)
-                yield Records(user, self._times(time, batch, file), place, batch.malformed)
+                yield Records(user, self._times(*times, batch, file), place, batch.malformed)
 
-    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return the columns of the time and of the place of each event of a row."""
+    def _events(self) -> tuple[_Columns, ...]:
+        """Return the columns of the time, with its hour, and of the place of each event."""
         raise NotImplementedError
 
     def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
         return _ids(columns[0], batch, file)
 
-    def _batches(self, piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
-        layout = TextLayout(self.delimiter, encoding=self.encoding, skip=self.skip)
-        return tables.batches(piece, list(dict.fromkeys(columns)), layout)
+    @property
+    def layout(self) -> TextLayout:
+        """How lines of a CSV file are laid out."""
+        return TextLayout(self.delimiter, encoding=self.encoding, skip=self.skip)
 
-    def _times(self, name: str, batch: ColumnBatch, file: str) -> Numbers:
+    def _times(self, name: str, hour: str | None, batch: ColumnBatch, file: str) -> Numbers:
+        raw, hours = batch.columns, None
+        if hour is not None:
+            hours = decode.hours(hour, raw[hour], self.hours)
         return decode.times(
             name,
-            batch.columns[name],
+            raw[name],
             timezone=self.timezone,
             where=file,
             time_format=self.time_format,
             milliseconds=self.milliseconds,
+            hour=hours,
         )
 
 
@@ -99,11 +111,13 @@ class Events(TableReader):
     ----------
     user, time
         Names of the columns. Times are epoch seconds, timestamps or ISO 8601 text.
+    hour
+        Name of the column with the hour of the day, if ``time`` is a date.
     lat, lon
         Names of the columns with the position in degrees; not read if ``roi`` is set.
     roi
         Name of the column with the name of the ROI.
-    timezone, time_format, milliseconds
+    timezone, time_format, milliseconds, hours
         How times are stated, as in tables.
     delimiter, encoding, skip
         How lines of a CSV file are laid out, as in tables.
@@ -111,6 +125,7 @@ class Events(TableReader):
 
     name: Literal["events"] = "events"
     time: str = "timestamp"
+    hour: str | None = None
     lat: str = "lat"
     lon: str = "lon"
     roi: str | None = None
@@ -123,8 +138,10 @@ class Events(TableReader):
         """Whether a column contains the ROI."""
         return self.roi is not None
 
-    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ((self.time, (self.lat, self.lon) if self.roi is None else (self.roi,)),)
+    def _events(self) -> tuple[_Columns, ...]:
+        return (
+            ((self.time, self.hour), (self.lat, self.lon) if self.roi is None else (self.roi,)),
+        )
 
     def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
         if self.roi is not None:
@@ -151,7 +168,9 @@ class Trips(TableReader):
         Name of the column.
     start, start_time, end, end_time
         Names of the columns with the stations (the ROIs) and the times.
-    timezone, time_format, milliseconds
+    start_hour, end_hour
+        Names of the columns with the hours of the day, if the times are dates.
+    timezone, time_format, milliseconds, hours
         How times are stated, as in tables.
     delimiter, encoding, skip
         How lines of a CSV file are laid out, as in tables.
@@ -160,14 +179,17 @@ class Trips(TableReader):
     name: Literal["trips"] = "trips"
     start: str = "start_station"
     start_time: str = "start_time"
+    start_hour: str | None = None
     end: str = "end_station"
     end_time: str = "end_time"
+    end_hour: str | None = None
 
     gives_rois: ClassVar[bool] = True
     events_per_row: ClassVar[int] = 2
 
-    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return (self.start_time, (self.start,)), (self.end_time, (self.end,))
+    def _events(self) -> tuple[_Columns, ...]:
+        start, end = (self.start_time, self.start_hour), (self.end_time, self.end_hour)
+        return (start, (self.start,)), (end, (self.end,))
 
 
 class TripPairs(Trips):
@@ -182,7 +204,10 @@ class TripPairs(Trips):
         Name of the column.
     start, start_time, end, end_time
         Names of the columns with the stations and the times; ``end_time`` is not read.
-    timezone, time_format, milliseconds
+    start_hour, end_hour
+        Names of the columns with the hours of the day, if the times are dates; the second is not
+        read.
+    timezone, time_format, milliseconds, hours
         How times are stated, as in tables.
     delimiter, encoding, skip
         How lines of a CSV file are laid out, as in tables.
@@ -192,8 +217,8 @@ class TripPairs(Trips):
 
     events_per_row: ClassVar[int] = 1
 
-    def _events(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ((self.start_time, (self.start, self.end)),)
+    def _events(self) -> tuple[_Columns, ...]:
+        return (((self.start_time, self.start_hour), (self.start, self.end)),)
 
     def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
         return pairs(*(_ids(name, batch, file) for name in columns))

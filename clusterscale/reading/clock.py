@@ -5,18 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.reading import decode
+from clusterscale.reading.decode import STATES_ZONE, Hours
 from clusterscale.reading.values import Spot, is_text, matches, once_each, text_of
 from clusterscale.validation_messages import quote
 
@@ -26,13 +26,11 @@ _PERIOD = re.compile(r"(?P<year>\d{4})-(?:W(?P<week>\d\d)|Q(?P<quarter>[1-4])|M?
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-]\d\d:?\d\d)?(/P\w+)?)?")
 _MIDNIGHT = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[T ]24:00(?::00)?(?P<zone>\D.*)?")
 _UNUSUAL = r"^\d{4}-(W\d\d|Q[1-4]|M?\d\d)$|[T ]24:00"
-_ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
 _SECONDS = 86_400  # of a day
 EARLIEST = 315_532_800  # 1980-01-01: earlier seconds are numbers of something else
 SKIPPED = -(1 << 62)
 """In place of the UTC seconds of a local time that clocks skip, where it is left out."""
 LATEST = 4_102_444_800  # 2100-01-01
-Hours = Literal["0-23", "1-24", "hhmm"]
 _TIMEZONE = "`timezone` of the format, e.g. timezone='Europe/London'"
 
 
@@ -75,7 +73,7 @@ class Clock:
         again = shown.tz_convert("UTC").tz_localize(None).to_numpy("datetime64[s]").astype(np.int64)
         found[rows] = np.where(again != moments, again, -1)[at]
         if len(rows) and self.format is None and is_text(kind):
-            found[matches(text_of(raw), _ZONE)] = -1
+            found[matches(text_of(raw), STATES_ZONE)] = -1
         return found
 
     def decode(self, name: str, raw: Any, hours: Any, *, spot: Spot) -> Ints:
@@ -109,7 +107,8 @@ class Clock:
         )
         seconds = times.values
         if self.drops_skipped and is_text(plain.type):
-            seconds = np.where(np.isnan(seconds) & _are_local(plain), SKIPPED, seconds)
+            local = decode.parse_stamps(name, plain, None, "UTC", where="", setting="").notna()
+            seconds = np.where(np.isnan(seconds) & local, SKIPPED, seconds)
         if np.isnan(seconds).any():
             row = int(np.argmax(np.isnan(seconds)))
             shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
@@ -162,22 +161,19 @@ class Clock:
 
     def _local(self, name: str, raw: Any, hours: Any, spot: Spot) -> Ints:
         """Return the UTC seconds of dates with hours, or of times in a format."""
+        settings: dict[str, Any] = {"where": spot.file, "setting": _TIMEZONE}
+        if hours is not None:
+            settings["hour"] = hour = decode.hours(self.hour, hours, self.hours)
+            fault = f"no hour of {self.hours}: `hours` of the format says how hours are numbered"
+            spot.refuse(hour.bad, self.hour, fault)
         texts = text_of(raw)
-        if self.format is None:  # a date, which has no zone of its own
-            zoned = pa.array(matches(texts, _ZONE))
-            texts = pc.if_else(zoned, pa.scalar(None, pa.string()), texts)
-        how = self.format or "ISO8601"
-        stamps = decode.parse_stamps(
-            name, texts, how, self.timezone, where=spot.file, setting=_TIMEZONE
-        )
+        stamps = decode.parse_stamps(name, texts, self.format, self.timezone, **settings)
         wrong = stamps.isna().to_numpy()
         if wrong.any():
             row = int(np.argmax(wrong))
             how = f"in the format {self.format}" if self.format else "an ISO date"
-            shown = quote(str(text_of(raw)[row].as_py()))
+            shown = quote(str(texts[row].as_py()))
             raise SourceError(f"{spot.name(row, name)}: {shown} is not {how}")
-        if hours is not None:
-            stamps = stamps + pd.to_timedelta(self._minutes(hours, spot), unit="min")
         seconds = decode.utc_seconds(stamps, self.timezone)
         skipped = np.isnan(seconds)
         if skipped.any() and not self.drops_skipped:
@@ -187,17 +183,6 @@ class Clock:
                 "skip it; `skipped_hour: drop`, in a long table, leaves its rows out"
             )
         return self._checked(name, np.where(skipped, SKIPPED, np.floor(seconds)), spot)
-
-    def _minutes(self, hours: Any, spot: Spot) -> Ints:
-        """Return the minutes of a day at which hours begin, int64, shape (row,)."""
-        stated = self._whole(self.hour, hours, spot=spot)
-        is_clock = self.hours == "hhmm"
-        first = stated // 100 if is_clock else stated - (self.hours == "1-24")
-        rest = stated % 100 if is_clock else 0 * stated
-        wrong = (first < 0) | (first > 23) | (rest > 59)
-        fault = f"no hour of {self.hours}: `hours` of the format says how hours are numbered"
-        spot.refuse(wrong, self.hour, fault)
-        return np.asarray(first * 60 + rest, np.int64)
 
 
 def _as_iso(texts: Any) -> Any:
@@ -237,14 +222,6 @@ def _days_back(timezone: str) -> Ints:
 def is_time(text: str) -> bool:
     """Return whether a text is a time as of ISO 8601, a date, week, month or quarter."""
     return bool(_ISO.fullmatch(text) or _PERIOD.fullmatch(text))
-
-
-def _are_local(texts: Any) -> NDArray[np.bool_]:
-    """Return which texts are local times, whether or not clocks show them."""
-    shown = texts.to_pandas()
-    zoned = shown.str.contains(_ZONE, na=False)
-    stamps = pd.to_datetime(shown.mask(zoned), format="ISO8601", errors="coerce")
-    return np.asarray(stamps.notna())
 
 
 def step_of(length: str) -> str:

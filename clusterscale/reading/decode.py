@@ -4,7 +4,7 @@ A column that contains values of another kind raises :class:`~clusterscale.error
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -17,11 +17,19 @@ from pydantic import AfterValidator
 from clusterscale.errors import SourceError
 from clusterscale.phrases import option
 
+ISO = "ISO8601"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
-TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
+STATES_ZONE = r"(?i):\d{2}.*[+-]\d{2}:?\d{0,2}$|Z$"
+TIMES = (
+    "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z, or as of "
+    "`time_format`, such as '%d/%m/%Y %H:%M' where the day is first"
+)
 """Supported times, for messages."""
+
+Hours = Literal["0-23", "1-24", "hhmm"]
+"""How hours of a day are numbered; ``hhmm`` is 830 at half past eight."""
 
 
 def _check_zone(zone: str) -> str:
@@ -108,19 +116,23 @@ def times(
     setting: str = "",
     time_format: str | None = None,
     milliseconds: bool = False,
+    hour: Numbers | None = None,
 ) -> Numbers:
     """Decode times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
 
     A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
     earlier of the two, and a nonexistent one (when it begins) is invalid. ``setting`` names what
     sets ``timezone``, for messages; by default a reader of records. With ``time_format`` times are
-    texts as of ``strptime``; with ``milliseconds`` numbers are in milliseconds since 1970.
+    texts as of ``strptime``; with ``milliseconds`` numbers are in milliseconds since 1970. With an
+    ``hour``, in seconds of a day, times are days.
     """
     raw, setting = plain(raw), setting or option("timezone")
     second = 1000.0 if milliseconds else 1.0
-    if time_format is not None:
-        stamps = parse_stamps(name, text(raw), time_format, timezone, where=where, setting=setting)
-        meaning = f"not a time in the format {time_format}"
+    if time_format is not None or hour is not None:
+        settings: dict[str, Any] = {"where": where, "setting": setting, "hour": hour}
+        stamps = parse_stamps(name, text(raw), time_format, timezone, **settings)
+        meaning = f"not a time in the format {time_format or ISO}"
+        meaning += "" if hour is None else f", or its {hour.name} is {hour.meaning}"
         return Numbers(name, raw, utc_seconds(stamps, timezone), meaning)
     if _is_number(raw.type):
         return Numbers(name, raw, _floats(raw) / second, "not a time")
@@ -141,16 +153,46 @@ def times(
 
 
 def parse_stamps(
-    name: str, texts: Any, time_format: str, timezone: str | None, *, where: str, setting: str
+    name: str,
+    texts: Any,
+    time_format: str | None,
+    timezone: str | None,
+    *,
+    where: str,
+    setting: str,
+    hour: Numbers | None = None,
 ) -> Any:
-    """Return stamps of texts in a format, NaT where it does not fit.
+    """Return stamps of texts in a format, NaT where it does not fit; None is ISO 8601, no zone.
 
-    Raises SourceError if neither the format nor ``timezone`` says what their zone is.
+    With an ``hour``, in seconds of a day, texts must be days. Raises SourceError if neither the
+    format nor ``timezone`` says what their zone is.
     """
-    has_zone = "%z" in time_format.replace("%%", "")
+    has_zone = "%z" in (time_format or "").replace("%%", "")
     if timezone is None and not has_zone:
         raise SourceError(f"column {name} of {where} contains times without a zone: set {setting}")
-    return pd.to_datetime(texts.to_pandas(), format=time_format, errors="coerce", utc=has_zone)
+    how, trimmed = (time_format or ISO).strip(), pc.utf8_trim_whitespace(texts)
+    if time_format is None:
+        zoned = pc.match_substring_regex(trimmed, STATES_ZONE)
+        trimmed = pc.if_else(zoned, pa.scalar(None, pa.string()), trimmed)
+    stamps = pd.to_datetime(trimmed.to_pandas(), format=how, errors="coerce", utc=has_zone)
+    if hour is None:
+        return stamps
+    return stamps.where(stamps == stamps.dt.normalize()) + pd.to_timedelta(hour.values, unit="s")
+
+
+def hours(name: str, raw: Any, numbering: Hours) -> Numbers:
+    """Decode hours of a day as its seconds: numbers, or times such as 08:30 or 08:30:15."""
+    raw = pc.utf8_trim_whitespace(text(plain(raw)))
+    stated, texts = _parse_numbers(raw), raw.to_pandas()
+    hhmm = stated if numbering == "hhmm" else 100 * (stated - (numbering == "1-24"))
+    first, minute = np.divmod(hhmm, 100)
+    known = (first >= 0) & (first < 24) & (minute < 60) & (stated % 1 == 0)
+    seconds = np.where(known, 3600 * first + 60 * minute, np.nan)
+    for how in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f"):
+        clock = pd.to_datetime(texts.where(np.isnan(stated)), format=how, errors="coerce")
+        passed = (clock - clock.dt.normalize()).dt.total_seconds()
+        seconds = np.where(clock.notna(), passed, seconds)
+    return Numbers(name, raw, seconds, f"no hour of {numbering} or time such as 08:30")
 
 
 def plain(raw: Any) -> Any:

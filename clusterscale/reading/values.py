@@ -1,7 +1,7 @@
 """Values of published tables: numbers, their marks, and what stands for a hidden one."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
-from clusterscale.reading import decode
+from clusterscale.reading import decode, tables
+from clusterscale.reading.decode import Ids
+from clusterscale.reading.sources import Piece
 from clusterscale.validation_messages import quote
 
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
@@ -54,6 +56,34 @@ class Spot:
         """Raise :class:`SourceError` for the first row that is wrong, if any is."""
         if wrong.any():
             raise SourceError(f"{self.name(int(np.argmax(wrong)), column)}: {fault}")
+
+
+def located_batches(
+    pieces: Iterable[Piece], columns: Sequence[str], layout: tables.TextLayout
+) -> Iterator[tuple[tables.ColumnBatch, Spot]]:
+    """Yield columns and where they are; raise :class:`SourceError` if a line is not a row."""
+    file = ""
+    for piece in pieces:
+        if piece.file.name != file:
+            file, above = piece.file.name, 1 + (not layout.header) + layout.skip
+            unit, line = ("row", 1) if tables.is_parquet(file) else ("line", above)
+        for batch in tables.batches(piece, columns, layout):
+            if batch.malformed.count:
+                raise SourceError(
+                    f"{file}: {batch.malformed.count:,} lines are not rows; the first "
+                    f"{batch.malformed.fault}"
+                )
+            yield batch, Spot(file, line, unit, batch.lines)
+            line += batch.n_lines
+
+
+def names_of(column: str, raw: Any, spot: Spot) -> Ids:
+    """Return names; raise :class:`SourceError` if one is missing, or is not text in UTF-8."""
+    found = decode.ids(column, raw, where=spot.file)
+    undecoded = found.bad & ~is_empty(raw) if found.bad.any() else found.bad
+    spot.refuse(undecoded, column, "the name is not UTF-8 text: set `encoding`, as in latin-1")
+    spot.refuse(found.bad, column, "the name is missing")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

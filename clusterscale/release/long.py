@@ -18,10 +18,9 @@ from pydantic import AfterValidator, model_validator
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
 from clusterscale.errors import InputError, SourceError
-from clusterscale.reading import decode
 from clusterscale.reading import tables as files
-from clusterscale.reading.clock import SKIPPED, Clock, Hours
-from clusterscale.reading.decode import Ids
+from clusterscale.reading.clock import SKIPPED, Clock
+from clusterscale.reading.decode import Hours, Ids
 from clusterscale.reading.places import ARROW, PairCodes, PlaceCodes
 from clusterscale.reading.sources import Piece
 from clusterscale.reading.tables import TextLayout
@@ -32,6 +31,8 @@ from clusterscale.reading.values import (
     bands_in,
     decode_values,
     is_empty,
+    located_batches,
+    names_of,
     text_of,
 )
 from clusterscale.release.content import Cell, RawRelease
@@ -205,7 +206,7 @@ class LongTable(LineTable):
     def _compare(self, pieces: Sequence[Piece], release: RawRelease) -> RawRelease:
         """Return a release of a series with the list of centres in its file, and compare flags."""
         accuracy, fit, centres = release.metadata.accuracy, True, set[tuple[Any, ...]]()
-        for batch in (each for piece in pieces for each in files.batches(piece, (), self.layout)):
+        for batch, _ in located_batches(pieces, (), self.layout):
             texts = {key: text_of(column).to_pylist() for key, column in batch.columns.items()}
             if {*CENTRE} <= {*texts}:
                 at = ([value or "nan" for value in texts[key]] for key in CENTRE)
@@ -273,10 +274,9 @@ class LongTable(LineTable):
     def texts(self, uri: str) -> dict[str, list[str]]:
         """Return all columns of a table as text; errors are those of :meth:`read`."""
         found: dict[str, list[str]] = {}
-        for piece in files.pieces(uri, _PIECE):
-            for batch in files.batches(piece, (), self.layout):
-                for name, column in batch.columns.items():
-                    found.setdefault(name, []).extend(text_of(column).fill_null("").to_pylist())
+        for batch, _ in located_batches(files.pieces(uri, _PIECE), (), self.layout):
+            for name, column in batch.columns.items():
+                found.setdefault(name, []).extend(text_of(column).fill_null("").to_pylist())
         return found
 
     def cells(self, uri: str) -> Iterator[tuple[int, Cell]]:
@@ -357,45 +357,32 @@ class LongTable(LineTable):
         rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
         rows.describe_parts = partial(self._describe_parts, pieces)
         rows.unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
-        file, line = "", 0
-        for piece in pieces:
-            if piece.file.name != file:
-                file, line = piece.file.name, 0
-            names = not self.header  # above the rows
-            unit, above = ("row", 1) if files.is_parquet(file) else ("line", 1 + names + self.skip)
-            for batch in files.batches(piece, self.columns, self.layout):
-                if batch.malformed.count:
-                    raise SourceError(
-                        f"{file}: {batch.malformed.count:,} lines are not rows; the first "
-                        f"{batch.malformed.fault}"
-                    )
-                for column in self.where if rows.unmatched else ():
-                    found = pc.unique(text_of(batch.columns[column])).to_pylist()
-                    rows.unmatched -= {(column, text) for text in found}
-                raw, spot = self._select(batch.columns, Spot(file, line + above, unit, batch.lines))
-                line += batch.n_lines
-                if len(raw[self.count]):
-                    decoded = self._decode(raw, places, spot)
-                    rows.bands |= bands_in(raw[self.count], decoded[3])
-                    rows.n_skipped += len(raw[self.count]) - len(decoded[0])
-                    rows.add(*decoded)
+        for batch, at in located_batches(pieces, self.columns, self.layout):
+            for column in self.where if rows.unmatched else ():
+                found = pc.unique(text_of(batch.columns[column])).to_pylist()
+                rows.unmatched -= {(column, text) for text in found}
+            raw, spot = self._select(batch.columns, at)
+            if len(raw[self.count]):
+                decoded = self._decode(raw, places, spot)
+                rows.bands |= bands_in(raw[self.count], decoded[3])
+                rows.n_skipped += len(raw[self.count]) - len(decoded[0])
+                rows.add(*decoded)
         return rows
 
     def _describe_parts(self, pieces: Sequence[Piece], place: str, time: int) -> str:
         """Return in which other columns the rows of a cell differ, and how to choose among them."""
         read, adds = set(self.columns) - set(self.where), "" if self.add_rows else _ADDS
-        for piece in pieces:
-            for batch in files.batches(piece, (), self.layout):
-                places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
-                raw, spot = self._select(batch.columns, Spot(piece.file.name, 0, ""))
-                code, seconds, *_ = self._decode(raw, places, spot)
-                in_cell = np.array([*(name == place for name in places.names), False])[code]
-                rows = pa.array(np.flatnonzero(in_cell & (seconds == time)))
-                for name in batch.columns if len(code) == len(raw[self.count]) else ():
-                    texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
-                    if name not in read and len(texts) > 1:
-                        some = ", ".join(sorted(texts)[:5])
-                        return f"they differ in {name} ({some}): `where: {{{name}: [...]}}`{adds}"
+        for batch, at in located_batches(pieces, (), self.layout):
+            places = (PlaceCodes if self.origin is None else PairCodes)(self.total)
+            raw, spot = self._select(batch.columns, at)
+            code, seconds, *_ = self._decode(raw, places, spot)
+            in_cell = np.array([*(name == place for name in places.names), False])[code]
+            rows = pa.array(np.flatnonzero(in_cell & (seconds == time)))
+            for name in batch.columns if len(code) == len(raw[self.count]) else ():
+                texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
+                if name not in read and len(texts) > 1:
+                    some = ", ".join(sorted(texts)[:5])
+                    return f"they differ in {name} ({some}): `where: {{{name}: [...]}}`{adds}"
         return f"keep one row of each{adds}"
 
     @property
@@ -481,10 +468,7 @@ class LongTable(LineTable):
 
     def _names(self, column: str, raw: Any, spot: Spot) -> Ids:
         """Return the names of places, long codes of INSPIRE cells if these are read."""
-        found = decode.ids(column, raw, where=spot.file)
-        undecoded = found.bad & ~is_empty(raw) if found.bad.any() else found.bad
-        spot.refuse(undecoded, column, "the name is not UTF-8 text: set `encoding`, as in latin-1")
-        spot.refuse(found.bad, column, "the name is missing")
+        found = names_of(column, raw, spot)
         if not self.inspire:
             return found
         names = [str(name).strip() for name in found.names.to_pylist()]

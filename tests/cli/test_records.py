@@ -74,6 +74,14 @@ def test_columns_and_settings_of_a_reader(tmp_path):
     result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
     assert "(weights 1 to 2.5, mean 1.75)" in result.output
     assert TraceCube(tmp_path / "cube").weights.tolist() == [1.0, 2.5]
+    stations = tmp_path / "stations.csv"
+    stations.write_text("peñón;lat;lon\nPeñón;40.7;-74\n", encoding="latin-1")
+    words = [word for word in words if word not in GRID] + ["--points", stations]
+    for one in ("roi=peñón", "delimiter=;", "encoding=latin-1"):
+        words += ["--points-setting", one]
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert TraceCube(tmp_path / "cube").regions.names == ("Peñón",)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +127,8 @@ def test_places_of_codes(area, names, tmp_path):
         ),
         (
             ["--column", "card=user"],
-            "--column card: this reader has no such column; choose from user, time, lat, lon, roi",
+            "--column card: this reader has no such column; choose from user, time, hour, lat, "
+            "lon, roi",
         ),
         (
             ["--reader", "cabspotting", "--column", "user=cab"],
@@ -138,6 +147,8 @@ def test_places_of_codes(area, names, tmp_path):
         ),
         ([*GRID, "--h3", "x"], "give one of --grid, --points, --h3, --geohash and --inspire"),
         (["--cutoff", "5"], "--cutoff needs --points"),
+        (["--points-setting", "delimiter=;"], "--points-setting needs --points"),
+        (["--points-setting", ";"], "--points-setting ';' is not NAME=VALUE, e.g. "),
         (["--geohash", "40,-75,41,-73/12"], "geohash precision 12 is not between 1 and 9"),
         (
             ["--inspire", "40,-75,41,-73"],
@@ -179,3 +190,12 @@ def test_options_are_named_as_they_were_typed():
         assert option("force", "True") == "`--force`"
         assert option("top_users") == "`--top-users`"
     assert option("top_users") == "`top_users`"
+
+
+def test_the_summary_says_that_clocks_change(tmp_path):
+    source = tmp_path / "taps.csv"
+    source.write_text("user,timestamp,lat,lon\nann,2026-10-25T08:00:00,40.7,-74\n")
+    words = ["ingest", source, tmp_path / "cube", "--start", "2026-10-25", "--epochs", "24"]
+    words += ["--setting", "timezone=Europe/Madrid", *GRID]
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert "in this period 24 hours pass, but clocks show 23" in result.output

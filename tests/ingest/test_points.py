@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("dask")
 
 from clusterscale.errors import MissingError, SourceError
-from clusterscale.ingestion import read_points
+from clusterscale.ingestion import Events, read_points
 
 pytestmark = pytest.mark.dask
 
@@ -30,20 +32,25 @@ def test_points_keep_their_order_names_and_positions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "PATH has no column name: its columns are none"),
+        ("", "PATH is empty: the first line should name the columns"),
+        (
+            "name;lat;lon\na;1;1\n",
+            "PATH has no column name: its columns are name;lat;lon; columns may be "
+            "separated by ';': set the reader's `delimiter`",
+        ),
         ("name,latitude,lon\n", "PATH has no column lat: its columns are name, latitude, lon"),
         ("name,lat,lon\n", "PATH contains no points"),
         (
             "name,lat,lon\na,1,1\nb,x,1\n",
-            "PATH, line 3: lat is not a number within ±90",
+            "PATH: line 3, column lat: not a number within ±90",
         ),
-        ("name,lat,lon\na,1,181\n", "PATH, line 2: lon is not a number within ±180"),
-        ("name,lat,lon\na,1\n", "PATH, line 2: lon is not a number within ±180"),
-        ("name,lat,lon\na,nan,1\n", "PATH, line 2: lat is not a number within ±90"),
-        ("name,lat,lon\n ,1,1\n", "PATH, line 2: the point has no name"),
+        ("name,lat,lon\na,1,181\n", "PATH: line 2, column lon: not a number within ±180"),
+        ("name,lat,lon\na,1\n", "PATH: 1 lines are not rows; the first has 2 fields, not 3"),
+        ("name,lat,lon\na,nan,1\n", "PATH: line 2, column lat: not a number within ±90"),
+        ("name,lat,lon\n\n ,1,1\n", "PATH: line 3, column name: the name is missing"),
         (
             "name,lat,lon\na,1,1\na,2,2\n",
-            "PATH, line 3: an earlier point has the same name",
+            "PATH: line 3, column name: an earlier point has the same name",
         ),
     ],
 )
@@ -54,8 +61,9 @@ def test_wrong_points_are_named(text: str, message: str, tmp_path: Path) -> None
         read_points(str(path))
     said, accepted = str(caught.value).replace(str(path), "PATH").split("\n")
     assert said == message
-    assert accepted.startswith("points are read from text in UTF-8")
-    assert "name, lat and lon" in accepted
+    assert accepted.startswith("points are Parquet (.parquet, .parq, .pq) or text in UTF-8")
+    assert "name, lat, lon" in accepted
+    assert accepted.endswith("another delimiter, encoding or column is set by `reader`")
 
 
 def test_points_that_are_no_text_or_absent(tmp_path: Path) -> None:
@@ -63,5 +71,22 @@ def test_points_that_are_no_text_or_absent(tmp_path: Path) -> None:
     with pytest.raises(MissingError):
         read_points(str(path))
     path.write_bytes(b"name,lat,lon\n\xff\xfe,1,1\n")
-    with pytest.raises(SourceError, match=r"points\.csv is not UTF-8 text\n"):
+    with pytest.raises(SourceError, match="line 2, column name: the name is not UTF-8 text: set"):
         read_points(str(path))
+
+
+def test_points_are_laid_out_as_records_are(tmp_path: Path) -> None:
+    path = tmp_path / "paradas.txt"
+    lines = "Paradas\nparada;latitud;longitud\nPeñón;40.4;-3.7\nCañas;40.5;-3.8\n"
+    path.write_text(lines, encoding="latin-1")
+    columns = {"roi": "parada", "lat": "latitud", "lon": "longitud"}
+    reader = Events(**columns, delimiter=";", encoding="latin-1", skip=1)
+    points = read_points(str(path), None, reader)
+    assert points.regions.names == ("Peñón", "Cañas")
+    assert points.regions.lat.tolist() == [40.4, 40.5]
+    path.write_text(lines + "Peñón;1;1\n", encoding="latin-1")
+    with pytest.raises(SourceError, match="line 5, column parada: an earlier"):
+        read_points(str(path), None, reader)
+    table = pa.table({"name": ["Peñón"], "lat": [40.4], "lon": [-3.7]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read_points(str(tmp_path / "a.parquet")).regions.names == ("Peñón",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ingest.oracle import GRID, N_EPOCHS, SIDE, START, content, ingest_records
 
+from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.cube.store import TraceCube
-from clusterscale.errors import ConfigError
-from clusterscale.ingestion import READERS, IngestReport, Reader
+from clusterscale.errors import ConfigError, SourceError
+from clusterscale.ingestion import READERS, IngestReport, Reader, decode
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -72,6 +73,67 @@ def test_events_are_laid_out_and_timed_as_tables_are(
     source.write_text(f"Exported today\nuser,timestamp,lat,lon\n{rows}", encoding="latin-1")
     report = run(source, READERS.create("events", encoding="latin-1", skip="1", **settings))
     assert content(f"{source}.zarr") == {"Jörg": {cell(3, 1, 0), cell(5, 1, 1)}}
+    assert dropped(report) == {"unparsable": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings"),
+    [
+        ("25/10/2026;8\n25/10/2026;9", {"time_format": "%d/%m/%Y"}),
+        ("10/25/2026;9\n10/25/2026;10", {"time_format": "%m/%d/%Y", "hours": "1-24"}),
+        ("2026-10-25;830\n2026-10-25;930", {"hours": "hhmm"}),
+        ("2026-10-25; 8:30\n2026-10-25;09:30:15", {}),
+        # Neither an hour nor a day: they are counted, not guessed.
+        ("2026-10-25;8\n2026-10-25;9\n2026-10-25;24\n2026-10-25T05:00;3\n2026-10-25;", {}),
+        ("2026-10-25;8\n2026-10-25;9\nsoon;9\n2026-10-25;8.5\n;8", {}),
+    ],
+)
+def test_a_day_and_an_hour_are_one_time(
+    rows: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    source = tmp_path / "taps.csv"
+    rows = "\n".join(f"ann;{row};Bank" for row in rows.splitlines())
+    source.write_text(f"user;day;clock;stop\n{rows}\n")
+    names = {"time": "day", "hour": "clock", "roi": "stop", "delimiter": ";"}
+    reader = READERS.create("events", **names, timezone="Europe/Madrid", **settings)
+    calendar = Calendar.parse("2026-10-25", "1h", 25, "Europe/Madrid")
+    report = run(source, reader, None, calendar=calendar)
+    n_bad = len(rows.splitlines()) - 2
+    # Clocks went back at 3: 8 o'clock is nine hours after midnight.
+    assert content(f"{source}.zarr") == {"ann": {9, 10}}
+    assert dropped(report) == ({"unparsable": n_bad} if n_bad else {})
+
+
+@pytest.mark.parametrize(
+    ("hours", "kind", "seconds"),
+    [
+        ([8, None], pa.int8(), [28800.0, np.nan]),
+        ([8.0, 8.5], pa.float64(), [28800.0, np.nan]),
+        ([time(8, 30, 15), time(0)], pa.time64("us"), [30615.0, 0.0]),
+        (["08:30", "24:00"], pa.string(), [30600.0, np.nan]),
+        ([True, False], pa.bool_(), [np.nan, np.nan]),
+        ([], pa.string(), []),
+        ([None], pa.null(), [np.nan]),
+    ],
+)
+def test_hours_of_any_type_are_seconds_of_a_day(
+    hours: Any, kind: Any, seconds: list[float]
+) -> None:
+    found = decode.hours("h", pa.array(hours, kind), "0-23")
+    np.testing.assert_array_equal(found.values, np.array(seconds))
+
+
+def test_an_hour_that_is_none_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "trips.csv"
+    source.write_text("user,a,day,h,b,day2,h2\nann,Bank,2026-03-02,24,Angel,2026-03-02,25\n")
+    names = {"start": "a", "start_time": "day", "start_hour": "h"}
+    names |= {"end": "b", "end_time": "day2", "end_hour": "h2", "timezone": "UTC"}
+    with pytest.raises(SourceError, match=r"column day .* its h is no hour of 0-23 or time such"):
+        run(source, READERS.create("trips", **names), STATIONS)
+    reader = READERS.create("trips", **names, hours="1-24")
+    calendar = Calendar.parse("2026-03-02", "1h", 24, "UTC")
+    report = run(source, reader, STATIONS, calendar=calendar)
+    assert content(f"{source}.zarr") == {"ann": {23}}
     assert dropped(report) == {"unparsable": 1}
 
 

@@ -85,7 +85,12 @@ LONG = [
     (
         "place,time,hour,count\na,2026-03-02,8.5,3\n",
         {"hour": "hour", "timezone": "UTC"},
-        "line 2, column hour: the value is not a whole number of at least 0",
+        "line 2, column hour: no hour of 0-23: `hours` of the format says",
+    ),
+    (
+        "place,time,hour,count\na,2026-03-02T05:00,8,3\n",
+        {"hour": "hour", "timezone": "UTC"},
+        "line 2, column time: '2026-03-02T05:00' is not an ISO date",
     ),
     (HEAD + "a,0,3\na,1,4\n", {}, "column time: the time is 1970-01-01T00:00:00; if it is the"),
     (HEAD + "a,20260302,3\n", {}, "column time: the time is 1970-08-23T11:51:42; if it is the"),

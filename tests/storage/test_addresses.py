@@ -23,7 +23,7 @@ pytest.importorskip("dask")  # readers of records
 from clusterscale import storage
 from clusterscale.config import load, load_releases
 from clusterscale.cube import TraceCube
-from clusterscale.errors import FormatError, InputError, MissingError, PackageError
+from clusterscale.errors import FormatError, InputError, MissingError, PackageError, SourceError
 from clusterscale.ingestion import Events, GeoJson, read_points
 from clusterscale.reauditing import find_releases
 from clusterscale.release import read_table
@@ -244,9 +244,11 @@ def test_files_are_not_read_beyond_the_limit(tmp_path, monkeypatch):
     big = tmp_path / "big.nc"
     with big.open("wb") as stream:
         stream.truncate(address.LARGEST + 1)  # a hole, which uses no disk
-    for door in ("read", "members", "points", "release"):
+    for door in ("read", "members", "release"):
         with pytest.raises(FormatError, match="2,147,483,649 bytes; at most 2,147,483,648 are"):
             DOORS[door](str(big))
+    with pytest.raises(SourceError, match="the first line cannot be read"):  # read by pieces
+        DOORS["points"](str(big))
 
 
 def test_a_chunk_is_not_read_beyond_the_limit(tmp_path):
