@@ -100,6 +100,8 @@ class ArrayStore(TableFormat):
             if total is not None:
                 variables[name] = (_TOTALS[name], total, {})
         attributes = {"Conventions": "CF-1.11", **describe(release.metadata)}
+        if release.metadata.licence:  # as in Attribute Conventions for Data Discovery
+            attributes["license"] = release.metadata.licence
         if release.metadata.ledger is not None:
             attributes["comment"] = explain_release(uri.rstrip("/").rpartition("/")[2], release)
         if uri.rstrip("/").endswith(_NETCDF):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cache
 from math import floor
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from clusterscale.contracts import hash_of
+from clusterscale.contracts import Ints, hash_of
 from clusterscale.cube.calendar import Step
 from clusterscale.mechanisms.chain import last_suppression, steps_of
+from clusterscale.mechanisms.coarsening import CoarsenSpace
+from clusterscale.mechanisms.noise import AdditiveNoise
+from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
+from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.content import RawRelease
 from clusterscale.validation_messages import exact_number, exact_percent, plural
 
@@ -22,13 +28,12 @@ UNCERTAIN = "u"
 CENTRE = ("lat", "lon")
 """Columns or variables with the centres of places."""
 
-_COUNTED = "people who were there, each once in an epoch"  # of what clusterscale has published
+_KEEP_EPOCHS = {CapContributions, CoarsenSpace, SampleTraces}  # other trace steps may merge them
 
 
 def explain_columns(release: RawRelease) -> dict[str, str]:
     """Return what ``place``, ``time``, ``count`` and ``flag`` of a table mean."""
-    accuracy, stated = release.metadata.accuracy, release.metadata.ledger
-    counted = "published value" if stated is None else _COUNTED
+    counted = "published value" if release.metadata.ledger is None else _counted(release)
     words = {
         "place": "name of the place",
         "time": f"beginning of the epoch{_length(release)}, in UTC unless a difference from it is "
@@ -38,73 +43,93 @@ def explain_columns(release: RawRelease) -> dict[str, str]:
     if release.centres is not None:
         for name, word in zip(CENTRE, ("latitude", "longitude"), strict=True):
             words[name] = f"{word} of the centre of the place in degrees, WGS 84"
-    if accuracy is not None:
-        words["flag"] = (
-            f"{UNCERTAIN}: the value is not above its margin of {exact_number(accuracy.margin)}, "
-            "so that nobody may have been there"
-        )
+    if release.metadata.accuracy is not None:
+        words["flag"] = _fill("flag.txt.j2", release).strip()
     return words
 
 
 def explain_values(release: RawRelease) -> list[str]:
     """Return how values were published, what an empty one and a 0 mean, and how sure values are."""
-    mechanism, accuracy = release.metadata.mechanism, release.metadata.accuracy
-    if mechanism is None:
-        return []
-    step = last_suppression(mechanism)
-    text = _templates().get_template("values.txt.j2")
+    known = release.metadata.mechanism is not None
+    return _fill("values.txt.j2", release).splitlines() if known else []
+
+
+def _counted(release: RawRelease) -> str:
+    """Return what a value is of a release that clusterscale has published."""
+    users = release.metadata.counted or "users of the records (people, cards or devices)"
+    return f"how many {users} were there, each counted once in an epoch"
+
+
+def _fill(template: str, release: RawRelease, **others: Any) -> str:
+    """Return a text on a release."""
+    about, mechanism = release.metadata, release.metadata.mechanism
+    steps, before = ((), ()) if mechanism is None else (steps_of(mechanism), mechanism.trace_steps)
+    noises = [one for one in steps if isinstance(one, AdditiveNoise) and one.integers == "none"]
+    last = None if mechanism is None else last_suppression(mechanism)
+    known = (one in (*before, *noises) or isinstance(one, Expand) for one in steps)
+    text = _templates().get_template(template)
     return text.render(
+        about=about,
+        accuracy=about.accuracy,
         mechanism=mechanism,
-        accuracy=accuracy,
-        step=step,
-        clipped=any(getattr(one, "clip", False) for one in steps_of(mechanism)),
-        least="" if step is None else f"{step.least_shown:,}",
-        is_last=steps_of(mechanism)[-1] == step,
-        margin="" if accuracy is None else exact_number(accuracy.margin),
-        share="" if accuracy is None else exact_percent(floor(1000 * accuracy.share) / 1000),
-    ).splitlines()
+        step=last,
+        is_last=bool(steps) and steps[-1] == last,
+        clipped=any(getattr(one, "clip", False) for one in steps),
+        n_noises=len(noises) if all(known) else None,
+        flag=UNCERTAIN,
+        n_values=release.values.size,
+        **others,
+    )
 
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    templates = Environment(
         loader=PackageLoader("clusterscale.release"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    percent = {"percent": lambda share: exact_percent(floor(1000 * share) / 1000)}
+    templates.filters.update({"exact": exact_number, **percent})
+    return templates
 
 
 def _length(release: RawRelease) -> str:
     """Return how long an epoch lasts, in words; empty if that is not known."""
-    times = release.epochs
-    if times is None or times.dtype.kind != "M" or len(times) < 2:
-        return ""
-    mechanism = release.metadata.mechanism
-    if mechanism is not None and mechanism.trace_steps:
+    mechanism, seconds = release.metadata.mechanism, _seconds(release)
+    merged = mechanism is not None and not {*map(type, mechanism.trace_steps)} <= _KEEP_EPOCHS
+    if len(seconds) < 2 or merged:
         return ""  # epochs may have been merged, and not only with the next ones
-    step = Step.between(times.astype("datetime64[s]").astype(np.int64), release.timezone)
+    step = Step.between(seconds, release.timezone)
     length = str(step)
-    for seconds, unit in ((60, "minute"), (3600, "hour")):
-        if step.unit == "second" and step.seconds % seconds == 0:
-            length = plural(step.seconds // seconds, unit)
+    for size, unit in ((60, "minute"), (3600, "hour")):
+        if step.unit == "second" and step.seconds % size == 0:
+            length = plural(step.seconds // size, unit)
     return f", which lasts {length}"
+
+
+def _seconds(release: RawRelease) -> Ints:
+    """Return when epochs begin, UTC seconds, int64, shape (epoch,); empty if that is not known."""
+    times = release.epochs
+    if times is None or times.dtype.kind != "M":
+        return np.empty(0, np.int64)
+    return times.astype("datetime64[s]").astype(np.int64)
 
 
 def explain_release(name: str, release: RawRelease) -> str:
     """Return a page in Markdown on the release in a file, for those who use it."""
-    n_places, n_epochs = release.values.shape
-    return (
-        _templates()
-        .get_template("release.md.j2")
-        .render(
-            name=name,
-            size=f"{plural(n_places, 'place')} at {plural(n_epochs, 'time')}",
-            columns=explain_columns(release) | {"count": _COUNTED},
-            values=explain_values(release),
-            about=release.metadata,
-        )
+    (n_places, n_epochs), zone = release.values.shape, ZoneInfo(release.timezone)
+    times = (datetime.fromtimestamp(second, zone) for second in _seconds(release).tolist())
+    return _fill(
+        "release.md.j2",
+        release,
+        name=name,
+        size=f"{plural(n_places, 'place')} at {plural(n_epochs, 'time')}",
+        columns=explain_columns(release) | {"count": _counted(release)},
+        values=explain_values(release),
+        clocks_change=len({time.utcoffset() for time in times}) > 1,
     )
 
 

@@ -146,6 +146,9 @@ URI_FIELDS = ("cube", "members")
 
 First = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Size = Annotated[int, Field(strict=True, ge=2, lt=2**63)]
+Text = Annotated[str, BeforeValidator(str)]  # of a file of others it may be anything
+STATED = ("counted", "licence", "contact_point")
+"""Fields that a publisher writes for readers."""
 
 
 def as_several(names: Any) -> Any:
@@ -211,6 +214,12 @@ class ReleaseMetadata(ConfigModel):
         ``{noise: 1.96, margin: 5.0, share: 0.957}``.
     time_zone
         Zone of local times, days and months, e.g. ``Europe/London``.
+    counted
+        What was counted, in the plural, e.g. ``cards``; by default it is not known.
+    licence
+        Its name or URL, e.g. ``CC-BY-4.0``.
+    contact_point
+        Whom readers ask, e.g. ``data@example.org``.
     rows
         What places and epochs follow from: ``public`` lists, or ``records``, e.g. ``public``.
     subset_of
@@ -233,6 +242,9 @@ class ReleaseMetadata(ConfigModel):
     guarantee: str = ""
     accuracy: Accuracy | None = None
     time_zone: Zone | None = None
+    counted: Text = ""
+    licence: Text = ""
+    contact_point: Text = ""
     rows: Literal["public", "records"] | None = None
     subset_of: Annotated[tuple[str, ...], BeforeValidator(as_several), *OptionalUnique] = ()
     ledger: LedgerEntry | None = None
@@ -387,6 +399,8 @@ def write_beside(
                 ]
             },
             "notes": {_NOTES: notes},
+            **({"dc:license": metadata.licence} if metadata.licence else {}),
+            **({"dcat:contactPoint": metadata.contact_point} if metadata.contact_point else {}),
         }
         storage.put(beside(uri), json.dumps(described, indent=1).encode())
 

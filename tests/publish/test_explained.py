@@ -1,20 +1,23 @@
 """A published file says what it contains, without other sources."""
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 from oracles.publications import BUDGET, LAPLACE, plan, publish
-from publish.test_run import HIDING, uri_of
+from publish.test_run import FORMATS, HIDING, uri_of
 
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.base import Margin, PostProcessing
-from clusterscale.release import read_table
+from clusterscale.release import RawRelease, read_table
+from clusterscale.release.explanation import explain_release
 
 NOISY = {"name": "chain", "steps": [{**LAPLACE, "epsilon": 20.0}, HIDING]}
 
@@ -131,11 +134,33 @@ def boasts():
         ([LAPLACE_EVENT | {"epsilon": 10.0}], "with a probability of 99.9 %", "is the number"),
         ([LAPLACE_EVENT | {"epsilon": 2.0, "clip": True}], "sums of many values are", "is the n"),
         (
+            [LAPLACE_EVENT | {"epsilon": 2.0, "clip": True}],
+            "if all of them are far above 0",
+            "hidden,",
+        ),
+        # What is shown of noisy values, or rounded, is no longer independent noise around counts.
+        ([LAPLACE_EVENT | {"epsilon": 1.0}, HIDING], "by chance in at most", "sum of"),
+        (
+            [LAPLACE_EVENT | {"epsilon": 1.0}, {"name": "round_to_base", "base": 5}],
+            "by chance in at most",
+            "sum of",
+        ),
+        # Rounding is no chance: where nobody was, no value is above its margin.
+        ([{"name": "round_to_base", "base": 5}], "is further from 0 than its margin.", "by chance"),
+        ([{"name": "threshold", "k": 5}], "no value has this flag", "sum of"),
+        (
             [HIDING, {"name": "expand", "factor": 5.13}],
             "the value before the last steps is below 5",
             "no value is hidden",
         ),
-        ([{"name": "cap_contributions", "per_day": 3}], "is not in the margin", "lasts"),
+        # A cap merges no epochs, and is not in the margin.
+        (
+            [{"name": "cap_contributions", "per_day": 3}],
+            "at most 3 events per user and day; what this leaves out or merges is not in the mar",
+            "sum of",
+        ),
+        ([{"name": "cap_contributions", "per_day": 3}], "which lasts 1 hour", "people who"),
+        ([{"name": "coarsen_time", "factor": 2}], "is not in the margin", "lasts"),
         ([{"name": "boasts"}], "is not stated", "no value is hidden"),
     ],
 )
@@ -149,3 +174,82 @@ def test_a_page_reassures_nobody_by_mistake(steps, said, not_said, cube, tmp_pat
     page = Path(f"{uri_of(tmp_path, 'csv')}-README.md").read_text()
     assert said in page
     assert not_said not in page
+
+
+NOISY_CELLS = [LAPLACE_EVENT | {"epsilon": 0.5}, {"name": "expand", "factor": 2.0}]
+
+
+def test_a_page_has_the_rule_for_sums_and_the_number_of_empty_cells_that_look_visited(
+    cube, tmp_path
+):
+    mechanism = {"name": "chain", "steps": NOISY_CELLS}
+    budget = {"unit": "event", "epsilon": 20.0}
+    settings = plan(tmp_path, mechanism=mechanism, budget=budget, format="csv")
+    publish(cube, settings, tmp_path / "run")
+    page = Path(f"{uri_of(tmp_path, 'csv')}-README.md").read_text()
+    accuracy = read_table(uri_of(tmp_path, "csv")).metadata.accuracy
+    chain = MECHANISMS.create("chain", steps=NOISY_CELLS)
+    empty = np.zeros((1000, 400), np.int64)
+    drawn = chain.release(empty, group_size=60, rng=np.random.default_rng(1))
+    (stated,) = re.findall(r"√n times that, such as ([\d.]+) for 100 values\n?\.", page)
+    sums = drawn.reshape(-1, 100).sum(axis=1)
+    assert float(stated) == pytest.approx(sums.std(), rel=0.05)
+    ((share, n, n_values),) = re.findall(
+        r"by chance in about ([\d.]+) of 100 cells \(about ([\d.]+) of the (\d+) of this file", page
+    )
+    assert int(n_values) == 8 * 48
+    assert float(share) == pytest.approx(100 * (drawn > accuracy.margin).mean(), rel=0.1)
+    assert float(n) == pytest.approx((1 - accuracy.share) / 2 * 8 * 48, rel=0.05)
+
+
+READERS_WORDS = {"counted": "cards", "licence": "CC-BY-4.0", "contact_point": "data@example.org"}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_counted_licence_and_contact_are_written(form, cube, tmp_path):
+    settings = plan(
+        tmp_path, mechanism=NOISY, format=form, budget=BUDGET | {"epsilon": 20.0},
+        group_size=60, among=120, **READERS_WORDS,
+    )  # fmt: skip
+    publish(cube, settings, tmp_path / "run")
+    uri = uri_of(tmp_path, form)
+    read = read_table(uri)
+    assert {key: getattr(read.metadata, key) for key in READERS_WORDS} == READERS_WORDS
+    name = uri.rpartition("/")[2]
+    if form == "zarr":
+        page = xr.open_zarr(uri).attrs["comment"]
+        assert f"take the folder `{name}`," in page
+    else:
+        page = Path(f"{uri}-README.md").read_text()
+        listed = set(re.findall(r"`([^`]+)`", page.partition("To hand it out")[2]))
+        made = {path.name for path in Path(uri).parent.iterdir() if path.name.startswith(name)}
+        assert listed == made
+    assert "how many cards were there, each counted once in an epoch" in page
+    assert "The number of cards counted is stated as 60, of 120 who might have been." in page
+    assert "Licence: CC-BY-4.0." in page
+    assert "Questions: data@example.org." in page
+    if form in ("zarr", "netcdf"):
+        opened = xr.open_dataset(uri) if form == "netcdf" else xr.open_zarr(uri)
+        with opened as release:
+            assert release.attrs["license"] == "CC-BY-4.0"
+            assert release.attrs["contact_point"] == "data@example.org"
+    if form == "csv":
+        about = json.loads(Path(f"{uri}-metadata.json").read_text())
+        assert about["dc:license"] == "CC-BY-4.0"
+        assert about["dcat:contactPoint"] == "data@example.org"
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_page_says_how_times_are_read_over_a_change_of_clocks(changes):
+    start = np.datetime64("2026-10-25T00:00" if changes else "2026-10-26T00:00", "s")
+    epochs = start + np.arange(3) * np.timedelta64(3600, "s")
+    release = RawRelease(np.zeros((1, 3)), ("a",), epochs, timezone="Europe/Madrid")
+    assert ("utc=True" in explain_release("a.csv", release)) == changes
+    assert "utc=True" not in explain_release("a.parquet", release)
+
+
+def test_a_licence_in_a_file_of_others_may_be_anything(tmp_path):
+    table = xr.Dataset({"counts": (("roi", "epoch"), np.zeros((1, 2)))})
+    table.attrs |= {"licence": '{"id": 1}', "contact_point": "x" * 300, "counted": 7}
+    table.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    assert read_table(str(tmp_path / "a.nc")).metadata.contact_point == "x" * 300

@@ -27,7 +27,7 @@ from clusterscale.mechanisms.noisy_counts import Gaussian, Laplace
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 from clusterscale.release import DeclaredMechanism
-from clusterscale.release.metadata import Size
+from clusterscale.release.metadata import STATED, Size
 
 _WITHOUT_NOISE = (Exact, CoarsenSpace, CoarsenTime, CapContributions, SampleTraces, RoundToBase)
 
@@ -115,6 +115,7 @@ EVERYONE = "everyone"
 ENDINGS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv"}
 """Ending of the name of a release in each format."""
 
+Words = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Delta = Annotated[float, Strict(), Field(ge=0, lt=1)]
 SeriesName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
@@ -184,6 +185,12 @@ class PublishPlan(ConfigModel):
     among
         Number of people among whom these are, for re-audits, e.g. ``20_000``; without a guarantee
         by default the users of the cube, or twice as many if all of these are counted.
+    counted
+        What the records name users, in the plural, for those who read the release, e.g. ``cards``.
+    licence
+        Licence of the release, a name or URL, e.g. ``CC-BY-4.0``.
+    contact_point
+        Whom readers ask about the release, e.g. ``data@example.org``.
     group_size
         Number of people who are counted, as it may be published, e.g. ``1_000``, exact to a tenth.
         None: the exact number; with a guarantee it is not published, because it depends on data.
@@ -210,6 +217,9 @@ class PublishPlan(ConfigModel):
     choose_cap: CapChoice | None = None
     population: Address = EVERYONE
     among: Count | None = None
+    counted: Words = ""
+    licence: Words = ""
+    contact_point: Words = ""
     group_size: Size | None = None
     places: Address | None = None
     other_places: Literal["drop", "one_row"] = "drop"
@@ -305,7 +315,7 @@ class PublishPlan(ConfigModel):
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain values that may be shown to anyone."""
         # Without these, ids are as they were.
-        added = {"group_size", "places", "other_places", "choose_cap"}
+        added = {"group_size", "places", "other_places", "choose_cap", *STATED}
         unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
         return self.model_dump(mode="json", exclude={*unset, "without_guarantee"})
 

@@ -42,7 +42,7 @@ from clusterscale.reading.tables import read_column, read_frame
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.explanation import CENTRE, digest_texts, explain_release
-from clusterscale.release.metadata import README, Accuracy
+from clusterscale.release.metadata import README, STATED, Accuracy
 from clusterscale.storage.result_table import consolidate
 
 _OTHER = "other places"
@@ -261,6 +261,7 @@ def make_release(
         size = size or counted.n_users
         among = among or (cube.n_users if size < cube.n_users else None)
     fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
+    fields |= {key: text for key in STATED if (text := getattr(plan, key))}
     if guarantee := state_guarantee(plan, entry):
         fields["guarantee"] = guarantee
     own = all(type(step).__module__.startswith("clusterscale.") for step in steps_of(mechanism))
