@@ -258,7 +258,7 @@ def _parse_limits(text: str) -> dict[str, float | None]:
 
 
 def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the texts of the files; print why a proposed mechanism could not be published.
+    """Return the texts of the files; print why a proposal could not be published.
 
     Raises InputError if the audit would not fit the cube.
     """
@@ -268,7 +268,9 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     from clusterscale.config import Config, parse, schema
     from clusterscale.config.reading import parse_releases
 
-    cube, proposed = answers.cube, _propose(answers)
+    cube, proposed, limits = answers.cube, _propose(answers), _known()["limit"]
+    is_simulated = answers.n_people > cube.n_users  # some people, who are no evidence of the worst
+    is_open = [name for name in answers.limits if is_simulated and "on_everyone" in limits[name]]
     words = {
         "about": _known(),
         "answers": answers,
@@ -277,6 +279,7 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
         "files": files,
         "folder": str(_folder(files["config"])),
         "mechanisms": _list_mechanisms(answers, proposed),
+        "open": is_open,
         "period": _period(cube, answers.epochs, observed=answers.knows == "past"),
         "sizes": [answers.n_counted] if answers.n_counted else _sizes(cube, answers.knows),
     }
@@ -291,7 +294,7 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     try:
         plan = parse(texts["config"], where=str(files["config"])).the_audit()
         parse_releases(texts["policy"], where=str(files["policy"]))
-        if answers.n_people > cube.n_users:  # others are simulated
+        if is_simulated:
             plan = plan.model_copy(update={"priors": ()})
         plan.check(cube)
     except ConfigError as error:
@@ -302,6 +305,10 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
         parse(release, where=str(files["release"])).check(cube)
     except ClusterscaleError as error:
         out.print(f"before you publish: {error}", markup=False, soft_wrap=True)
+    if is_open:
+        n_most = cube.n_users * (answers.n_counted or 0) // answers.n_people
+        text = _known()["open"].format(" or ".join(is_open), answers, n_most)
+        out.print(f"before you publish: {text}", markup=False, soft_wrap=True)
     return texts
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from loops import mostly_slow
+from oracles.verdicts import FOUND
 from typer.testing import CliRunner
 
 from clusterscale.analyses.advise.results import to_yaml
@@ -18,6 +20,9 @@ from clusterscale.config import load, load_gate, load_policy
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ExistsError, InputError
+from clusterscale.reauditing.known_part import KnownPart
+from clusterscale.reauditing.policy_evaluation import evaluate_policy, verdict_of
+from clusterscale.reauditing.release_metrics import IntervalEstimate
 from clusterscale.storage import absolute
 
 
@@ -164,6 +169,37 @@ def test_a_terminal_is_asked_for_what_is_not_said(weeks, tmp_path, monkeypatch):
     assert config.audit.mechanisms[0].title == "as now"
     assert load_policy(file.with_suffix(".policy.yaml")).worst_privacy_loss.fail == 0.5
     assert "reaudit" not in done.output
+
+
+@mostly_slow(
+    ("who", "limit", "is_open"),
+    [
+        ("everyone", "worst=0.5,average", ["worst"]),
+        ("everyone", "anyone,worst", ["anyone", "worst"]),
+        ("everyone", "exposed,average,few,day", []),
+        (50, "worst", []),
+    ],
+)
+def test_a_limit_that_nothing_can_pass_is_told_with_what_to_change(
+    weeks, tmp_path, who, limit, is_open
+):
+    """A policy cannot pass a limit on everyone where some people are simulated."""
+    file, words = tmp_path / "audit.yaml", ("--cube", weeks.uri, "--who", who, "--limit", limit)
+    done = init(file, *words)
+    said = " ".join(done.output.split())
+    assert ("no release can pass the limit" in said) == bool(is_open)
+    policy = load_policy(file.with_suffix(".policy.yaml"))
+    text = file.with_suffix(".policy.yaml").read_text()
+    assert text.count("warns at best: some people are simulated") == len(is_open)
+    if is_open:
+        assert f"no release can pass the limit {' or '.join(is_open)}: groups of 200 need" in said
+        assert "or count at most 50 people (--who 50)" in said
+        policy = policy.model_copy(update={"certified_auc": None})
+    none = IntervalEstimate.exact(0.0)
+    nobody = replace(FOUND, worst_loss=0.0, mean_loss=none, share_exposed=none)
+    part = KnownPart(200, 800) if who == "everyone" else None
+    reasons = list(evaluate_policy(policy, nobody, IntervalEstimate(), part))
+    assert verdict_of(reasons) == ("warn" if "worst" in is_open else "pass"), reasons
 
 
 def test_it_says_why_a_release_would_be_refused(weeks, tmp_path):
