@@ -66,6 +66,8 @@ def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
 
     worst = {mechanism: finding.exposure for mechanism, finding in audit.worst.items()}
     yield from _count(worst, EXPOSURES, "", key, most)
+    if worst.get(raw := str(audit.defences.raw_counts)) == "inconclusive":
+        yield f"{key.name(raw)}: {escape(audit.worst[raw].reason)}"
 
 
 def name_float_noise(audit: AuditReport, key: Key, most: int) -> Iterator[str]:

@@ -27,6 +27,7 @@ EXPOSURES: tuple[ExposureVerdict, ...] = get_args(ExposureVerdict)
 """The verdicts, worst first."""
 
 _CHANCE = 0.5
+_EXCEEDS = "but an adversary who knows all others exceeds any limit: of exact counts the AUC is 1"
 _DIMS = ("period", "prior", "group_size", "mechanism", "attack", "target")
 
 Floats = NDArray[np.float64]
@@ -89,7 +90,9 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
     finished, and the controls pass. Else ``inconclusive``.
 
     An adversary with raw counts can apply any mechanism to them, so the verdict on raw counts also
-    uses the attacks on every other mechanism with the same period, prior and group size.
+    uses the attacks on every other mechanism with the same period, prior and group size. If it is
+    inconclusive, the reason says who recognises anybody: that is proven, but not of the adversary
+    of the audit, who knows less.
 
     Parameters
     ----------
@@ -109,7 +112,9 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
         if raw_counts in by_mechanism:
             candidates = list(cells.of(at, range(len(labels[3]))))
             raw = _judge([*names, raw_counts], candidates)
-            by_mechanism[raw_counts] = _as_bad_as(raw, by_mechanism.values())
+            raw = by_mechanism[raw_counts] = _as_bad_as(raw, by_mechanism.values())
+            if raw.exposure == "inconclusive":
+                by_mechanism[raw_counts] = replace(raw, reason=f"{raw.reason}; {_EXCEEDS}")
         findings += by_mechanism.values()
     return findings
 

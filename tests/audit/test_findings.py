@@ -52,7 +52,8 @@ def dataset(auc, *, status="done", error=0.04, control=0.5, naive=0.5, mechanism
 
 
 def verdict(auc, **options):
-    (found,) = find_exposures(dataset(np.asarray(auc, float)[None, None], **options))
+    known = {"mechanisms": ["laplace(epsilon=1)"]} | options
+    (found,) = find_exposures(dataset(np.asarray(auc, float)[None, None], **known))
     return found
 
 
@@ -101,6 +102,16 @@ NEAR_CHANCE = np.linspace(0.45, 0.55, 18)
 def test_what_each_verdict_takes(auc, options, exposure, reason):
     found = verdict(auc, **options)
     assert (found.exposure, found.reason) == (exposure, reason)
+
+
+def test_of_exact_counts_it_is_told_who_exceeds_any_limit():
+    """That somebody who knows all others recognises anybody says nothing of who knows less."""
+    found = verdict([0.8, 0.2], mechanisms=["exact"])
+    assert found.exposure == "inconclusive"
+    assert found.reason.startswith("the interval of the mean reaches 0.94; ")
+    assert "an adversary who knows all others exceeds any limit" in found.reason
+    for auc, mechanism in ((NEAR_CHANCE, "exact"), ([0.8, 0.2], "laplace(epsilon=1)")):
+        assert "exceeds" not in verdict(auc, mechanisms=[mechanism]).reason
 
 
 def test_targets_that_were_not_attacked_do_not_count():

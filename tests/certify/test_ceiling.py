@@ -52,6 +52,24 @@ def test_a_published_attack_nearly_reaches_the_ceiling():
     assert best.tight
 
 
+@for_each(
+    ("name", "settings", "reached"),
+    [
+        ("exact", {}, True),
+        ("coarsen_time", {"factor": 2}, True),
+        ("threshold", {"k": 3}, False),
+        ("suppress_small", {"below": 3}, False),
+        ("suppress_unpopular", {"fraction": 0.5}, False),
+    ],
+)
+def test_that_nothing_bounds_what_is_learned_proves_exposure_of_exact_counts_only(
+    name, settings, reached
+):
+    """Others can be subtracted from exact counts; a person below a threshold changes nothing."""
+    best = ceiling(create(name, **settings), 2)
+    assert (best.auc, best.tight) == (1, reached)
+
+
 @for_each("n", [1, 2, 3, 6, 12])
 def test_laplace_is_the_integral_over_all_outcomes(n):
     epsilon = 0.66

@@ -101,6 +101,16 @@ def test_defences_have_a_gain_and_their_utility_beside_a_guess(shown):
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_of_raw_counts_an_open_verdict_says_why_and_who_recognises_anybody(shown):
+    dataset = results(["exact", LAPLACE])
+    dataset["auc"][:] = np.array([0.3, 0.6, 0.8]).reshape(3, *[1] * 5)
+    for full in (True, False):
+        text = " ".join(shown(dataset, full=full).split())
+        assert "inconclusive: 2 (" in text
+        assert "exact: the interval of the mean reaches" in text
+        assert text.count("an adversary who knows all others exceeds any limit") == 1
+
+
 def test_priors_have_a_table_each(shown):
     text = shown(results(["exact", "laplace(epsilon=1.0)"], priors=("a[1]", "b")))
     assert "mean over targets, prior a[1]\n" in text

@@ -9,8 +9,9 @@ import numpy as np
 
 from clusterscale.analyses.certify.basis import Substitutes, Visits, bases, widest, without_sampling
 from clusterscale.analyses.certify.loss import Changes, best_test
-from clusterscale.contracts import Floats, Mechanism
+from clusterscale.contracts import NO_NOISE, Floats, Mechanism, stability_of
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.validation_messages import check_kinds
 
 Neighbours = Literal["add_remove", "replace"]
@@ -219,8 +220,11 @@ def _curve(changes: tuple[Changes, ...]) -> tuple[Floats, Floats]:
 
 
 def _unbounded(mechanism: Mechanism) -> Ceiling:
+    """Return an AUC of 1, which is reached where others can be subtracted from exact counts."""
     ends = np.array([0.0, 1.0]), np.array([1.0, 1.0])
-    return Ceiling(*ends, True, f"nothing bounds it: {mechanism.guarantee.reason}", None)
+    law, known = mechanism.law(1), stability_of(mechanism.trace_steps) is not None
+    exact = isinstance(law, OutputDistribution) and law.noise == NO_NOISE and not law.revised
+    return Ceiling(*ends, known and exact, f"nothing bounds it: {mechanism.guarantee.reason}", None)
 
 
 def compose(ceilings: Sequence[Ceiling]) -> Ceiling:
