@@ -50,6 +50,7 @@ ADVISED = {
     "screened": ({"screened": {"loss": 0.8, "share": 0.5}}, MANY, {}),
     "attacked": ({"attacked": {"mean_auc": 0.75}}, MANY, {}),
     "worst": ({"attacked": {"worst_auc": 0.97}}, MANY, {}),
+    "proven": ({"attacked": {"mean_auc": 0.75}}, noise(0.1), {"search_targets": 3}),
     "bounds": ({"attacked": {"mean_auc": 0.75}}, MANY, {"goal": [DISTANCE | {"bound": 0.7}]}),
     "coarser": ({"attacked": {"mean_auc": 0.75}}, noise(0.2), {"coarsen": True}),
     "larger": ({"attacked": {"mean_auc": 1.0}}, noise(0.1), {"coarsen": True}),
@@ -62,8 +63,8 @@ NOT_ADVISED = {
     "screened": ({"screened": {"loss": 0.05, "share": 0.05}}, [*SHARP, *noise(2.0)], {}),
     "few": ({"attacked": {"mean_auc": 0.515}}, [*SHARP, *noise(0.02, 2.0)], {}),
     "fewer": ({"attacked": {"mean_auc": 0.61}}, [*SHARP, *noise(0.1)], {}),
-    "slow": ({"attacked": {"mean_auc": 0.62}}, noise(0.02, 2.0), {"search_targets": 3}),
-    "slower": ({"attacked": {"mean_auc": 0.75}}, noise(0.1), {"search_targets": 3}),
+    "slow": ({"attacked": {"mean_auc": 0.75}}, noise(0.12, 2.0), {"search_targets": 3}),
+    "slower": ({"attacked": {"mean_auc": 0.77}}, noise(0.13), {"search_targets": 3}),
     "hidden": ({"screened": {"loss": 0.5, "share": 0.3}}, [HIDDEN, *SHARP], {}),
 }
 CAUSES = (

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import clusterscale as cs
 from clusterscale.analyses.advise import Advice, AdvicePlan
 from clusterscale.analyses.advise.certificates import (
     certified_findings,
@@ -72,7 +73,7 @@ def attacked(auc):
     """Return an audit of one mechanism, with AUCs (attack, target) and intervals of ± 0.05."""
     auc = np.array(auc, float)[None, None, None, None]
     dims = "mechanism", "period", "prior", "group_size", "attack", "target"
-    found = {"auc": auc, "auc_low": auc - 0.05, "auc_high": auc + 0.05}
+    found = {"auc": auc, "auc_low": auc - 0.05, "auc_high": auc + 0.05, "epsilon_lower": 0 * auc}
     return xr.Dataset({key: (dims, value) for key, value in found.items()}, {"mechanism": ["m"]})
 
 
@@ -88,6 +89,45 @@ def test_nothing_attacked_is_no_pass():
     found = read_attacked(attacked([[np.nan, np.nan]]), "m")
     limit = AttackedLimit(mean_auc=0.9, worst_auc=0.9)
     assert {one.verdict for one in attacked_findings(found, limit)} == {"unclear"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "ceiling", "verdicts", "says"),
+    [
+        (0.75, 0.6, ("holds", "holds"), "the certificate, 0.600, decides"),
+        (0.75, 0.8, ("unclear", "unclear"), "the interval decides, the certificate is 0.800"),
+        (0.75, 1.0, ("unclear", "unclear"), "the interval decides, no certificate is below 1"),
+        (0.5, 0.5, ("holds", "fails"), "the interval decides, the certificate is 0.500"),
+        (1.0, 0.99, ("holds", "holds"), "the interval decides, the certificate is 0.990"),
+    ],
+)
+def test_a_limit_that_a_certificate_keeps_is_kept_however_wide_the_interval(
+    limit, ceiling, verdicts, says
+):
+    """Twelve users are too few for an interval below the limit; a whole one above it fails."""
+    found = read_attacked(attacked([[0.45, 0.6, 0.74]]), "m", ceiling)
+    one, other = attacked_findings(found, AttackedLimit(mean_auc=limit, worst_auc=limit))
+    assert (one.verdict, other.verdict) == verdicts
+    assert says in other.text
+    assert "decides" in one.text
+
+
+def test_adversaries_who_train_on_the_challenges_are_not_bounded_by_a_certificate():
+    results = attacked([[0.5, 0.6], [0.5, 0.7]])
+    results["epsilon_lower"][..., 1, :] = np.nan
+    found = read_attacked(results, "m", 0.6)
+    (one,) = attacked_findings(found, AttackedLimit(worst_auc=0.72))
+    assert one.verdict == "unclear"
+    assert "no certificate is below 1" in one.text
+
+
+def test_a_certificate_shows_the_limit_of_a_screen_as_well():
+    wide = read_screened(screened([[0.0, 0.6, 0.0]]), np.arange(3), LIMIT)["m"]
+    for seen in (wide, None):
+        for auc, verdict in ((0.75, "holds"), (0.76, "unclear")):
+            (found,) = screened_findings(seen, LIMIT, auc)
+            assert found.verdict == verdict
+            assert ("the certificate decides" in found.text) == (verdict == "holds")
 
 
 @pytest.fixture
@@ -111,6 +151,18 @@ def test_certificates_are_the_ceilings_of_the_users_who_change_most(audit, cube,
     assert found.worst == ceiling(noisy, n_changed=int(n_cells[-1]), group_size=size).auc
     chosen = int(n_cells[-1 - n_above])
     assert found.auc == ceiling(noisy, n_changed=chosen, group_size=size).auc < found.worst
+
+
+def test_the_certificate_of_replaced_users_is_none_below_that_of_any_user(audit, cube, tmp_path):
+    """Those of the analysis, of which each user has an own one, are for the same game."""
+    noisy = create("laplace", epsilon=0.05, unit="event")
+    found = certificates(audit, cube, noisy, None)
+    plan = audit.model_copy(update={"mechanisms": (noisy,)})
+    known = cs.certify(plan, cube, tmp_path, progress=False)
+    highest = float(known.auc.sel(neighbours="replace").max())
+    assert highest <= found.replaced + 1e-6 < 1
+    assert found.replaced == pytest.approx(highest, abs=0.01)
+    assert found.replaced > found.worst, "two people change more counts than one"
 
 
 @pytest.mark.slow

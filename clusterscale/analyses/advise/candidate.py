@@ -65,7 +65,7 @@ class Confirmation:
         yield from certified_findings(self.certificate, limits)
         if self.dp_test == "broken":
             yield Finding("guarantee", "fails", "the test of its guarantee refutes it")
-        yield from screened_findings(self.screened, limits.screened)
+        yield from screened_findings(self.screened, limits.screened, self.certificate.replaced)
         yield from attacked_findings(self.attacked, limits.attacked)
         yield from utility_findings(self.measured, plan.goal)
 
@@ -105,6 +105,11 @@ class Candidate:
     def id(self) -> str:
         """Id of the mechanism."""
         return self.mechanism.id
+
+    @property
+    def ceiling(self) -> float:
+        """Certified AUC where somebody else takes the place of a user; 1 before it is certified."""
+        return 1.0 if self.certificate is None else self.certificate.replaced
 
     @property
     def exposure(self) -> float:

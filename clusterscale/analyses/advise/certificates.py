@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -11,7 +12,8 @@ from clusterscale.analyses.advise.goal import UNITS, Finding, GuaranteeLimit, Li
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.certify import Visits, ceiling
-from clusterscale.analyses.certify.basis import widest, without_sampling
+from clusterscale.analyses.certify.basis import Substitutes, widest, without_sampling
+from clusterscale.analyses.certify.ceilings import against
 from clusterscale.analyses.certify.plan import Setting
 from clusterscale.analyses.certify.tasks import VisitsSummary, VisitsTask, count_visits, unpack
 from clusterscale.contracts import Mechanism
@@ -27,13 +29,15 @@ _TOGETHER = 32  # mechanisms of a task, which counts the visits of all users onc
 class CertifyTask:
     """Mechanisms with the same trace steps to certify: a URI and a few numbers.
 
-    ``share`` of the users may have a higher certificate than the one that counts; ``includes``:
-    whether users without an event count.
+    ``n_others``: by group size, of how many others somebody takes the place of a user who is
+    attacked, 0 if not known; ``share`` of the users may have a higher certificate than the one that
+    counts; ``includes``: whether users without an event count.
     """
 
     source: Source
     setting: Setting
     group_sizes: tuple[int, ...]
+    n_others: tuple[int, ...]
     share: float
     includes: bool
 
@@ -56,6 +60,9 @@ class Certificate:
         Whether the noise is scaled to what this cube needs.
     person
         What the guarantee means for a person, as a clause.
+    replaced
+        AUC that nobody exceeds on any user in a release of one period if somebody else, drawn at
+        random, takes the place of the user, as in a screen and an audit.
     """
 
     mechanism: str
@@ -66,6 +73,7 @@ class Certificate:
     delta: float
     holds: bool
     person: str = ""
+    replaced: float = 1.0
 
 
 def certificates_in(uri: str) -> Records[tuple[str, list[Certificate]]]:
@@ -93,8 +101,9 @@ def certify_tasks(
     share = 0.0 if limit is None else limit.share
     includes = audit.targets.unseen == "include"
     made = replace(certification_of(audit), mechanisms=tuple(mechanisms))
+    sizes, others = audit.group_sizes, tuple(made.n_candidates(cube.n_users))
     return [
-        CertifyTask(source, replace(setting, mechanisms=some), audit.group_sizes, share, includes)
+        CertifyTask(source, replace(setting, mechanisms=some), sizes, others, share, includes)
         for setting in made.settings()
         for first in range(0, len(setting.mechanisms), _TOGETHER)
         if (some := setting.mechanisms[first : first + _TOGETHER])
@@ -108,25 +117,33 @@ def certify(task: CertifyTask) -> list[Certificate]:
     parts = (count_visits(VisitsTask(task.source, (task.setting,), *users)) for users in blocks)
     with threadpool_limits(limits=1):
         visited = reduce(VisitsSummary.plus, (VisitsSummary.of(part[0]) for part in parts))
-        chosen, most = _covering(visited, task, visited.limits(task.setting, cube))
-        return [_certify(task, one, visited, chosen, most) for one in task.setting.mechanisms]
+        known = _covering(visited, task, visited.limits(task.setting, cube))
+        return [_certify(task, one, visited, known) for one in task.setting.mechanisms]
 
 
-def _covering(visited: VisitsSummary, task: CertifyTask, limits: Visits) -> tuple[Visits, Visits]:
-    """Return visits that are nowhere fewer than those of all users but the share, and of all."""
+_Known = tuple[list[Visits], list[Substitutes]]
+
+
+def _covering(visited: VisitsSummary, task: CertifyTask, limits: Visits) -> _Known:
+    """Return visits that bound those of users, and those of others in their place by group size.
+
+    Bounded are all added users but the share, all added users, and all who are replaced. No attack
+    compares releases of several periods together.
+    """
     left = sorted(visited.added.elements())
     if not task.includes:  # users without an event change fewest counts
         left = left[sum(n for key, n in visited.replaced.items() if not unpack(key).cells) :]
     kept = left[: len(left) - int(task.share * len(left) + 1e-9)]
-    chosen, most = (
-        widest([unpack(key, limits) for key in dict.fromkeys(some)]) for some in (kept, left)
-    )
-    return chosen, most
+    several = kept, left, visited.replaced
+    most = [widest([unpack(key, limits) for key in dict.fromkeys(some)]) for some in several]
+    n_others = task.n_others if len(task.setting.spans) == 1 else ()
+    return most, [visited.substitutes(n, limits) for n in n_others]
 
 
 def _certify(
-    task: CertifyTask, mechanism: Mechanism, visited: VisitsSummary, chosen: Visits, most: Visits
+    task: CertifyTask, mechanism: Mechanism, visited: VisitsSummary, known: _Known
 ) -> Certificate:
+    (chosen, most, own), others = known
     bounds = visited.bounds[0]
     released = mechanism.bind(bounds)
     stated, needed = released.guarantee, released.required_sensitivity(bounds)
@@ -137,6 +154,8 @@ def _certify(
     def highest(visits: Visits) -> float:
         return max(ceiling(bound, n_changed=visits, group_size=n).auc for n in task.group_sizes)
 
+    cases = zip(task.group_sizes, others, strict=False)
+    replaced = (against(bound, own, some, group_size=n).auc for n, some in cases)
     worst = highest(most)
     return Certificate(
         mechanism=mechanism.id,
@@ -149,19 +168,19 @@ def _certify(
         person=describe_person(
             stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
         ),
+        replaced=max(replaced, default=0.5),
     )
 
 
 def worst_of(certificates: Sequence[Certificate]) -> Certificate:
     """Return the certificate of one mechanism over all periods: the highest numbers."""
-    return replace(
-        certificates[-1],  # what it means for a person is that of all periods together
-        auc=max(one.auc for one in certificates),
-        worst=max(one.worst for one in certificates),
-        epsilon=max(one.epsilon for one in certificates),
-        delta=max(one.delta for one in certificates),
-        holds=all(one.holds for one in certificates),
-    )
+    highest: dict[str, Any] = {
+        name: max(getattr(one, name) for one in certificates)
+        for name in ("auc", "worst", "replaced", "epsilon", "delta")
+    }
+    holds = all(one.holds for one in certificates)
+    # what it means for a person is that of all periods together
+    return replace(certificates[-1], holds=holds, **highest)
 
 
 def _keeps(certificate: Certificate, limit: GuaranteeLimit) -> bool:

@@ -24,14 +24,14 @@ from clusterscale.analyses.advise.exposure import (
     read_screened,
     screened_findings,
 )
-from clusterscale.analyses.advise.fronts import Floats, front_of, halve, next_batch
+from clusterscale.analyses.advise.fronts import front_of, halve, next_batch
 from clusterscale.analyses.advise.goal import Finding, Verdict
 from clusterscale.analyses.advise.measuring import measure, read_utility, utility_findings
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, count_failed
 from clusterscale.analyses.audit.plan import find_unfit
 from clusterscale.analyses.screening import ScreenAnalysis
-from clusterscale.contracts import Mechanism
+from clusterscale.contracts import Floats, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import StudyError
@@ -144,12 +144,8 @@ class Search:
             records.add((key_of(task), found))
 
         yield Stage(name, certify, left, each(keep), len(tasks), len(tasks) - len(left))
-        by_id: dict[str, list[Any]] = {one.id: [] for one in candidates}
-        for _, certificates in records:
-            for certificate in certificates:
-                if certificate.mechanism in by_id:
-                    by_id[certificate.mechanism].append(certificate)
-        return {key: worst_of(some) for key, some in by_id.items()}
+        every, ids = [one for _, some in records for one in some], [one.id for one in candidates]
+        return {name: worst_of([one for one in every if one.mechanism == name]) for name in ids}
 
     def screen(self) -> Steps:
         """Yield the stages of a screen of all users; drop who is not shown to keep its limit."""
@@ -158,7 +154,8 @@ class Search:
         for candidate in self.left:
             candidate.screened = found.get(candidate.id)
             candidate.reached = "screened" if candidate.screened else candidate.reached
-            findings = screened_findings(candidate.screened, self.plan.limits.screened)
+            limit = self.plan.limits.screened
+            findings = screened_findings(candidate.screened, limit, candidate.ceiling)
             candidate.drop(findings, unless=("holds",))
 
     def _screens(
@@ -306,10 +303,7 @@ class Search:
         return self._explain(candidate, [*others, *self.order])
 
     def _passed(self, candidate: Candidate) -> bool | None:
-        if candidate.attacked is None:
-            return None
-        findings = attacked_findings(candidate.attacked, self.plan.limits.attacked)
-        return overall(findings) == "holds"
+        return None if candidate.attacked is None else not candidate.reason
 
     def _attack(self, batch: Sequence[Candidate]) -> Steps:
         self.n_batches += 1
@@ -320,7 +314,7 @@ class Search:
         results = yield from self._audit(name, plan, self._job.cube)
         with results:
             for candidate in batch:
-                candidate.attacked = read_attacked(results, candidate.id)
+                candidate.attacked = read_attacked(results, candidate.id, candidate.ceiling)
                 candidate.reached = "attacked"
                 findings = attacked_findings(candidate.attacked, self.plan.limits.attacked)
                 candidate.drop(findings, unless=("holds",))
@@ -345,7 +339,8 @@ class Search:
         then, if the score is to be high, the best of those that are half as exposed.
         """
         tried = list[Candidate]()
-        while len(tried) < self.tries and (candidate := (yield from self._next_try(tried))):
+        while self.tries and (candidate := (yield from self._next_try(tried))):
+            self.tries -= 1
             tried.append(candidate)
             yield from self._confirm_one(f"confirm-{len(tried)}", candidate)
             assert candidate.confirmed is not None
@@ -364,7 +359,6 @@ class Search:
                 found = utility_findings(other.measured, self.plan.goal)
                 doubts = tuple(one for one in found if one.verdict == "unclear")
                 other.doubts = doubts or (Finding("", "unclear", "it was not attacked", "tries"),)
-        self.tries -= len(tried)
         return None
 
     def _kept(self) -> list[Candidate]:
@@ -415,7 +409,7 @@ class Search:
             candidate.confirmed = Confirmation(
                 certificate=certificate,
                 screened=screened,
-                attacked=read_attacked(results, candidate.id),
+                attacked=read_attacked(results, candidate.id, certificate.replaced),
                 measured=read_utility(results, candidate.id, self.plan.confirm_groups),
                 dp_test=worst_test(results, candidate.id),
             )

@@ -51,6 +51,8 @@ class Attacked:
         (Bonferroni), so that the largest of many is above the true AUC as rarely as one.
     n_targets
         Number of targets.
+    ceiling
+        Certified AUC that none of them exceeds; 1 if nothing less is certified for their game.
     """
 
     mean: float
@@ -60,6 +62,7 @@ class Attacked:
     worst_low: float
     worst_high: float
     n_targets: int
+    ceiling: float = 1.0
 
 
 def read_screened(
@@ -114,23 +117,30 @@ def _share_interval(flags: NDArray[np.bool_]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def screened_findings(screened: Screened | None, limit: ScreenedLimit | None) -> Iterator[Finding]:
-    """Yield whether the limit on screened exposure holds."""
+def screened_findings(
+    screened: Screened | None, limit: ScreenedLimit | None, ceiling: float = 1.0
+) -> Iterator[Finding]:
+    """Yield whether the limit on screened exposure holds, as a certified AUC can show, too."""
     if limit is None:
+        return
+    if 2 * ceiling - 1 <= limit.loss:
+        text = f"no user has a privacy loss above {2 * ceiling - 1:.3f} (limit {limit.loss:g}: the "
+        yield Finding("screen", "holds", f"{text}certificate decides)")
         return
     if screened is None:
         text = "a screen cannot score its releases, so the limit cannot be shown to hold"
-        yield Finding("screen", "unclear", text)
+        yield Finding("screen", "unclear", f"{text}; {_interval_by(ceiling)}")
         return
     text = (
         f"{screened.share:.1%} of users above a privacy loss of {limit.loss:g} "
-        f"({screened.low:.1%} to {screened.high:.1%}; limit {limit.share:.1%})"
+        f"({screened.low:.1%} to {screened.high:.1%}; limit {limit.share:.1%}: "
+        f"{_interval_by(ceiling)})"
     )
     ends = screened.low, screened.share, screened.high, limit.share
     yield Finding.of("screen", *ends, text, "users")
 
 
-def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
+def read_attacked(results: xr.Dataset, mechanism: str, ceiling: float = 1.0) -> Attacked:
     """Return the exposure of the targets of an audit under one mechanism.
 
     Parameters
@@ -139,6 +149,10 @@ def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
         Dataset of an audit.
     mechanism
         Id of the mechanism.
+    ceiling
+        Certified AUC of its releases if somebody else takes the place of a user. It is not used
+        for adversaries who train on the challenge groups: they recognise groups, and not only the
+        target.
     """
     order = "period", "prior", "group_size", "attack", "target"
     chosen = results.sel(mechanism=mechanism)
@@ -151,6 +165,7 @@ def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
     if not settings:
         return Attacked(np.nan, 0.0, 1.0, np.nan, 0.0, 1.0, 0)
     ends = [mean_interval(values, confidence=CONFIDENCE) for values in settings]
+    recognise_groups = chosen["auc"].notnull() & chosen["epsilon_lower"].isnull()
     alpha = (1 - CONFIDENCE) / 2
     wider = scipy.stats.norm.isf(alpha / np.isfinite(auc).sum()) / scipy.stats.norm.isf(alpha)
     return Attacked(
@@ -161,20 +176,33 @@ def read_attacked(results: xr.Dataset, mechanism: str) -> Attacked:
         worst_low=float(np.nanmax(auc - wider * (auc - low))),
         worst_high=float(np.nanmax(high)),
         n_targets=int(np.isfinite(auc).any(axis=0).sum()),
+        ceiling=1.0 if recognise_groups.any() else ceiling,
     )
 
 
 def attacked_findings(attacked: Attacked, limit: AttackedLimit | None) -> Iterator[Finding]:
-    """Yield whether each limit on attacked exposure holds."""
+    """Yield whether each limit on attacked exposure holds, by the interval or a certified AUC.
+
+    The lower of its upper end and the ceiling counts, unless the whole interval is above the
+    limit: then attacks contradict the certificate.
+    """
     if limit is None:
         return
     mean = ("mean", attacked.low, attacked.mean, attacked.high, limit.mean_auc)
     worst = ("worst", attacked.worst_low, attacked.worst, attacked.worst_high, limit.worst_auc)
+    ceiling = attacked.ceiling
     for (word, low, value, high, most), seen in ((mean, "targets"), (worst, "challenges")):
         if most is not None:
+            decides = low <= most and ceiling <= min(most, high)
+            by = f"the certificate, {ceiling:.3f}, decides" if decides else _interval_by(ceiling)
             text = (
                 f"{word} AUC {value:.3f} ({low:.3f} to {high:.3f}) of {attacked.n_targets} "
-                f"attacked users (limit {most:g})"
+                f"attacked users (limit {most:g}: {by})"
             )
-            n = attacked.n_targets if seen == "targets" else 0
-            yield Finding.of(f"{word} AUC", low, value, high, most, text, seen, n)
+            end, n = ceiling if decides else high, attacked.n_targets if seen == "targets" else 0
+            yield Finding.of(f"{word} AUC", low, value, end, most, text, seen, n)
+
+
+def _interval_by(ceiling: float) -> str:
+    certified = f"the certificate is {ceiling:.3f}" if ceiling < 1 else "no certificate is below 1"
+    return f"the interval decides, {certified}"

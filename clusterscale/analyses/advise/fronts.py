@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from clusterscale.contracts import Floats, Ints
 
 
-def layers(scores: Floats, exposures: Floats) -> NDArray[np.int64]:
+def layers(scores: Floats, exposures: Floats) -> Ints:
     """Return the Pareto layer of each candidate: 0 if nobody is better, 1 if only layer 0 is, ….
 
     One candidate is better than another if its score is at least as high and its exposure at most
@@ -22,7 +21,7 @@ def layers(scores: Floats, exposures: Floats) -> NDArray[np.int64]:
 
     Returns
     -------
-    NDArray
+    ndarray
         int64, shape (candidate,).
     """
     layer = np.full(len(scores), -1, np.int64)
@@ -38,7 +37,7 @@ def layers(scores: Floats, exposures: Floats) -> NDArray[np.int64]:
     return layer
 
 
-def halve(scores: Floats, exposures: Floats, n_least: int) -> NDArray[np.int64]:
+def halve(scores: Floats, exposures: Floats, n_least: int) -> Ints:
     """Return the better half of the candidates, rounded up, but at least ``n_least`` of them.
 
     Whole Pareto layers are kept, the best first; of the last one, those with the highest scores.
@@ -52,7 +51,7 @@ def halve(scores: Floats, exposures: Floats, n_least: int) -> NDArray[np.int64]:
 
     Returns
     -------
-    NDArray
+    ndarray
         int64, indices of those that are kept, increasing.
     """
     n_kept = min(len(scores), max(n_least, ceil(len(scores) / 2)))
@@ -60,7 +59,7 @@ def halve(scores: Floats, exposures: Floats, n_least: int) -> NDArray[np.int64]:
     return np.sort(order[:n_kept])
 
 
-def front_of(scores: Floats, exposures: Floats) -> NDArray[np.int64]:
+def front_of(scores: Floats, exposures: Floats) -> Ints:
     """Return the candidates that nobody dominates, the highest score first, int64."""
     front = np.flatnonzero(layers(scores, exposures) == 0)
     return front[np.lexsort((exposures[front], -scores[front]))]

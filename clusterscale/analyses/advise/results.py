@@ -9,7 +9,6 @@ import yaml
 
 from clusterscale.analyses.advise.candidate import Candidate
 from clusterscale.analyses.advise.choosing import Search
-from clusterscale.analyses.advise.measuring import Measured
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
 from clusterscale.schema import TEXT, Variable, name_variables
@@ -19,34 +18,32 @@ ADVICE_FORMAT = "clusterscale-advice"
 _ONE = ("mechanism",)
 _EACH = ("mechanism", "measure")
 _WHERE = {"": "in the search", "confirmed_": "in the confirmation"}
-_NUMBERS = {
-    "score": "weighted mean of the normalised measures",
-    "released_share": "smallest share that a release keeps of the events, or of the counts above 0",
-    "certified_auc": "AUC that no adversary exceeds, for all but the planned share of users",
-    "certified_worst": "the same, for the user who changes most counts",
-    "screened_loss": "mean privacy loss of users in the screen, strongest attack",
-    "screened_share": "share of users above the limit of the screen",
-    "screened_low": "lower end of the interval of screened_share",
-    "screened_high": "upper end of the interval of screened_share",
-    "attacked_auc": "mean AUC over attacked users, strongest attack",
-    "attacked_low": "lower end of the interval of attacked_auc",
-    "attacked_high": "upper end of the interval of attacked_auc",
-    "worst_auc": "largest AUC of an attacked user",
-    "worst_high": "largest upper end of the interval of the AUC of an attacked user",
-}
-_FIELDS = {
-    "released_share": ("measured", "released_share"),
-    "certified_auc": ("certificate", "auc"),
-    "certified_worst": ("certificate", "worst"),
-    "screened_loss": ("screened", "mean"),
-    "screened_share": ("screened", "share"),
-    "screened_low": ("screened", "low"),
-    "screened_high": ("screened", "high"),
-    "attacked_auc": ("attacked", "mean"),
-    "attacked_low": ("attacked", "low"),
-    "attacked_high": ("attacked", "high"),
-    "worst_auc": ("attacked", "worst"),
-    "worst_high": ("attacked", "worst_high"),
+_NUMBERS = {  # what has it and its field there, and what it is
+    "score": ("", "weighted mean of the normalised measures"),
+    "released_share": (
+        "measured.released_share",
+        "smallest share that a release keeps of the events, or of the counts above 0",
+    ),
+    "certified_auc": (
+        "certificate.auc",
+        "AUC that no adversary exceeds, for all but the planned share of users",
+    ),
+    "certified_worst": ("certificate.worst", "the same, for the user who changes most counts"),
+    "screened_loss": (
+        "screened.mean",
+        "mean privacy loss of users in the screen, strongest attack",
+    ),
+    "screened_share": ("screened.share", "share of users above the limit of the screen"),
+    "screened_low": ("screened.low", "lower end of the interval of screened_share"),
+    "screened_high": ("screened.high", "upper end of the interval of screened_share"),
+    "attacked_auc": ("attacked.mean", "mean AUC over attacked users, strongest attack"),
+    "attacked_low": ("attacked.low", "lower end of the interval of attacked_auc"),
+    "attacked_high": ("attacked.high", "upper end of the interval of attacked_auc"),
+    "worst_auc": ("attacked.worst", "largest AUC of an attacked user"),
+    "worst_high": (
+        "attacked.worst_high",
+        "largest upper end of the interval of the AUC of an attacked user",
+    ),
 }
 
 ADVICE: Mapping[str, Variable] = {
@@ -65,7 +62,7 @@ ADVICE: Mapping[str, Variable] = {
     **{
         f"{prefix}{name}": Variable(_ONE, "f", "1", f"{text}, {where}")
         for prefix, where in _WHERE.items()
-        for name, text in _NUMBERS.items()
+        for name, (_, text) in _NUMBERS.items()
     },
     **{
         f"{prefix}{name}": Variable(_EACH, "f", "", f"{text}, {where}")
@@ -165,48 +162,38 @@ def _price(searches: Sequence[Search], n_candidates: int) -> str:
 
 
 def _columns(advice: Advice, candidates: Sequence[Candidate]) -> dict[str, Any]:
-    aims = advice.plan.goal
-    rows = [_numbers(advice, candidate) for candidate in candidates]
+    """Return the columns of the dataset; NaN where a stage was not reached."""
+    aims, unknown = advice.plan.goal, np.full(len(advice.plan.goal), np.nan)
     measures = [aim.measure for aim in aims]
-    return {
+    found = {
         **names_of("mechanism", [candidate.mechanism for candidate in candidates]),
         **names_of("measure", measures),
         "settings": [to_yaml(candidate.mechanism) for candidate in candidates],
         "ideal": [measure.ideal for measure in measures],
         "weight": [aim.factor for aim in aims],
-        "reached": [candidate.reached for candidate in candidates],
-        "reason": [candidate.reason for candidate in candidates],
         "on_front": [int(candidate.on_front) for candidate in candidates],
-        "n_groups": [0 if one.measured is None else one.measured.n_groups for one in candidates],
-        "guarantee_unit": [
-            "" if one.certificate is None else one.certificate.unit for one in candidates
-        ],
-        **{name: np.array([row[name] for row in rows]) for name in rows[0]},
-        **_utilities("", [one.measured for one in candidates], len(aims)),
-        **_utilities(
-            "confirmed_",
-            [None if one.confirmed is None else one.confirmed.measured for one in candidates],
-            len(aims),
-        ),
     }
 
+    def add(name: str, some: Sequence[Any], path: str, missing: Any = np.nan) -> None:
+        found[name] = np.array([_find(one, path, missing) for one in some])
 
-def _utilities(prefix: str, measured: Sequence[Measured | None], n: int) -> dict[str, Any]:
-    unknown = np.full(n, np.nan)
-    return {
-        f"{prefix}utility": np.array([unknown if m is None else m.values for m in measured]),
-        f"{prefix}utility_error": np.array([unknown if m is None else m.errors for m in measured]),
-    }
+    add("reached", candidates, "reached")
+    add("reason", candidates, "reason")
+    add("n_groups", candidates, "measured.n_groups", 0)
+    for name, missing in (("unit", ""), ("epsilon", np.nan), ("delta", np.nan)):
+        add(f"guarantee_{name}", candidates, f"certificate.{name}", missing)
+    for prefix, some in (("", candidates), ("confirmed_", [one.confirmed for one in candidates])):
+        for name, (path, _) in _NUMBERS.items():
+            add(f"{prefix}{name}", some, path)
+        add(f"{prefix}utility", some, "measured.values", unknown)
+        add(f"{prefix}utility_error", some, "measured.errors", unknown)
+        measured = [_find(one, "measured", None) for one in some]
+        found[f"{prefix}score"] = [np.nan if m is None else m.score(aims) for m in measured]
+    return found
 
 
-def _numbers(advice: Advice, candidate: Candidate) -> dict[str, float]:
-    """Return the numbers of a candidate by variable; NaN where a stage was not reached."""
-    values = dict[str, float]()
-    for name in ("epsilon", "delta"):
-        values[f"guarantee_{name}"] = getattr(candidate.certificate, name, np.nan)
-    for prefix, one in (("", candidate), ("confirmed_", candidate.confirmed)):
-        measured = None if one is None else one.measured
-        values[f"{prefix}score"] = np.nan if measured is None else measured.score(advice.plan.goal)
-        for name, (part, field) in _FIELDS.items():
-            values[f"{prefix}{name}"] = getattr(getattr(one, part, None), field, np.nan)
-    return values
+def _find(one: Any, path: str, missing: Any) -> Any:
+    """Return what is at a dotted path of attributes."""
+    for name in path.split("."):
+        one = getattr(one, name, None)
+    return missing if one is None else one

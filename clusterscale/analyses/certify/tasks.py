@@ -160,15 +160,16 @@ def substitutes_of(
         who can.
     """
     left = Counter(histogram)
-    if left.total() > _GROUPS:  # then without the one who has least, whoever is replaced
-        return dict.fromkeys(histogram, _most_of(left - Counter([min(left)]), n, limits))
+    if left.total() > _GROUPS:  # then the same, whoever is replaced
+        return dict.fromkeys(histogram, _most_of(left, n, limits))
     return {key: _most_of(left - Counter([key]), n, limits) for key in histogram}
 
 
 def _most_of(histogram: Counter[int], n: int, limits: Visits) -> Substitutes:
-    """Return the visits of one of the ``n`` users with most.
+    """Return the visits of one of the ``n`` users with most, rounded up to a few numbers.
 
-    Cells, ROIs and series are ranked separately, because a bound depends on one of them.
+    If ``n`` is less than the number of users, these bound the substitutes of each of them. Cells,
+    ROIs and series are ranked separately, because a bound depends on one of them.
     """
     n_groups = min(n, _GROUPS)
     if not n_groups:
@@ -273,6 +274,13 @@ class VisitsSummary:
         known = is_capped or not draws(setting.steps)  # else it is that of one draw
         day = max(one.user_day for one in self.bounds) if known else None
         return Visits(0, days=n_days, day=day, releases=len(setting.spans))
+
+    def substitutes(self, n: int, limits: Visits) -> Substitutes:
+        """Return visits that bound those of somebody in the place of any user.
+
+        The other is drawn from at least ``n`` users; 0 if it is not known from whom.
+        """
+        return _most_of(self.replaced, n, limits)
 
     @property
     def least_bounds(self) -> Bounds:
