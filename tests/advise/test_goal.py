@@ -1,5 +1,7 @@
 """Scores, bounds, limits and families of mechanisms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -63,6 +65,26 @@ def test_bounds_hold_where_the_whole_interval_does(value, error, verdict):
 def test_an_empty_release_is_refused_whatever_its_measures(share):
     (found,) = utility_findings(measured(1.0, share=share), (Aim(measure=F1),))
     assert found.verdict == "fails"
+
+
+@pytest.mark.parametrize(
+    ("values", "guess", "useless"),
+    [
+        ((0.106, 654.7), (0.906, 0.97), True),
+        ((0.4, 654.7), (0.906, 0.97), False),
+        ((0.106, 0.5), (0.906, 0.97), False),
+        ((0.1, 1.0), (np.nan, 0.97), False),
+    ],
+)
+def test_what_is_no_better_than_a_guess_is_told_with_both_distances(values, guess, useless):
+    aims = Aim(measure=F1), Aim(measure=ERROR), Aim(measure=create("events_kept"))
+    found = replace(measured(*values, 0.9), guess_loss=np.array([*guess, 0.0]))
+    text = "hotspot F1 0.894 from its ideal (a guess 0.906), "
+    text += "mean relative error 655 from its ideal (a guess 0.97)"
+    assert found.compare_with_guess(aims) == (text if useless else "")
+    assert not replace(found, guess_loss=None).compare_with_guess(aims)
+    kept = replace(measured(0.9), guess_loss=np.zeros(1))
+    assert not kept.compare_with_guess(aims[2:]), "a guess hides nothing"
 
 
 def test_an_interval_across_the_limit_is_no_pass():

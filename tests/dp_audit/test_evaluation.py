@@ -97,6 +97,23 @@ def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
         assert abs(guess - measure.ideal) > abs(value - measure.ideal), measure.label
 
 
+def test_the_best_guess_is_random_values_zeros_or_equal_counts(plan_fields, cube, dense):
+    """By hand: of a relative error zeros are best, of shares equal counts, and of order none is."""
+    names = "mean_relative_error", "jensen_shannon", "hotspot_f1"
+    settings = {"groups": 4, "measures": [{"name": name} for name in names]}
+    plan = AuditPlan(**plan_fields | {"null_roi": False, "utility": settings, "verdict": TRIALS})
+    task = next(task for task in plan.evaluations(cube) if task.group_size == 6)
+    found = evaluate_mechanism_task(task)
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    members = [rng.choice(len(dense), 6, replace=False, shuffle=False) for _ in range(4)]
+    counts = [dense[some].sum(axis=0) for some in members]
+    zeros = np.mean([utility.mean_relative_error(one, 0 * one) for one in counts])
+    equal = np.mean([utility.jensen_shannon(one, np.ones(one.shape)) for one in counts])
+    assert found.guess_loss[:2] == pytest.approx((zeros, min(equal, 0.5, found.guess[1])))
+    assert zeros <= 1 < found.guess[0]
+    assert 0.5 < found.guess_loss[2] <= 1 - found.guess[2], "equal counts are in random order"
+
+
 def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
     """By hand: small counts are suppressed, but that of who is nowhere is large."""
     key = create("suppress_small", below=3).id

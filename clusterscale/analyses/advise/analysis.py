@@ -12,7 +12,7 @@ import numpy as np
 from clusterscale.analyses.advise.candidate import STAGES, Candidate
 from clusterscale.analyses.advise.choosing import Search, can_screen, unfit
 from clusterscale.analyses.advise.goal import AttackedLimit, Finding
-from clusterscale.analyses.advise.plan import Advice, HeldOut
+from clusterscale.analyses.advise.plan import Advice, AdvicePlan, HeldOut
 from clusterscale.analyses.advise.results import ADVICE, ADVICE_FORMAT, lay_out
 from clusterscale.analyses.audit import predict as predict_audit
 from clusterscale.analyses.screening import check as check_screen
@@ -184,11 +184,15 @@ class AdviseAnalysis(Analysis):
         plan, confirm = self.advice.plan, job.cube if self.confirm is None else self.confirm
         first = Search(self.advice, job, confirm, plan.tries)
         advised = yield from first.run()
-        searches, notes, causes = [first], list[str](), list[tuple[Cause, str]]()
-        if advised is None:
-            causes = find_causes(first.candidates, first.users)
-            if plan.coarsen or causes[0][0] != "too slow to confirm":
-                advised = yield from self._coarsen(job, searches, notes)
+        causes = [] if advised else find_causes(first.candidates, first.users)
+        searches, notes = [first], list[str]()
+        is_wanting = advised is None or _say_no_use(plan, advised) != ""
+        if (plan.coarsen and is_wanting) or (causes and causes[0][0] != "too slow to confirm"):
+            coarser = yield from self._coarsen(job, searches, notes)
+            if advised and not coarser:
+                searches.append(searches.pop(0))  # the last search is that of the advice
+            advised = coarser or advised
+        notes[:0] = filter(None, [_say_no_use(plan, advised)])
         columns, about = lay_out(self.advice, searches, advised)
         about |= {"verdict": "advised", "cause": ""}
         if advised is None:
@@ -236,6 +240,18 @@ class AdviseAnalysis(Analysis):
                 if (advised := (yield from search.run())) is not None:
                     return advised
         return None
+
+
+def _say_no_use(plan: AdvicePlan, advised: Candidate | None) -> str:
+    """Return that a mechanism is no better than a guess, and what helps; empty if it is better."""
+    measured = advised and advised.measured
+    if not measured or not (compared := measured.compare_with_guess(plan.goal)):
+        return ""
+    ask = "" if plan.coarsen else ": search them by --coarsen"
+    return (
+        "It is of no use: a guess without any traces (random values, zeros or equal counts) is as "
+        f"good: {compared}. Coarser cells, longer steps or larger groups help{ask}."
+    )
 
 
 def _say_useful(search: Search, what: str, least: float, n: int) -> Iterator[str]:

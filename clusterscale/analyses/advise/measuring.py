@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +48,16 @@ class Measured:
         Smallest share that a release keeps of the events, or of the counts above 0.
     n_groups
         Number of groups for each period and group size.
+    guess_loss
+        How far a guess without traces is from the ideal of each measure, mean over periods and
+        group sizes, float64, shape (measure,); None if not known.
     """
 
     values: Floats
     errors: Floats
     released_share: float
     n_groups: int
+    guess_loss: Floats | None = None
 
     @classmethod
     def of(cls, means: Floats, deviations: Floats, shares: Floats, n_groups: int) -> Measured:
@@ -74,6 +78,25 @@ class Measured:
     def score(self, aims: tuple[Aim, ...]) -> float:
         """Return the score of the goal, from 0 to 1."""
         return score_utility(aims, self.values)
+
+    def compare_with_guess(self, aims: tuple[Aim, ...]) -> str:
+        """Return how far each measure is from its ideal if a guess is as good, else nothing.
+
+        It is if no measure is a twentieth closer. Measures of what is kept or hidden say nothing
+        about it.
+        """
+        guessed = [np.nan] * len(aims) if self.guess_loss is None else self.guess_loss
+        losses = [
+            (aim.measure.heading, abs(value - aim.measure.ideal), guess)
+            for aim, value, guess in zip(aims, self.values, guessed, strict=True)
+            if aim.measure.kind in ("", "relative")
+        ]
+        if not all(loss > (1 - NEARLY_EMPTY) * guess for _, loss, guess in losses):
+            return ""
+        return ", ".join(
+            f"{name} {loss:.3g} from its ideal (a guess {guess:.3g})"
+            for name, loss, guess in losses
+        )
 
     def ends(self, aim: int) -> tuple[float, float]:
         """Return the 95 % interval of the mean of a measure over groups, by Student's t."""
@@ -164,7 +187,8 @@ def _collect(name: str, done: Sequence[MechanismEvaluation], n_groups: int) -> M
     own = sorted((one for one in done if name in one.utility), key=lambda one: one.key)
     means, deviations = (np.array([one.utility[name][i] for one in own]) for i in (0, 1))
     shares = np.array([one.released_share[name] for one in own])
-    return Measured.of(means, deviations, shares, n_groups)
+    guesses = np.mean([one.guess_loss or means[0] * np.nan for one in own], axis=0)
+    return replace(Measured.of(means, deviations, shares, n_groups), guess_loss=guesses)
 
 
 def read_utility(results: xr.Dataset, mechanism: str, n_groups: int) -> Measured:

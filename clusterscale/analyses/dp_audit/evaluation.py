@@ -137,6 +137,9 @@ class MechanismEvaluation:
         does not depend on the measures.
     guess
         Means of the measures for values drawn without any data.
+    guess_loss
+        How far a guess is from the ideal of each measure, at least: such values, all zeros, or the
+        mean count in all cells.
     error, traceback
         The error, and where it was raised; empty if there is none.
     """
@@ -147,6 +150,7 @@ class MechanismEvaluation:
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     released_share: dict[str, float] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
+    guess_loss: tuple[float, ...] = ()
     error: str = ""
     traceback: str = ""
 
@@ -417,9 +421,18 @@ def _evaluate(
             evaluation.utility[key], evaluation.released_share[key] = utility, share
     rng = stream(task.source.seed, "random guess", *task.key)
     counts = list(raw.counts)
-    guesses = (random_guess(each, group_size=task.group_size, rng=rng) for each in counts)
-    (guess, _), _ = _measure(task, counts, guesses)
-    return replace(evaluation, guess=guess)
+
+    def measure_guess(some: list[Any], guess: Callable[[Counts], Values]) -> tuple[float, ...]:
+        return _measure(task, some, map(guess, some))[0][0]
+
+    means = [
+        measure_guess(counts, lambda each: random_guess(each, group_size=task.group_size, rng=rng)),
+        # few groups, between which these vary little; 1e-9: equal values are in random order
+        measure_guess(counts[:4], lambda each: np.zeros(each.shape)),
+        measure_guess(counts[:4], lambda each: each.mean() + 1e-9 * rng.random(each.shape)),
+    ]
+    away = np.abs(np.array(means) - [measure.ideal for measure in task.utility.measures])
+    return replace(evaluation, guess=means[0], guess_loss=tuple(np.fmin.reduce(away).tolist()))
 
 
 def _truth(counted: CountedUsers, mechanism: Mechanism) -> list[Any]:
