@@ -208,7 +208,8 @@ READERS_WORDS = {"counted": "cards", "licence": "CC-BY-4.0", "contact_point": "d
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_counted_licence_and_contact_are_written(form, cube, tmp_path):
     settings = plan(
-        tmp_path, mechanism=NOISY, format=form, budget=BUDGET | {"epsilon": 20.0},
+        tmp_path, mechanism={**NOISY, "title": "as audited"}, format=form,
+        budget=BUDGET | {"epsilon": 20.0},
         group_size=60, among=120, **READERS_WORDS,
     )  # fmt: skip
     publish(cube, settings, tmp_path / "run")
@@ -226,6 +227,7 @@ def test_what_is_counted_licence_and_contact_are_written(form, cube, tmp_path):
         assert listed == made
     assert "how many cards were there, each counted once in an epoch" in page
     assert "The number of cards counted is stated as 60, of 120 who might have been." in page
+    assert "published as: as audited (discrete Laplace noise, ε 20 per user" in page
     assert "Licence: CC-BY-4.0." in page
     assert "Questions: data@example.org." in page
     if form in ("zarr", "netcdf"):

@@ -29,9 +29,9 @@ EXACT = {"mechanism": {"name": "exact"}, "budget": None}
 PLACES = ("Bank", "King", "Water", "Zoo")
 
 
-def write(uri, events, *, public=("calendar",), **provenance):
+def write(uri, events, *, public=("calendar",), backwards=False, **provenance):
     """Write (user, place, hour) events as a cube whose places are those of the events."""
-    names = tuple(sorted({place for _, place, _ in events}))
+    names = tuple(sorted({place for _, place, _ in events}, reverse=backwards))
     calendar = Calendar.parse("2026-03-02T00:00", "1h", 24, "UTC")
     unknown = np.full(len(names), np.nan)
     regions = Regions(names, unknown, unknown)
@@ -218,3 +218,23 @@ def test_neighbouring_cubes_have_the_same_rows_and_metadata(
     pair = [write(str(folder / f"{i}.zarr"), some) for i, some in enumerate((events, left))]
     first, second = (release_without_noise(made, cube) for cube in pair)
     assert first == second
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "zarr"])
+@pytest.mark.parametrize("null_roi", [True, False])
+def test_places_of_a_cube_may_be_in_any_order(form, null_roi, tmp_path):
+    cube = write(str(tmp_path / "cube.zarr"), EVENTS, public=("calendar", "places"), backwards=True)
+    settings = plan(
+        tmp_path, **EXACT, format=form, null_roi=null_roi,
+        period={"name": "day", "first": 0, "epochs": 24},
+    )  # fmt: skip
+    release = publish(cube, settings, tmp_path / "run")
+    shown = {
+        (place, hour): release.counts.sel(roi=place).values[hour]
+        for place in cube.regions.names
+        for hour in (8, 9)
+    }
+    counted = {(place, hour): 0 for place in cube.regions.names for hour in (8, 9)}
+    for _, place, hour in EVENTS:
+        counted[place, hour] += 1
+    assert shown == counted

@@ -36,6 +36,7 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.accounting import describe_guarantee
 from clusterscale.mechanisms.base import BaseMechanism, Margin
 from clusterscale.mechanisms.chain import last_suppression, steps_of
+from clusterscale.mechanisms.coarsening import CoarsenSpace
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.reading.tables import read_column, read_frame
@@ -98,7 +99,8 @@ def row_names(plan: PublishPlan, cube: TraceCube) -> tuple[str, ...]:
         If the list of places is not one, or names none of the cube's.
     """
     if plan.places is None:
-        return cube.regions.names
+        names = cube.regions.names
+        return tuple(sorted(names)) if plan.format in ("csv", "parquet") else names
     names = tuple(name.strip() for name in read_column(plan.places, "name"))
     if n_twice := len(names) - len(set(names)):
         raise ConfigError(f"publish.places: {plan.places} lists {n_twice:,} places twice")
@@ -118,9 +120,9 @@ def arrange(plan: PublishPlan, cube: TraceCube, counted: Counted) -> tuple[Count
 
     Each visit stays in one row or in none, so nobody changes the counts by more than before.
     """
-    if plan.places is None:
-        return counted, 0
     names = row_names(plan, cube)
+    if names == cube.regions.names or _merges_places(plan):
+        return counted, 0
     row_of = {name: row for row, name in enumerate(names)}
     rest = row_of.get(_OTHER, -1)
     rows = np.array([row_of.get(name, rest) for name in cube.regions.names])
@@ -137,6 +139,10 @@ def arrange(plan: PublishPlan, cube: TraceCube, counted: Counted) -> tuple[Count
     sums = counted.sums
     moved = replace(counted, counts=move(counted.counts), sums=None if sums is None else move(sums))
     return moved, n_elsewhere
+
+
+def _merges_places(plan: PublishPlan) -> bool:
+    return any(isinstance(step, CoarsenSpace) for step in plan.mechanism.trace_steps)
 
 
 def _bind(plan: PublishPlan, cube: TraceCube) -> BaseMechanism:
@@ -328,7 +334,7 @@ def _cells(
     merged = expand(numbers, steps, frames)[0]
     begins = np.unique(merged, return_index=True)[1]
     names = row_names(plan, cube)
-    if n_places != len(names):  # merged places have no names, and keep their order
+    if _merges_places(plan):  # merged places have no names, and keep their order
         names = tuple(f"{i:0{len(str(n_places))}}" for i in range(n_places))
     names = (*names, NULL_ROI) if plan.null_roi else names
     return names, cube.calendar.seconds()[first:stop][begins].astype("datetime64[s]")
