@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.api.reports import gather, page_of
 from clusterscale.contracts import hash_of
-from clusterscale.errors import InputError
+from clusterscale.errors import ClusterscaleError, InputError
 from clusterscale.html_tables import grid
-from clusterscale.phrases import argument
+from clusterscale.phrases import argument, option
 from clusterscale.redaction import clean
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.storage import put
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from clusterscale.reporting import Run
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
+
+
+_AUDIT_FIRST = (
+    ": this is advice. Add what it advises to `audit.mechanisms` of its config,\n  {}\n"
+    "then run `clusterscale audit CONFIG --output FOLDER`, and this again on FOLDER"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +105,16 @@ def gate(
     UserWarning
         If an analysis in the folder is left out.
     """
-    run = gather(results) if isinstance(results, str | Path) else results
-    name = run.name or "the run"
-    return evaluate_run(run, name, policy=policy, mechanism=mechanism, group_size=group_size)
-
-
-def evaluate_run(
-    run: Run,
-    name: str,
-    *,
-    policy: Policy | str | Path | None,
-    mechanism: str | None,
-    group_size: int | None,
-) -> Gate:
-    """Return the verdict on a run; ``name`` is used in errors.
-
-    The other parameters and errors are those of :func:`gate`.
-    """
     from clusterscale.reauditing import evaluate_audit, json_safe, known_part, of_size
     from clusterscale.reauditing.policy_evaluation import verdict_of
     from clusterscale.study.identity import require_same_code
 
-    rules = _read(policy)
+    run = gather(results) if isinstance(results, str | Path) else results
+    name, rules = run.name or "the run", _read(policy)
     if run.audit is None:
-        raise InputError(f"{name}: there is no audit to evaluate")
+        advised = str(run.others["advise"].attrs["yaml"]) if "advise" in run.others else ""
+        how = _AUDIT_FIRST.format(advised) if advised else ""
+        raise InputError(f"{name}: there is no audit to evaluate{how}")
     require_same_code(name.rstrip("/").removesuffix("/results.zarr"))
     label = _pick(run.audit, mechanism)
     run = of_size(run, group_size or rules.group_size)
@@ -138,6 +130,7 @@ def sign_off(
     policy: Policy | str | Path | None = None,
     mechanism: str | None = None,
     group_size: int | None = None,
+    release: str | Path | None = None,
 ) -> str:
     """Write the page to sign before a release, and a JSON file with the same content beside it.
 
@@ -149,6 +142,9 @@ def sign_off(
         HTML file to write, a local path or fsspec URL. None: ``sign-off.html`` in the folder.
     policy, mechanism, group_size
         As for :func:`gate`.
+    release
+        YAML file of the config of the release, whose series the page adds up. None: the page says
+        that the series was not examined.
 
     Returns
     -------
@@ -158,7 +154,8 @@ def sign_off(
     Raises
     ------
     InputError
-        As :func:`gate`, or if ``output`` is missing and ``results`` is not a folder.
+        As :func:`gate`, or if ``output`` is missing and ``results`` is not a folder; or if the
+        release has another mechanism.
     MissingError, DamagedError, ConfigError
         As :func:`gate`.
     StoreError
@@ -174,12 +171,10 @@ def sign_off(
 
     run = gather(results) if isinstance(results, str | Path) else results
     output = page_of(results, output, "sign-off.html")
-    rules, said = _read(policy), run.name or "the run"
-    found = evaluate_run(run, said, policy=rules, mechanism=mechanism, group_size=group_size)
-    changed, digest = (
-        rules.model_dump_json(exclude_defaults=True),
-        hash_of(rules.model_dump(mode="json")),
-    )
+    rules = _read(policy)
+    found = gate(run, rules, mechanism, group_size)
+    changed = rules.model_dump_json(exclude_defaults=True)
+    digest = hash_of(rules.model_dump(mode="json"))
     name = str(policy) if isinstance(policy, str | Path) else "given" if policy else "none"
     size = group_size or rules.group_size
     outcome = asdict(found) | {
@@ -187,11 +182,34 @@ def sign_off(
         "group_size": size,
     }
     shown = of_size(mark(run, rules, found.mechanism), size)
-    facts = json_safe(describe(shown, outcome))
+    facts = json_safe(describe(shown, outcome, _examine_series(shown, release)))
     facts["digest"] = hash_of(facts)
     put(f"{output.removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
     put(output, render_sign_off(shown, facts).encode())
     return output
+
+
+def _examine_series(run: Run, release: str | Path | None) -> dict[str, Any]:
+    """Return what the series of a release spends with the chosen mechanism of a run.
+
+    It is ``not_examined``, with the reason, if the release is not named or its ledger not read.
+    """
+    from clusterscale.analyses.publish.release import describe_series
+    from clusterscale.config import Config, load_either
+    from clusterscale.reporting.audit.model import AuditReport
+
+    if release is None or run.audit is None:
+        return {"not_examined": f"the release is not named: give its config, {option('release')}"}
+    chosen = AuditReport(run.audit).mechanisms.get(run.chosen)
+    if chosen is None:
+        return {"not_examined": f"{run.chosen} is of a package that is not installed"}
+    config = load_either(release, mechanism=lambda _: chosen.model_dump(mode="json"))
+    if not isinstance(config, Config) or config.the_publication().mechanism.id != chosen.id:
+        raise InputError(f"{release} should be the config of a release with {run.chosen}")
+    try:
+        return describe_series(config.the_publication(), config.cube.open())
+    except ClusterscaleError as error:
+        return {"not_examined": clean(str(error))}
 
 
 def mark(run: Run, policy: Policy | str | Path | None, mechanism: str | None) -> Run:
@@ -336,19 +354,16 @@ def _verdicts(work: Reaudit, outcome: Outcome) -> xr.Dataset:
     lost = "there is no verdict under these settings"
     why = [errors.get(name, "" if row else lost) for name, row in zip(labels, rows, strict=True)]
     new = {row.number for row in outcome.verdicts}
-    found = {
-        field.name: ("release", _column([getattr(row, field.name, None) for row in rows]))
-        for field in fields(Verdict)
-        if field.name != "release"
+    columns: dict[str, list[Any]] = {
+        field.name: [getattr(row, field.name, None) for row in rows] for field in fields(Verdict)
     }
-    verdicts = [
+    columns["verdict"] = [
         "error" if text or not row else row.verdict for text, row in zip(why, rows, strict=True)
     ]
-    found["verdict"] = ("release", _column(verdicts))
-    found["error"] = ("release", _column(why))
-    found["new"] = ("release", np.array([row is not None and row.number in new for row in rows]))
-    coords = {"release": ("release", _column(labels))}
-    return xr.Dataset(found, coords=coords, attrs={"page": outcome.page})
+    columns["new"] = [row is not None and row.number in new for row in rows]
+    columns |= {"release": labels, "error": why}
+    found = {name: ("release", _column(values)) for name, values in columns.items()}
+    return xr.Dataset(found, attrs={"page": outcome.page})
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from clusterscale import api
 from clusterscale.api import openers
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
-from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_refusal
+from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_opendp
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
 from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs, show_table
 from clusterscale.errors import ConfigError, InputError, RefusedError
@@ -77,13 +77,10 @@ class PublishOptions(RunOptions):
     @cached_property
     def loaded(self) -> Config:
         """The config, with the mechanism of the run."""
-        if self.from_run is None:
-            if self.mechanism is not None:
-                raise InputError("--mechanism is for the run of --from, which is missing")
-            return super().loaded
-        return shared.load_config(
-            self.config, mechanism=_read_run(self.from_run, self.mechanism)[0]
-        )
+        if self.from_run is None and self.mechanism is not None:
+            raise InputError("--mechanism is for the run of --from, which is missing")
+        made = _read_run(self.from_run, self.mechanism)[0] if self.from_run else None
+        return shared.load_config(self.config, mechanism=made)
 
 
 def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], int]:
@@ -224,6 +221,7 @@ def show_advice(advice: xr.Dataset) -> None:
     """Print the answer, what was confirmed, and the leading candidates with why they fell out."""
     import yaml
 
+    from clusterscale.analyses.publish.plan import find_faults
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reporting.advice import answer, leading, summarise
 
@@ -231,29 +229,22 @@ def show_advice(advice: xr.Dataset) -> None:
         out.print(line, markup=False)
     if text := str(advice.attrs["yaml"]):
         out.print(f"\n{text}\n", markup=False, soft_wrap=True)
-        for settings in yaml.safe_load(text):
-            say_refusal(MECHANISMS.create(**settings), null_roi=False)
+        advised = [MECHANISMS.create(**settings) for settings in yaml.safe_load(text)]
+        for fault in (each for one in advised for each in find_faults(one, null_roi=False)):
+            out.print(f"publish refuses it: {fault}", markup=False, soft_wrap=True)
+        say_opendp(advised)
     for finding in json.loads(advice.attrs["findings"]):
         for line in textwrap.wrap(f"confirmed: {finding}", out.width - 2, subsequent_indent="  "):
             out.print(f"  {line}", markup=False)
     key, rows = Key(), leading(advice, _ROWS)
     titles = sorted(map(str, advice.mechanism_title.values), key=len, reverse=True)
-    table = new_table("candidate")
-    add_numbers(table, "score", "loss", "attack")
-    table.add_column("why not")
-    for row in rows.itertuples():
-        numbers = (row.score, row.screened_loss, row.attacked_auc)
-        shown = ("" if number != number else f"{number:.3f}" for number in numbers)
-        reason = row.reason
+
+    def shorten(reason: str) -> str:
         for title in (title for title in titles if len(title) > NAME and title in reason):
             reason = reason.replace(title, key.letter(title))
-        name, style = key.name(row.mechanism_title), "bold" if row.is_advised else ""
-        table.add_row(name, *shown, escape(reason), style=style)
-    out.print(table)
-    out.print(
-        "[dim]score: weighted mean of the normalised measures, 1 for raw counts; loss: mean "
-        "privacy loss in the screen; attack: mean AUC of attacked users[/]"
-    )
+        return escape(reason)
+
+    show_table(out, "candidates", rows.itertuples(), key=key, shorten=shorten)
     key.show(out)
     out.print(summarise(advice), markup=False)
     out.print(str(advice.attrs["price"]), markup=False)

@@ -15,6 +15,7 @@ import typer
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
 from clusterscale.cli.options import Force, option, say_command
+from clusterscale.cli.releases import say_opendp
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Step
@@ -134,6 +135,8 @@ def init(
     policy, release, advice = *map(str, list(files.values())[1:3]), f"{_folder(config)}-advice"
     say_command("who is exposed", "audit", str(config))
     say_command("what to publish", "advise", str(config), "--policy", policy, "--output", advice)
+    sign = "--sign-off", "--mechanism", "TITLE", "--policy", policy, "--release", release
+    say_command("the page to sign", "report", str(_folder(config)), *sign)
     say_command("the release", "publish", release, "--from", advice, "--gate", policy)
     if answers.often != "once":
         say_command("each new release", "reaudit", policy)
@@ -300,6 +303,7 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     except ConfigError as error:
         raise InputError(f"no config was written, as it would not fit: {error}") from None
     texts["schema"] = schema(Config)
+    say_opendp(mechanism for _, mechanism in proposed)
     release = f"{texts['release']}  mechanism: {to_yaml(proposed[0][1])}\n"
     try:
         parse(release, where=str(files["release"])).check(cube)

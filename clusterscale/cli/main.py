@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out, show_cube
+from clusterscale.cli.releases import say_opendp
 from clusterscale.cli.results import show_results, warn_of_float_noise
 from clusterscale.cli.running import SizedOptions, run_verb, with_options
 from clusterscale.phrases import typed_options
@@ -90,6 +91,7 @@ def audit(options: SizedOptions, full: shared.Full = False) -> None:
     from clusterscale import api
 
     plan = options.loaded.the_audit()
+    say_opendp(plan.mechanisms)
 
     def show(results: xr.Dataset) -> None:
         show_results(results, full=full)
@@ -158,22 +160,30 @@ def inspect(cube: Annotated[str, shared.argument("A cube: path or URL.")]) -> No
 @configs.command()
 def check(config: shared.ConfigFile = None) -> None:
     """Check a config, and its fit to the cube if the cube exists."""
+    from clusterscale.analyses.publish.plan import OF_A_RUN, stand_in
     from clusterscale.config import Config
     from clusterscale.storage import exists
 
-    chosen = shared.load_either(config)
+    chosen = shared.load_either(config, mechanism=stand_in)
+    if isinstance(chosen, Config):
+        mechanisms = [] if chosen.audit is None else [*chosen.audit.mechanisms]
+        if chosen.publish is not None:
+            mechanisms.append(chosen.publish.mechanism)
+            if chosen.publish.mechanism.title == OF_A_RUN:
+                line = "publish.mechanism comes from a run: `publish --from RUN --mechanism TITLE`"
+                out.print(line, markup=False, soft_wrap=True)
+        say_opendp(mechanisms)
     source = chosen.cube
     if source is not None and source.preset is not None and not exists(source.path):
         out.print("the config is valid; the run will write its cube")
         return
     cube = None if source is None else source.open()
-    if not isinstance(chosen, Config):
-        out.print("the config is valid")
-        shared.say_command("releases", "reaudit", str(config), "--list")
+    if isinstance(chosen, Config) and cube is not None:
+        chosen.check(cube)
+        out.print("the config is valid and fits the cube")
         return
-    assert cube is not None
-    chosen.check(cube)
-    out.print("the config is valid and fits the cube")
+    out.print("the config is valid")
+    shared.say_command("releases", "reaudit", str(config), "--list")
 
 
 @configs.command()

@@ -84,11 +84,14 @@ def load_config(path: Path | None, *, mechanism: Mapping[str, Any] | None = None
     return load(path, mechanism=mechanism)
 
 
-def load_either(path: Path | None) -> Config | ReleasesConfig:
-    """Return the config of a run or of a catalogue from a file, or the quickstart."""
+def load_either(path: Path | None, **options: Any) -> Config | ReleasesConfig:
+    """Return the config of a run or of a catalogue from a file, or the quickstart.
+
+    ``options`` are those of :func:`clusterscale.config.load_either`.
+    """
     from clusterscale.config import load_either
 
-    return load_either(path) if path else load_config(None)
+    return load_either(path, **options) if path else load_config(None)
 
 
 def pick_cluster(

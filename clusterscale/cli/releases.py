@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,6 @@ from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, Inpu
 from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from clusterscale.config import ReleasesConfig
     from clusterscale.contracts import Mechanism
     from clusterscale.reauditing import Outcome, Problem, Reaudit
@@ -79,31 +77,31 @@ def _evaluate(
     results: str, policy: Path | None, mechanism: str | None, group_size: int | None
 ) -> dict[str, object]:
     """Print the verdict on a run, and return it with its reasons."""
-    from clusterscale.api.releases import evaluate_run
+    from clusterscale.api import releases
+    from clusterscale.reporting.audit.model import AuditReport
 
     run = gather(results)
-    found = evaluate_run(run, results, policy=policy, mechanism=mechanism, group_size=group_size)
+    found = releases.gate(run, policy, mechanism, group_size)
     show_reasons(found.mechanism, found.verdict, found.reasons)
-    if run.audit is not None:
-        _say_refusals(run.audit, found.mechanism)
+    assert run.audit is not None
+    for reason, names in AuditReport(run.audit).refused.items():
+        if found.mechanism in names:
+            out.print(f"publish refuses it: {reason}", markup=False, soft_wrap=True)
     return {"verdict": found.verdict, "mechanism": found.mechanism, "reasons": found.reasons}
 
 
-def _say_refusals(audit: xr.Dataset, name: str) -> None:
-    """Print why ``publish`` would refuse the named mechanism of an audit."""
-    from clusterscale.reporting.audit.model import AuditReport
+def say_opendp(mechanisms: Iterable[Mechanism]) -> None:
+    """Print that OpenDP is not installed, if a mechanism can only be published with it."""
+    from importlib.util import find_spec
 
-    for reason, names in AuditReport(audit).refused.items():
-        if name in names:
-            out.print(f"publish refuses it: {reason}", markup=False, soft_wrap=True)
+    from clusterscale.analyses.publish.plan import draws_noise, find_faults
+    from clusterscale.analyses.publish.source import INSTALL_OPENDP
 
-
-def say_refusal(mechanism: Mechanism, *, null_roi: bool) -> None:
-    """Print why ``publish`` would refuse a mechanism, if it would."""
-    from clusterscale.analyses.publish.plan import find_faults
-
-    for fault in find_faults(mechanism, null_roi=null_roi):
-        out.print(f"publish refuses it: {fault}", markup=False, soft_wrap=True)
+    if find_spec("opendp") is None and any(
+        draws_noise(one) and not any(find_faults(one, null_roi=False)) for one in mechanisms
+    ):
+        line = f"before you publish with noise, install OpenDP: {INSTALL_OPENDP}"
+        out.print(line, markup=False, soft_wrap=True)
 
 
 def reaudit(

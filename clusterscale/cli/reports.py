@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,6 +51,10 @@ def report(
     group_size: Annotated[
         int | None, typer.Option(min=2, help="With --sign-off, people that the release counts.")
     ] = None,
+    release: Annotated[
+        Path | None,
+        typer.Option(help="With --sign-off, config of the release: adds up its series."),
+    ] = None,
 ) -> None:
     """Write the audit, screen, traits and recovery of a run as one HTML page.
 
@@ -74,12 +77,14 @@ def report(
         page = output or f"{_folder(results[0])}/{'sign-off' if sign_off else 'report'}.html"
         if sign_off:
             how: Any = {"policy": policy, "mechanism": mechanism, "group_size": group_size}
-            releases.sign_off(runs[0], page, **how)
+            releases.sign_off(runs[0], page, **how, release=release)
         else:
             write_report([releases.mark(run, policy, mechanism) for run in runs], page)
         out.print(page, soft_wrap=True)
+        if show and "://" in page:
+            raise InputError(f"{page} is not on this machine: download it to open it")
         if show:
-            _open(page)
+            webbrowser.open(Path(page).resolve().as_uri())
         return
     for number, run in enumerate(runs, 1):
         folder = output or f"{_folder(results[0])}/tables"
@@ -134,15 +139,13 @@ def _show_brackets(run: Run) -> bool:
     from clusterscale.reporting.certificates import read_brackets, show_ceiling
     from clusterscale.reporting.render import entitle
 
-    if not (cases := read_brackets(run)):
-        return False
     worst: dict[tuple[str, str], BracketCase] = {}
-    titles = entitle([run])[0].titles
-    for case in cases:
-        at = titles.get(case.mechanism, case.mechanism), case.kind
-        rank = case.bracket.is_violated, case.bracket.low
-        if at not in worst or rank > (worst[at].bracket.is_violated, worst[at].bracket.low):
-            worst[at] = replace(case, mechanism=at[0])
+    for case in read_brackets(*entitle([run])):
+        before = worst.setdefault((case.mechanism, case.kind), case)
+        most = max(before, case, key=lambda one: (one.bracket.is_violated, one.bracket.low))
+        worst[case.mechanism, case.kind] = most
+    if not worst:
+        return False
     about = {"key": (key := Key()), "ceiling": show_ceiling, "error": ERROR_RATE}
     show_table(out, "brackets", worst.values(), **about)
     key.show(out)
@@ -151,9 +154,3 @@ def _show_brackets(run: Run) -> bool:
 
 def _folder(results: str) -> str:
     return results.rstrip("/").removesuffix("/results.zarr")
-
-
-def _open(page: str) -> None:
-    if "://" in page:
-        raise InputError(f"{page} is not on this machine: download it to open it")
-    webbrowser.open(Path(page).resolve().as_uri())

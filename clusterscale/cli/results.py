@@ -70,11 +70,6 @@ def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
         yield f"{key.name(raw)}: {escape(audit.worst[raw].reason)}"
 
 
-def name_float_noise(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
-    """Yield a warning about mechanisms that publish unrounded noise, ``most`` by name."""
-    yield from warn_of_float_noise(key.names(audit.float_noise, most))
-
-
 def name_refused(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     """Yield which mechanisms ``publish`` refuses, at most ``most`` by name for each reason."""
     if audit.refused:
@@ -216,7 +211,7 @@ def _full(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     yield from _control_lines(audit)
     yield from map(escape, audit.absent)
     yield from guarantee_table(results, key)
-    yield from name_float_noise(audit, key, n_mechanisms)
+    yield from warn_of_float_noise(key.names(audit.float_noise, n_mechanisms))
     yield from name_refused(audit, key, n_mechanisms)
     yield from every_utility(results, key)
     yield NOT_TESTED
@@ -245,7 +240,7 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
         parts += _control_lines(audit)
         parts += map(escape, audit.absent)
         parts += count_guarantees(audit, key, n_mechanisms)
-        parts += name_float_noise(audit, key, n_mechanisms)
+        parts += warn_of_float_noise(key.names(audit.float_noise, n_mechanisms))
         parts += name_refused(audit, key, n_mechanisms)
         parts.append(NOT_TESTED)
         if with_utility:

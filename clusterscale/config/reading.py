@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,14 +109,25 @@ def load(path: str | Path, *, mechanism: Mapping[str, Any] | None = None) -> Con
         every fault with the path of its key.
     """
     content = _read(path)
+    section = _without_mechanism(content)
+    if mechanism is None and section is not None:
+        raise ConfigError(
+            f"{path}: publish.mechanism: is missing: state it, or publish that of a finished audit "
+            "or advice by --from RUN --mechanism TITLE"
+        )
     if mechanism is not None:
-        section = content.get("publish") if isinstance(content, dict) else None
-        if not isinstance(section, dict) or "mechanism" in section:
+        if section is None:
             raise ConfigError(
                 f"{path}: publish: should be a section without mechanism, which --from takes over"
             )
         section["mechanism"] = dict(mechanism)
     return validate(content, Config, str(path))
+
+
+def _without_mechanism(content: Any) -> dict[str, Any] | None:
+    """Return the section of a release that states no mechanism, None if there is none."""
+    section = content.get("publish") if isinstance(content, dict) else None
+    return section if isinstance(section, dict) and "mechanism" not in section else None
 
 
 def _read(path: str | Path) -> Any:
@@ -223,13 +234,18 @@ def load_gate(path: str | Path, audit: AuditPlan | None) -> ReauditPlan:
     return ReauditPlan(audit=AuditTemplate(**template), policy=policy)
 
 
-def load_either(path: str | Path) -> Config | ReleasesConfig:
+def load_either(
+    path: str | Path, *, mechanism: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+) -> Config | ReleasesConfig:
     """Read the config of a catalogue, which has a policy or releases, or else of a run.
 
     Parameters
     ----------
     path
         A local YAML file.
+    mechanism
+        Returns the settings of the mechanism of a release for a section that does not state it;
+        None: it has to.
 
     Returns
     -------
@@ -244,7 +260,8 @@ def load_either(path: str | Path) -> Config | ReleasesConfig:
     content = _read(path)
     if isinstance(content, dict) and content.keys() & {"policy", "releases"}:
         return validate(content, ReleasesConfig, str(path))
-    return validate(content, Config, str(path))
+    section = _without_mechanism(content)
+    return load(path, mechanism=mechanism(section) if mechanism and section is not None else None)
 
 
 def parse(text: str, *, where: str = "config") -> Config:

@@ -1,6 +1,6 @@
 """Config of a run: cube, analyses, cluster and output."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, Strict, model_validator
 
@@ -92,7 +92,15 @@ Source = Annotated[
     CubeSource, BeforeValidator(_from_text, json_schema_input_type=Address | CubeSource)
 ]
 Place = Annotated[Cluster, CLUSTERS.entry()]
+P = TypeVar("P", bound=ConfigModel)
 Others = Annotated[tuple[Annotated[AnalysisPlan, ANALYSES.entry()], ...], *OptionalUnique]
+
+
+def _stated(plan: P | None, missing: str) -> P:
+    """Return a plan that is not None."""
+    if plan is None:
+        raise ConfigError(missing)
+    return plan
 
 
 class Config(ConfigModel):
@@ -176,9 +184,7 @@ class Config(ConfigModel):
         ConfigError
             If there is none.
         """
-        if self.audit is None:
-            raise ConfigError("audit: missing; this config has only other analyses")
-        return self.audit
+        return _stated(self.audit, "audit: missing; this config has only other analyses")
 
     def the_recovery(self) -> RecoveryPlan:
         """Return the plan of the recovery.
@@ -188,12 +194,8 @@ class Config(ConfigModel):
         ConfigError
             If there is none.
         """
-        if self.recovery is None:
-            raise ConfigError(
-                "recovery: missing; set the number of observed epochs, e.g. "
-                "recovery: {observed: 336}"
-            )
-        return self.recovery
+        example = "set the number of observed epochs, e.g. recovery: {observed: 336}"
+        return _stated(self.recovery, f"recovery: missing; {example}")
 
     def the_publication(self) -> PublishPlan:
         """Return the plan of the release.
@@ -203,11 +205,8 @@ class Config(ConfigModel):
         ConfigError
             If there is none.
         """
-        if self.publish is None:
-            raise ConfigError(
-                "publish: missing; set mechanism, period, series, budget and releases"
-            )
-        return self.publish
+        keys = "mechanism, period, series, budget and releases"
+        return _stated(self.publish, f"publish: missing; set {keys}")
 
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support the plans."""

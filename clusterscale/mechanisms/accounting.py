@@ -51,18 +51,26 @@ def describe_person(
     """
     if unit in ("user", "none") or not np.isfinite(epsilon):
         return ""
-    per_day = [step.per_day for step in steps if isinstance(step, CapContributions)]
-    if unit == "user_day":
-        n, who = n_days, "who is there on that day"
-        who = who if n == 1 else f"who is there on all {n:,} days"
-    elif unit == "event" and per_day:
-        n = min(per_day) * n_days
-        who = f"with {plural(n, 'event')}, the most that are counted"
-    else:
+    n = units_of_person(unit, n_days, steps)
+    if n is None:
         many = "at n places" if unit == "roi_series" else f"with n {unit}s"
         times = "n times that" if delta == 0 else "n times that ε, and δ·(1 + e^ε + … + e^((n−1)ε))"
         return f"for a person {many}, up to {times}"
+    who = f"with {plural(n, 'event')}, the most that are counted"
+    if unit == "user_day":
+        who = f"who is there on {'that day' if n == 1 else f'all {n:,} days'}"
     return f"for a person {who}, up to {_pair(*group_privacy(epsilon, delta, n))}"
+
+
+def units_of_person(unit: str, n_days: int, steps: Sequence[TraceStep]) -> int | None:
+    """Return how many units of a release one person changes at most; None if that is unlimited.
+
+    The parameters are those of :func:`describe_person`.
+    """
+    per_day = [step.per_day for step in steps if isinstance(step, CapContributions)]
+    if unit == "event" and per_day:
+        return min(per_day) * n_days
+    return {"user": 1, "user_day": n_days}.get(unit)
 
 
 def _pair(epsilon: float, delta: float) -> str:

@@ -307,7 +307,8 @@ def evaluate_ceilings(
         person = "simulated person" if simulated else "person"
         text = (
             f"attacks reach an AUC of at least {one.low:.3f} against one {person} (an error of at "
-            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)}, {_HELD}"
+            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)} where "
+            f"another takes the {person}'s place, {_HELD}"
         )
         if one.is_violated:
             text = (

@@ -219,12 +219,8 @@ def _some_people(
 ) -> tuple[figures.Floats, figures.Floats]:
     """Return the highest lower limits of people, in the order of ceilings, and their ceilings."""
     known = np.isfinite(auc).any(axis=1) & np.isfinite(ceilings)
-    best, auc, pairs, ceilings = (
-        np.nanmax(auc[known], axis=1),
-        auc[known],
-        pairs[known],
-        ceilings[known],
-    )
+    auc, pairs, ceilings = auc[known], pairs[known], ceilings[known]
+    best = np.nanmax(auc, axis=1)
     order = np.lexsort((best, ceilings))
     at = np.linspace(0, len(order) - 1, min(len(order), _MOST_PEOPLE)).astype(int)
     chosen = order[np.union1d(at, int(np.argmax(best[order])))]

@@ -20,37 +20,33 @@ from clusterscale.reporting.run import Run
 from clusterscale.reporting.screening import read_cases
 
 _WORST = 5  # people by name
-_SECTIONS = ["published", "compared", "risk", "people", "ceilings", "utility", "missing", "policy"]
-_SECTIONS += ["versions", "names"]
+_SECTIONS = ["published", "compared", "risk", "people", "ceilings", "series", "utility"]
+_SECTIONS += ["missing", "policy", "versions", "names"]
 _ANALYSES = ("screen", "certify", "recovery", "traits")
-_UTILITY = ("measure", "value", "best", "random_guess")
 
 
-def describe(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
+def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that the page to sign says, as numbers and texts by name.
 
     ``run`` has an audit, and its ``chosen`` mechanism is to be published; ``outcome`` is the
-    result of a policy: its verdict, text, reasons and group size. What is not known is NaN, None or
-    empty.
+    result of a policy: its verdict, text, reasons and group size; ``series`` what the series of the
+    release spends, or why that is ``not_examined``. What is not known is NaN, None or empty.
     """
     (shown,) = entitle([run])
     assert shown.audit is not None
     name, audit = shown.titles.get(run.chosen, run.chosen), AuditReport.of(shown.audit)
     results, table, defences = audit.results, audit.cases, audit.defences
     cube, plan = (html.json_attribute(results, key) for key in ("cube", "plan"))
-    entries: Any = plan.get("mechanisms", ())
-    titled = (json.dumps(entry) for entry in entries if entry.get("title") == run.chosen)
+    made = audit.mechanisms.get(name)
+    setting = json.dumps(made.model_dump(mode="json")) if made else run.chosen
     raw, n_users = defences.raw_counts, cube.get("n_users")
     ids = results.get("period_id", results["period"]).values
     values = defences.farthest(defences.utility[:, :, defences.mechanisms.index(name)])
-    titles, ideals = (
-        [getattr(one, key) for one in defences.measures] for key in ("title", "ideal")
-    )
     guesses = defences.farthest(defences.guess)
-    measured = zip(titles, values.tolist(), ideals, guesses.tolist(), strict=True)
+    measured = zip(defences.measures, values.tolist(), guesses.tolist(), strict=True)
     return {
         "rule": name,
-        "setting": next(titled, run.chosen).replace('"title": "", ', ""),
+        "setting": setting.replace('"title": "", ', ""),
         "cube": cube,
         "epochs": dict(zip(map(str, results["period"].values), map(str, ids), strict=True)),
         "group_sizes": table.group_sizes,
@@ -62,6 +58,7 @@ def describe(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
         "everybody": _screened(shown, {name, raw} if name == raw else {name}),
         "people": _people(audit, None if name == raw else name),
         "ceilings": _ceilings(shown, name),
+        "series": series,
         "guarantees": [
             one._asdict()
             for every in audit.guarantees.values()
@@ -69,7 +66,10 @@ def describe(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
             if one.mechanism == name
         ],
         "guarantee_test": audit.tested.get(name, "not tested"),
-        "utility": [dict(zip(_UTILITY, row, strict=True)) for row in measured],
+        "utility": [
+            {"measure": one.title, "value": value, "best": one.ideal, "random_guess": guess}
+            for one, value, guess in measured
+        ],
         "refused": [reason for reason, names in audit.refused.items() if name in names],
         "emptiness": defences.emptiest(name),
         "not_tested": NOT_TESTED,
@@ -103,9 +103,9 @@ def _screened(run: Run, names: set[str]) -> dict[str, Any] | None:
     if not pairs:
         return None
     one, case = max(pairs, key=lambda pair: pair[0].mean)
-    numbers = {key: getattr(one, key) for key in ("attack", "mean", "high", "above", "half")}
-    numbers["highest"] = float(np.nanmax(one.auc))
-    return numbers | {"n_users": case.n_users, "group_size": case.group_size}
+    about: dict[str, Any] = {"n_users": case.n_users, "group_size": case.group_size}
+    about |= {"highest": float(np.nanmax(one.auc))}
+    return about | {key: getattr(one, key) for key in ("attack", "mean", "high", "above", "half")}
 
 
 def _people(audit: AuditReport, name: str | None) -> list[dict[str, Any]]:
@@ -132,11 +132,8 @@ def _people(audit: AuditReport, name: str | None) -> list[dict[str, Any]]:
 
 def _ceilings(run: Run, name: str) -> list[dict[str, Any]]:
     """Return the highest ceilings of a mechanism over periods and group sizes, by neighbours."""
-    highest: dict[str, dict[str, Any]] = {}
-    for case in read_ceilings(run.certify) if run.certify is not None else ():
-        for line in case.lines:
-            known = highest.get(line.neighbours, {"worst": -1.0})
-            if line.mechanism == name and line.worst > known["worst"]:
-                posterior = state_posterior(line, case)
-                highest[line.neighbours] = asdict(line) | {"posterior": posterior}
-    return list(highest.values())
+    cases = read_ceilings(run.certify) if run.certify is not None else ()
+    lines = [(line, case) for case in cases for line in case.lines if line.mechanism == name]
+    lines.sort(key=lambda pair: pair[0].worst)
+    highest = {line.neighbours: (line, case) for line, case in lines}
+    return [asdict(one) | {"posterior": state_posterior(one, at)} for one, at in highest.values()]

@@ -126,6 +126,8 @@ def test_what_is_advised_is_published_as_it_is(name, cube, tmp_path, monkeypatch
     print(name, printed)
     assert found.verdict == "advised", found.notes
     assert (found.group_size > 6) == (name == "larger")
+    sign = CliRunner().invoke(app, ["report", str(tmp_path / "advice"), "--sign-off"])
+    assert f"\n  {found.yaml}\nthen run `clusterscale audit CONFIG" in str(sign.exception)
     one = found.sel(mechanism=found.advised)
     section = {
         "period": {"name": "all", "first": 0, "epochs": 48},

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -122,7 +123,9 @@ def test_an_audit_is_made_at_the_size_of_the_release(weeks, tmp_path, knows, siz
         ("day=2", "1d", "user_day", 2.0),
     ],
 )
-def test_what_is_proposed_can_be_published(weeks, tmp_path, limit, cell, unit, epsilon):
+def test_what_is_proposed_can_be_published(
+    weeks, tmp_path, monkeypatch, limit, cell, unit, epsilon
+):
     """All but what is published now; the policy and the release have the limit as well."""
     file = tmp_path / "audit.yaml"
     words = ("--publishes", "threshold(k=5)", "--limit", limit, "--cell", cell, "--often", "weekly")
@@ -147,6 +150,15 @@ def test_what_is_proposed_can_be_published(weeks, tmp_path, limit, cell, unit, e
         settings = yaml.safe_load(to_yaml(one))
         load(tmp_path / "release.yaml", mechanism=settings).check(weeks)
         text = file.with_suffix(".release.yaml").read_text()
+    assert "  per_year: 52 " in text
+    sign = f"--mechanism TITLE --policy {file.with_suffix('.policy.yaml')} --release"
+    assert f"the page to sign: clusterscale report {config.output} --sign-off {sign}" in done.output
+    checked = CliRunner().invoke(app, ["config", "check", str(file.with_suffix(".release.yaml"))])
+    assert checked.exit_code == 0, checked.output
+    assert "publish.mechanism comes from a run" in checked.output
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    again = init(file, "--cube", weeks.uri, *words, "--force")
+    assert again.output.count("before you publish with noise, install OpenDP: pip install") == 1
     limits = limit_by_policy(config.advise, rules).limits
     assert (limits.guarantee and limits.guarantee.epsilon) == epsilon
     gate = load_gate(file.with_suffix(".policy.yaml"), None)

@@ -1,5 +1,8 @@
 """The command ``publish``: what it prints, and how it ends."""
 
+import json
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,9 +85,10 @@ def test_what_cannot_be_published_is_bad_input(fields, words, config):
     assert words in message
 
 
-@pytest.fixture
-def audited(cube, tmp_path):
-    """The folder of a finished audit of two mechanisms."""
+@pytest.fixture(scope="module")
+def audited(cube, tmp_path_factory):
+    """The folder of a finished audit of two mechanisms, whose config is beside it."""
+    tmp_path = tmp_path_factory.mktemp("audited")
     folder = str(tmp_path / "audited")
     mechanisms = [{"name": "exact"}, LAPLACE | {"title": "noise a user"}]
     audit = AUDIT | {"group_sizes": [20], "mechanisms": mechanisms}
@@ -97,11 +101,90 @@ def audited(cube, tmp_path):
     return folder
 
 
-def test_the_mechanism_of_a_run_is_published(config, audited, tmp_path):
-    path = config(mechanism=None)
-    content = yaml.safe_load(Path(path).read_text())
-    del content["publish"]["mechanism"]
-    Path(path).write_text(yaml.safe_dump(content))
+@pytest.fixture
+def unfinished(config):
+    """Writes a config whose release has no mechanism, and returns its path."""
+
+    def write(**fields):
+        path = Path(config(**fields))
+        content = yaml.safe_load(path.read_text())
+        del content["publish"]["mechanism"]
+        path.write_text(yaml.safe_dump(content))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"budget": None},
+        {"budget": BUDGET | {"unit": "event"}},
+        {"budget": BUDGET | {"unit": "user_day"}, "choose_cap": {"epsilon": 0.1}},
+    ],
+)
+def test_a_config_may_leave_the_mechanism_to_a_run(fields, unfinished, monkeypatch):
+    path = unfinished(**fields)
+    done = run("config", "check", path)
+    assert done.exit_code == 0, done.output
+    line = "publish.mechanism comes from a run: `publish --from RUN --mechanism TITLE`\n"
+    assert done.output == f"{line}the config is valid and fits the cube\n"
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    done = run("config", "check", path)
+    assert ("pip install 'clusterscale[publish]'" in done.output) == (fields != {"budget": None})
+    for command in ("publish", "audit"):
+        message = describe_failure(run(command, path).exception)[0]
+        assert "publish.mechanism: is missing: state it, or" in message
+        assert "--from RUN --mechanism TITLE" in message
+
+
+def test_the_rest_of_such_a_config_is_checked(unfinished):
+    for fields, words in (
+        ({"period": {"name": "late", "first": 40, "epochs": 9}}, "publish.period: epochs 40 to 48"),
+        ({"budget": {"unit": "week", "epsilon": 1.0}}, "publish.budget.unit"),
+        ({"seed": 3}, "publish.seed: is not a known key"),
+    ):
+        message, code = describe_failure(run("config", "check", unfinished(**fields)).exception)
+        assert (words in message, code) == (True, 2), message
+
+
+def test_the_page_to_sign_adds_up_the_series(config, unfinished, audited, tmp_path):
+    sign = ("report", audited, "--sign-off", "--mechanism", "noise a user")
+
+    def series(*words):
+        done = run(*sign, *words)
+        assert done.exit_code == 0, done.output
+        return json.loads(Path(audited, "sign-off.json").read_text())["series"]
+
+    assert "not named: give its config, `--release`" in series()["not_examined"]
+    page = Path(audited, "sign-off.html")
+    assert "not examined: the release is not named" in page.read_text()
+    assert run("publish", config("one")).exit_code == 0
+    named = ("--release", unfinished(per_year=52))
+    found = series(*named)
+    assert found["person"] == {"so far": [1, 0], "with this release": [2, 0], "a year": [52, 0]}
+    assert (found["spent"], found["refused"]) == ([1, 2], "")
+    assert series("--release", config("two"))["releases"] == {"so far": 1, "with this release": 2}
+    other = config("three", mechanism=LAPLACE | {"epsilon": 0.5})
+    message = describe_failure(run(*sign, "--release", other).exception)[0]
+    assert "should be the config of a release with noise a user" in message
+    shutil.rmtree(tmp_path / "releases/places/places-0001.zarr")
+    assert "places-0001.zarr is missing" in series(*named)["not_examined"]
+    assert "not examined: " in page.read_text()
+
+
+def test_without_opendp_it_is_said_before(audited, monkeypatch):
+    words = ("audit", str(Path(audited).with_name("audit.yaml")), "--explain")
+    assert "pip install" not in run(*words).output
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert done.output.count("install OpenDP: pip install 'clusterscale[publish]'\n") == 1
+
+
+def test_the_mechanism_of_a_run_is_published(config, unfinished, audited, tmp_path):
+    path = unfinished()
     done = run("publish", path, "--from", audited, "--mechanism", "noise a user")
     assert done.exit_code == 0, done.output
     metadata = read_table(f"{tmp_path}/releases/places/places-0001.zarr").metadata

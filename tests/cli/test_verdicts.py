@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from clusterscale.cli.results import count_guarantees, guarantee_table, name_float_noise
+from clusterscale.cli.results import count_guarantees, guarantee_table, warn_of_float_noise
 from clusterscale.cli.tables import Key
 from clusterscale.reporting.audit.model import AuditReport
 
@@ -82,7 +82,7 @@ def test_nothing_promised_shows_nothing(shown):
 def test_unrounded_noise_is_named_once_with_the_remedy():
     told = np.array([["no", "no", "yes", "no"]] * 2, dtype=object)
     dataset = results(periods=("a", "b")).assign(float_noise=(("period", "mechanism"), told))
-    named, remedy = name_float_noise(AuditReport(dataset), Key(longest=40), 8)
+    named, remedy = warn_of_float_noise(Key(longest=40).names(AuditReport(dataset).float_noise, 8))
     assert named.endswith(f"floating-point numbers:[/] {NAMES[2]}")
     assert "publish whole numbers: integers: round" in remedy
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
-from clusterscale.analyses.publish.series import compose, spent_by
+from clusterscale.analyses.publish.series import compose, spent_by, spent_on_person
 from clusterscale.release import LedgerEntry
 
 MOST = st.floats(0.05, 2.0)
@@ -82,6 +82,16 @@ def test_days_are_spent_one_by_one(spans, unit):
     assert spent_by(entries, unit, 0.0) == pytest.approx(max(by_day))
     assert spent_by(entries, unit, 0.0, (3, 5)) == pytest.approx(max(by_day[2:5]))
     assert spent_by(entries, "user", 0.0) == pytest.approx(sum(e for *_, e in spans))
+
+
+def test_the_delta_of_many_releases_is_their_sum():
+    entries = [entry(i, i, i).model_copy(update={"delta": 1e-6}) for i in range(1, 53)]
+    epsilon, delta = spent_on_person([(one, ()) for one in entries], 1e-5)
+    assert delta == pytest.approx(5.2e-5)
+    assert epsilon == compose([(1.0, 1e-6)] * 52, delta) < 52
+    assert spent_on_person([(entries[0], ())], 1e-5) == (1.0, 1e-5)
+    sure = entries[0].model_copy(update={"delta": 0.5})
+    assert spent_on_person([(sure, ())] * 2, 0.0) == (np.inf, 1.0)
 
 
 def test_a_release_without_a_guarantee_spends_everything():

@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zarr
 from oracles.publications import plan, publish
 
 from clusterscale import storage
+from clusterscale.analyses.publish.release import describe_series
 from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
 from clusterscale.errors import ConfigError, DamagedError, ExistsError, RefusedError
@@ -53,6 +55,44 @@ def test_a_third_release_exceeds_the_budget(two, cube):
     with pytest.raises(RefusedError, match=r"would spend ε 3 of 2 per user.*about 0 is left"):
         publish(cube, plan(two, week=3), two / "run-3")
     assert len(open_series(two).entries) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "person"),
+    [
+        ({}, {"so far": (2, 2.0), "with this release": (3, 3.0), "a year": (5, 5.0)}),
+        ({"per_year": None}, {"so far": (2, 2.0), "with this release": (3, 3.0)}),
+    ],
+)
+def test_what_a_person_loses_in_all_releases_is_added_up(two, cube, fields, person):
+    about = describe_series(plan(two, week=3, **({"per_year": 5} | fields)), cube)
+    assert about["releases"] == {when: n for when, (n, _) in person.items()}
+    assert about["person"] == {when: (epsilon, 0.0) for when, (_, epsilon) in person.items()}
+    assert about["spent"] == (2.0, 3.0)
+    assert "would spend ε 3 of 2" in about["refused"]
+    assert about["budget"]["epsilon"] == 2.0
+
+
+def test_a_person_is_there_on_all_days_with_all_events_that_count(cube, tmp_path):
+    cap = {"name": "cap_contributions", "per_day": 3}
+    for unit, steps, loss in (
+        ("user_day", [cap], 2.0),
+        ("event", [cap], 6.0),
+        ("event", [], np.inf),
+        ("none", [cap], np.inf),
+    ):
+        noise = {"name": "laplace", "epsilon": 1.0, "unit": unit, "discrete": True}
+        ends = noise if unit != "none" else {"name": "threshold", "k": 2}
+        fields = {
+            "mechanism": {"name": "chain", "steps": [*steps, ends]},
+            "budget": None if unit == "none" else {"unit": unit, "epsilon": 3.0},
+            "series": f"{unit}-{len(steps)}",
+        }
+        publish(cube, plan(tmp_path, **fields), tmp_path / fields["series"])
+        about = describe_series(plan(tmp_path, week=2, **fields), cube)
+        assert about["person"]["so far"][0] == loss, (unit, steps)
+        assert about["person"]["with this release"][0] == 2 * loss
+        assert about["spent"] == (() if unit == "none" else (1.0, 2.0))
 
 
 def test_a_period_is_published_once(two, cube):

@@ -160,7 +160,11 @@ def test_the_page_to_sign_prints_on_two_sheets(whole, tmp_path):
     outcome = {"verdict": "pass", "policy": "p.yaml", "group_size": 50, "reasons": reasons}
     run = replace(whole, chosen="laplace(epsilon=1.0)")
     path = tmp_path / "a.html"
-    path.write_text(render_sign_off(run, json_safe(describe(run, outcome)) | {"digest": "d"}))
+    path.write_text(
+        render_sign_off(
+            run, json_safe(describe(run, outcome, {"not_examined": ""})) | {"digest": "d"}
+        )
+    )
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={tmp_path / 'a.pdf'}"]
     subprocess.run([*command, path.as_uri()], capture_output=True, timeout=120, check=True)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import xarray as xr
 from loops import for_each
 from report.made import make_screen
 from report.page import Page
@@ -20,11 +21,84 @@ OUTCOME = {
     "reasons": [{"check": "group_size", "level": "warn", "text": "exposure at one size"}],
 }
 
+NOT_EXAMINED = {"not_examined": "the release is not named"}
 
-def facts_of(results, *others, chosen=LAPLACE, **outcome):
-    run = Run(audit=results, screen=others[0] if others else None, chosen=chosen)
-    facts = json_safe(describe(run, OUTCOME | outcome)) | {"digest": "d1"}
+
+def facts_of(results, *others, chosen=LAPLACE, certify=None, series=NOT_EXAMINED, **outcome):
+    screen = others[0] if others else None
+    run = Run(audit=results, screen=screen, certify=certify, chosen=chosen)
+    facts = json_safe(describe(run, OUTCOME | outcome, series)) | {"digest": "d1"}
     return facts, " ".join(Page(render_sign_off(run, facts)).text.split())
+
+
+def make_certificates(results, added, replaced):
+    """Certificates of three users under each mechanism, with these worst AUCs."""
+    names = [str(name) for name in results.mechanism.values]
+    coords = {"user": [0, 1, 2], "period": ["week"], "group_size": [50], "mechanism": names}
+    case = [*coords, "neighbours"]
+    worst = np.array([added, replaced]) - np.array([0.0, 0.1, 0.2])[:, None]  # user, neighbours
+    auc = np.broadcast_to(worst[:, None, None, None], (3, 1, 1, len(names), 2))
+    made = ["period", "group_size", "mechanism"]
+    texts = np.full((1, 1, len(names)), "noise", object)
+    changed = np.ones((3, 1, len(names)), int)
+    return xr.Dataset(
+        {
+            "auc": (case, auc),
+            "accuracy": (case, auc),
+            "tpr": ([*case, "false_positive_rate"], 0.01 * auc[..., None]),
+            "n_changed": (["user", "period", "mechanism"], changed),
+            "tight": (made, texts),
+            "reason": (made, texts),
+        },
+        {**coords, "neighbours": ["add_remove", "replace"], "false_positive_rate": [0.001]},
+        {"prior": 0.01},
+    )
+
+
+def test_the_ceiling_that_the_policy_limits_is_first_and_says_so(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE))
+    limit = {"check": "certified_auc", "level": "fail", "measured": 0.812, "limit": 0.8}
+    certify = make_certificates(results, 0.812, 0.934)
+    _, text = facts_of(results, certify=certify, reasons=[limit | {"text": "no adversary"}])
+    added, replaced = (text.index(f"at most {auc}") for auc in ("0.812", "0.934"))
+    assert added < text.index(
+        "the policy’s limit, certified_auc 0.800, is compared with it alone: 0.812, fail"
+    )
+    assert text.index("This one counts") < replaced < text.index("they play this game")
+    _, unlimited = facts_of(results, certify=certify)
+    assert "This one counts, but the policy does not limit it (certified_auc)" in unlimited
+
+
+def test_a_series_is_added_up_or_not_examined(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE))
+    for_a_person = {"so far": (7.0, 0.0), "with this release": (14.0, 1e-6)}
+    series = {
+        "name": "counts",
+        "folder": "runs/counts",
+        "budget": {"unit": "user_day", "epsilon": 1.5, "delta": 0.0},
+        "spent": (1.0, 2.0),
+        "releases": {"so far": 1, "with this release": 2},
+        "person": for_a_person,
+        "refused": "it would spend ε 2 of 1.5",
+    }
+    facts, text = facts_of(results, series=series)
+    for words in (
+        "ε per user's day, of 1.5",
+        "Series counts",
+        "so far11ε 7",
+        "with this release22ε 14, δ 1e-06",
+        "A yearnot examined",
+        "publish refuses itit would spend ε 2 of 1.5",
+    ):
+        assert words in text
+    assert facts["series"]["person"]["so far"] == [7.0, 0.0]
+    year = {"releases": {"a year": 52}, "person": {"a year": (np.inf, 1.0)}, "budget": None}
+    text = facts_of(results, series=series | year)[1]
+    assert "a year of such releases52not bounded" in text
+    assert "A yearnot examined" not in text
+    text = facts_of(results)[1]
+    assert "Earlier releasesnot examined: the release is not named" in text
+    assert "what a person who is in earlier and later releases, too, loses" in text
 
 
 def test_numbers_are_those_of_the_attacks(make_results):

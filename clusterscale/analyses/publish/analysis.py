@@ -17,7 +17,7 @@ from clusterscale.analyses.publish.counting import (
     fold_part,
     write_members,
 )
-from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
+from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan, draws_noise
 from clusterscale.analyses.publish.publication import (
     CAP,
     COUNTS,
@@ -136,7 +136,7 @@ class PublishAnalysis(Analysis):
                 "before, by --gate POLICY (in Python: gate), or set without_guarantee: true or "
                 "--without-guarantee to publish it unaudited"
             )
-        if self.publish.mechanism.guarantee.unit != "none":
+        if draws_noise(plan.mechanism):
             require_opendp()
         require_memory(memory, self._worker_bytes(cube), "to count a block of users")
 

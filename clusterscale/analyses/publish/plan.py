@@ -1,6 +1,6 @@
 """Settings of a publication: what is counted, the budget, and mechanisms that may publish."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
@@ -51,8 +51,7 @@ def find_faults(mechanism: Mechanism, *, null_roi: bool) -> Iterator[str]:
         if reason := _refusal(step):
             refused = True
             yield f"{where}: {step.label} is not published: {reason}"
-    weighed = any(step.uses_weights for step in steps)
-    if weighed and any(isinstance(step, AdditiveNoise) for step in steps):
+    if any(step.uses_weights for step in steps) and draws_noise(mechanism):
         yield "mechanism: weights after noise depend on who is counted: expand by a number"
     if null_roi and any(isinstance(step, SampleTraces) for step in steps):
         yield "null_roi: users who lose their last event would be counted nowhere: set it to false"
@@ -62,6 +61,26 @@ def find_faults(mechanism: Mechanism, *, null_roi: bool) -> Iterator[str]:
             "private: state it, put cap_contributions before it and set unit: user_day, or set "
             "unit: event"
         )
+
+
+OF_A_RUN = "the mechanism of --from"
+"""Title of a mechanism that is not known yet."""
+
+
+def draws_noise(mechanism: Mechanism) -> bool:
+    """Return whether a release needs noise, which OpenDP draws."""
+    return any(isinstance(step, AdditiveNoise) for step in steps_of(mechanism))
+
+
+def stand_in(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a mechanism that the budget of a section allows, to check the others."""
+    budget = section.get("budget")
+    if not isinstance(budget, dict):
+        return {"name": "exact", "title": OF_A_RUN}
+    unit = next((name for name in ("user", "user_day") if name == budget.get("unit")), "event")
+    noise = {"name": "laplace", "epsilon": 1.0, "unit": unit, "sensitivity": 1.0, "discrete": True}
+    steps = [{"name": "cap_contributions", "per_day": 1}, noise]
+    return {"name": "chain", "title": OF_A_RUN, "steps": steps}
 
 
 def _refusal(step: Mechanism) -> str:
@@ -206,6 +225,8 @@ class PublishPlan(ConfigModel):
         Format of the releases: ``zarr``, ``netcdf``, ``parquet`` or ``csv``.
     without_guarantee
         Whether a release without a guarantee is published, although no gate has audited it.
+    per_year
+        Number of such releases in a year, for the page to sign, e.g. ``52``; None: not stated.
     releases
         Folder of releases, a path or URL, e.g. ``runs/releases``; each series has a folder in it.
     """
@@ -226,6 +247,7 @@ class PublishPlan(ConfigModel):
     null_roi: bool = False
     format: Literal["zarr", "netcdf", "parquet", "csv"] = "zarr"
     without_guarantee: bool = False
+    per_year: Count | None = None
     releases: Address
 
     @model_validator(mode="after")
@@ -317,7 +339,7 @@ class PublishPlan(ConfigModel):
         # Without these, ids are as they were.
         added = {"group_size", "places", "other_places", "choose_cap", *STATED}
         unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
-        return self.model_dump(mode="json", exclude={*unset, "without_guarantee"})
+        return self.model_dump(mode="json", exclude={*unset, "without_guarantee", "per_year"})
 
     @property
     def digest(self) -> str:

@@ -22,7 +22,7 @@ from clusterscale.analyses.publish.plan import (
     bind_without_data,
     exceeds_sensitivity,
 )
-from clusterscale.analyses.publish.series import Series
+from clusterscale.analyses.publish.series import Series, spent_on_person
 from clusterscale.analyses.publish.source import (
     OperatingSystemSource,
     SecretNumbers,
@@ -32,7 +32,7 @@ from clusterscale.contracts import CellCoordinates, Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
-from clusterscale.errors import ConfigError, InputError
+from clusterscale.errors import ConfigError, ExistsError, InputError, RefusedError
 from clusterscale.mechanisms.accounting import describe_guarantee
 from clusterscale.mechanisms.base import BaseMechanism, Margin
 from clusterscale.mechanisms.chain import last_suppression, steps_of
@@ -247,6 +247,51 @@ def state_guarantee(plan: PublishPlan, entry: LedgerEntry) -> str:
         return ""
     n_days, steps = entry.last_day - entry.first_day + 1, plan.mechanism.trace_steps
     return describe_guarantee(entry.unit, entry.epsilon, entry.delta, n_days, steps)
+
+
+def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
+    """Return what a series has spent, what it will have with a release, and what a year spends.
+
+    Parameters
+    ----------
+    plan
+        The release that is next in the series.
+    cube
+        The cube that it counts.
+
+    Returns
+    -------
+    dict[str, Any]
+        ``name``, ``folder`` and ``budget``; the ε of its unit that is ``spent``, so far and with
+        the release; ``releases``, their number, and ``person``, ε and δ for one person who is in
+        all of them, infinite if nothing bounds that, both by when: so far, with the release, and a
+        year of it if that is stated; and ``refused``, why it cannot be published.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the ledger cannot be read, or is not that of the plan.
+    """
+    series, budget = Series(plan, cube.calendar.timezone), plan.budget
+    entry, refused = describe_entry(plan, cube, series, ""), ""
+    try:
+        series.check(entry)
+    except (ExistsError, RefusedError) as error:
+        refused = str(error)
+    before = [*zip(series.entries, series.steps, strict=True)]
+    new, delta = (entry, plan.mechanism.trace_steps), budget.delta if budget else 0.0
+    cases = {"so far": before, "with this release": [*before, new]}
+    if plan.per_year:
+        cases["a year"] = [new] * plan.per_year
+    return {
+        "name": plan.series,
+        "folder": series.uri,
+        "budget": budget and budget.model_dump(mode="json"),
+        "spent": (series.spent(), series.spent(entry)) if budget else (),
+        "releases": {when: len(several) for when, several in cases.items()},
+        "person": {when: spent_on_person(several, delta) for when, several in cases.items()},
+        "refused": refused,
+    }
 
 
 def make_release(

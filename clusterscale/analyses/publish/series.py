@@ -16,7 +16,7 @@ import numpy as np
 
 from clusterscale import storage
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
-from clusterscale.contracts import hash_of
+from clusterscale.contracts import TraceStep, hash_of
 from clusterscale.errors import (
     ClusterscaleError,
     ConfigError,
@@ -25,7 +25,13 @@ from clusterscale.errors import (
     RefusedError,
     StoreError,
 )
-from clusterscale.mechanisms.accounting import LARGEST_ACCOUNTED, ApproximateLoss, loss_step
+from clusterscale.mechanisms.accounting import (
+    LARGEST_ACCOUNTED,
+    ApproximateLoss,
+    group_privacy,
+    loss_step,
+    units_of_person,
+)
 from clusterscale.phrases import privacy_unit
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
 from clusterscale.storage.files import put_new_files, put_new_folder, refuse_broken_link
@@ -118,6 +124,33 @@ def spent_by(
     return max((compose(losses, delta) for losses in found), default=0.0)
 
 
+def spent_on_person(
+    releases: Iterable[tuple[LedgerEntry, Sequence[TraceStep]]], delta: float
+) -> tuple[float, float]:
+    """Return ε and δ of releases together, for a person who is in all of them as often as possible.
+
+    Parameters
+    ----------
+    releases
+        The entry of each release, and the trace steps of its mechanism, which may limit events.
+    delta
+        Least δ of all together.
+
+    Returns
+    -------
+    tuple[float, float]
+        ε is infinite if a release has no guarantee, or does not limit what a person changes.
+    """
+    losses = []
+    for entry, steps in releases:
+        n = units_of_person(entry.unit, entry.last_day - entry.first_day + 1, steps)
+        if entry.epsilon is None or n is None:
+            return np.inf, 1.0
+        losses.append(group_privacy(entry.epsilon, entry.delta, n))
+    delta = max(delta, sum(each for _, each in losses) * (1 + _TOLERANCE))
+    return (compose(losses, delta), delta) if delta < 1 else (np.inf, 1.0)
+
+
 class Series:
     """A series of releases, as it is now.
 
@@ -136,6 +169,8 @@ class Series:
         Folder of the series.
     entries
         The ledger, in order.
+    steps
+        Trace steps of the mechanisms of the releases that were read.
 
     Raises
     ------
@@ -150,16 +185,12 @@ class Series:
         self.plan, self.uri = plan, storage.absolute(plan.folder)
         name = f"{plan.series}{_NEWEST}"
         self._records = [f"{self.uri}{_NEWEST}", *([f"{run}/{name}"] if run else [])]
-        budget = None if plan.budget is None else plan.budget.model_dump(mode="json")
-        self._rules: dict[str, Any] = {
-            "series": plan.series,
-            "budget": budget,
-            "format": plan.format,
-            "timezone": timezone,
-        }
+        stated = plan.model_dump(mode="json", include={"series", "budget", "format"})
+        self._rules: dict[str, Any] = {**stated, "timezone": timezone}
         self.rules = hash_of(self._rules)
         self.begun = self._compare_rules()
         self.entries: list[LedgerEntry] = []
+        self.steps: list[tuple[TraceStep, ...]] = []
         names = set(storage.list_names(self.uri))
         copies = storage.list_names(entry_address(self.uri, 0).rpartition("/")[0])
         numbers = [
@@ -316,11 +347,13 @@ class Series:
                 f"{uri} is missing: put it back; what it has spent of the budget stays spent"
             )
         try:
-            entry = read_table(uri).metadata.ledger
+            metadata = read_table(uri).metadata
         except (DamagedError, StoreError):
             raise
         except ClusterscaleError as error:
             raise DamagedError(f"{uri} is not a release of a series: {error}") from None
+        entry, mechanism = metadata.ledger, metadata.mechanism
+        self.steps.append(() if mechanism is None else mechanism.trace_steps)
         previous = self.entries[-1].seal if self.entries else ""
         if entry is None or entry.number != number:
             raise DamagedError(f"{uri} is not release {number} that was written")

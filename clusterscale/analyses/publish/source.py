@@ -13,6 +13,9 @@ from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError, PackageError
 from clusterscale.mechanisms.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise
 
+INSTALL_OPENDP = "pip install 'clusterscale[publish]'"
+"""The command that installs OpenDP."""
+
 _LARGEST_SCALE = 2.0**48  # noise of 30 scales is exact as a float
 
 
@@ -88,7 +91,7 @@ def require_opendp() -> Any:
     except ImportError as error:
         raise PackageError(
             f"noise of real releases is drawn by OpenDP, which cannot be imported ({error}): "
-            "install clusterscale[publish]"
+            f"{INSTALL_OPENDP}"
         ) from None
     return dp
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from clusterscale.contracts import Mechanism
 from clusterscale.errors import ClusterscaleError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.metrics import is_testable, off_cells, weak_cells
@@ -154,19 +155,27 @@ class AuditReport:
         return list_float_noise(self.results)
 
     @cached_property
+    def mechanisms(self) -> dict[str, Mechanism]:
+        """The mechanisms by name, without those of packages that are not installed."""
+        plan: Any = json_attribute(self.results, "plan")
+        found = dict[str, Mechanism]()
+        for settings in plan.get("mechanisms", ()):
+            with suppress(ClusterscaleError, TypeError):
+                made = MECHANISMS.create(**settings)
+                found[find_mechanism(self.results, made.id) or made.label] = made
+        return found
+
+    @cached_property
     def refused(self) -> dict[str, list[str]]:
         """Mechanisms that ``publish`` refuses, by the reason."""
         from clusterscale.analyses.publish.plan import find_faults
 
-        plan: Any = json_attribute(self.results, "plan")
+        null_roi = bool(json_attribute(self.results, "plan").get("null_roi"))
         refused = dict[str, list[str]]()
-        for settings in plan.get("mechanisms", ()):
-            with suppress(ClusterscaleError, TypeError):  # one of a package that is not installed
-                made = MECHANISMS.create(**settings)
-                name = find_mechanism(self.results, made.id) or made.label
-                for fault in find_faults(made, null_roi=bool(plan.get("null_roi"))):
-                    reason = fault.partition(": ")[2].rpartition(" is not published: ")[2]
-                    refused.setdefault(reason, []).append(name)
+        for name, made in self.mechanisms.items():
+            for fault in find_faults(made, null_roi=null_roi):
+                reason = fault.partition(": ")[2].rpartition(" is not published: ")[2]
+                refused.setdefault(reason, []).append(name)
         return refused
 
     @cached_property
@@ -177,15 +186,9 @@ class AuditReport:
     @cached_property
     def gains(self) -> dict[tuple[str, str, int, str], float]:
         """The known mean privacy gains, by period, prior, group size and mechanism."""
-        found = {}
-        for case, prior, i in product(
-            self.defences.cases(),
-            range(len(self.defences.priors)),
-            range(len(self.defences.mechanisms)),
-        ):
-            if (values := self.defences.gains(case, prior, i)).size:
-                found[self.defences.names(case, prior, i)] = mean(values)
-        return found
+        own = self.defences
+        every = product(own.cases(), range(len(own.priors)), range(len(own.mechanisms)))
+        return {own.names(*at): mean(found) for at in every if (found := own.gains(*at)).size}
 
     @cached_property
     def empty(self) -> list[str]:
