@@ -1,10 +1,11 @@
 """Base class of attacks, which checks inputs before training and scoring."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 from weakref import WeakSet
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
@@ -75,6 +76,38 @@ class CheckedDistinguisher:
         _check_release(release)
         _check_alike(release, self.shape, self.group_size)
         return self.distinguisher.score(release)
+
+
+class LogOddsAttack(BaseAttack):
+    """An attack whose scores are log-odds, or the probabilities that follow from them.
+
+    Attributes
+    ----------
+    scores
+        ``log_odds``, or ``probabilities``, as scikit-learn returns them: of two groups with
+        log-odds above 37, both have the probability 1, so that they tie.
+    """
+
+    scores: Literal["log_odds", "probabilities"] = "log_odds"
+
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
+        """Train on ``knowledge``; errors are those of :meth:`BaseAttack.fit`."""
+        checked = super().fit(knowledge, rng=rng)
+        if self.scores == "log_odds":
+            return checked
+        return replace(checked, distinguisher=_Probabilities(checked.distinguisher))
+
+
+@dataclass(frozen=True, slots=True)
+class _Probabilities:
+    """The probabilities that follow from the log-odds of a distinguisher."""
+
+    distinguisher: Distinguisher
+    threshold: float = 0.5
+
+    def score(self, release: Release) -> Scores:
+        """Return the probability of each group, shape (group,)."""
+        return np.asarray(scipy.special.expit(self.distinguisher.score(release)))
 
 
 def score_groups(attack: Attack, trained: Distinguisher, release: Release) -> Scores:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.attacks.base import ATTACKS, BaseAttack, score_groups
+from clusterscale.attacks.base import ATTACKS, BaseAttack, LogOddsAttack, score_groups
 from clusterscale.attacks.linear import eliminate, fit_logistic
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import (
@@ -102,15 +102,17 @@ class LearnedAttack(BaseAttack):
         return tuple(attacks)
 
 
-class Logistic(LearnedAttack):
+class Logistic(LearnedAttack, LogOddsAttack):
     """L2 logistic regression (liblinear, C = ``cost``) on the statistics of every ROI.
 
-    Features are always eliminated at C = 1. Scores are log-odds. ``rng`` is not used.
+    Features are always eliminated at C = 1. ``rng`` is not used.
 
     Attributes
     ----------
     cost
         Inverse strength of the penalty, C, without a unit.
+    scores
+        ``log_odds`` or ``probabilities``, as of :class:`~clusterscale.attacks.base.LogOddsAttack`.
     """
 
     name: Literal["logistic"] = "logistic"
@@ -203,16 +205,17 @@ def _probability(classifier: Any, inputs: Floats) -> Scores:
     return np.asarray(classifier.predict_proba(inputs)[:, 1])
 
 
-class Perceptron(LearnedAttack):
+class Perceptron(LearnedAttack, LogOddsAttack):
     """One hidden layer of ``hidden`` rectified units, trained by Adam on standardised statistics.
 
-    Scores are log-odds, because probabilities would all round to 0 or 1 and tie. Training is in
-    single precision, which halves the time.
+    Training is in single precision, which halves the time.
 
     Attributes
     ----------
     hidden
         Number of hidden units.
+    scores
+        ``log_odds`` or ``probabilities``, as of :class:`~clusterscale.attacks.base.LogOddsAttack`.
     """
 
     name: Literal["perceptron"] = "perceptron"

@@ -1,13 +1,13 @@
 """Principal components of whole releases, then logistic regression (POMACS20 §3.1)."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.attacks.base import BaseAttack
+from clusterscale.attacks.base import LogOddsAttack
 from clusterscale.attacks.blocked_linalg import (
     LinearDistinguisher,
     centre,
@@ -16,14 +16,23 @@ from clusterscale.attacks.blocked_linalg import (
     gram,
 )
 from clusterscale.attacks.linear import solve
-from clusterscale.contracts import AttackSeconds, Count, Knowledge, Release, Share
+from clusterscale.contracts import (
+    AttackSeconds,
+    Count,
+    Examples,
+    Knowledge,
+    Labels,
+    Release,
+    Share,
+)
 
 Floats = NDArray[np.float64]
 
+_FITS: WeakKeyDictionary[Examples, dict[tuple[Any, ...], LinearDistinguisher]] = WeakKeyDictionary()
 _GRAMS: WeakKeyDictionary[Release, dict[bool, tuple[Floats, Floats | None]]] = WeakKeyDictionary()
 
 
-class Spectral(BaseAttack):
+class Spectral(LogOddsAttack):
     """Logistic regression (liblinear, C = 1) on the principal components of flattened releases.
 
     ``components`` keeps that many, ``variance`` the fewest that explain that share of it; by
@@ -36,7 +45,7 @@ class Spectral(BaseAttack):
 
     Neither the components nor the regression need more than the inner products of the releases:
     with n releases of p cells the cost is n²p, once, and the p × p covariance is never formed.
-    Scores are log-odds. ``rng`` is not used.
+    ``rng`` is not used.
 
     Attributes
     ----------
@@ -46,6 +55,8 @@ class Spectral(BaseAttack):
         Share of the variance that the kept components explain, e.g. ``0.9``.
     standardize
         Whether cells are scaled to mean 0 and variance 1.
+    scores
+        ``log_odds`` or ``probabilities``, as of :class:`~clusterscale.attacks.base.LogOddsAttack`.
     """
 
     name: Literal["spectral"] = "spectral"
@@ -62,7 +73,13 @@ class Spectral(BaseAttack):
         return self
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> LinearDistinguisher:
-        release, labels = knowledge.training.release, knowledge.training.labels
+        fits = _FITS.setdefault(knowledge.training, {})
+        settings = (self.components, self.variance, self.standardize)
+        if settings not in fits:
+            fits[settings] = self._train(knowledge.training.release, knowledge.training.labels)
+        return fits[settings]
+
+    def _train(self, release: Release, labels: Labels) -> LinearDistinguisher:
         products, scale = self._products(release)
         centred = centre(products)
         if self.components is None and self.variance is None:

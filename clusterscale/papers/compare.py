@@ -125,6 +125,8 @@ class Results:
                 known = choices(dim, list(map(str, selected.dims)))
                 raise ConfigError(f"at.{dim}: {selection.of} has no such dimension: {known}")
             selected = self._along(selected, dim, wanted, selection.take)
+        if "attack" in selected.dims and "attack" not in kept:
+            selected = selected.isel(attack=0)
         for dim in map(str, selected.dims):
             if dim not in kept and selected.sizes[dim] > 1:
                 labels = ", ".join(map(str, selected[dim].values))

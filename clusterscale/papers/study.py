@@ -47,7 +47,7 @@ class ResultSelection(ConfigModel):
     at
         A label for each dimension that has more than one, other than that of people (``target`` or
         ``user``) or random groups (``group``); ``all`` selects all labels, and ``attack: best`` the
-        strongest attack that the study lists.
+        strongest attack that the study lists. Without an attack, it is the first of the plan.
     over
         Other labels; the number is divided by the number there.
     take
@@ -147,7 +147,7 @@ class PublishedNumbers(ResultSelection):
         if self.unstated and (self.differs or self.because):
             raise ValueError("unstated excludes differs and because: the number is not compared")
         for dim, labels in self.as_in_paper.items():
-            if dim not in self.at and dim not in self.by:
+            if dim not in self.at and dim not in self.by and dim != "attack":
                 raise ValueError(f"as_in_paper: {dim} is in neither at nor by")
             if dim in self.by and not (
                 isinstance(labels, tuple) and len(labels) == len(self.by[dim])

@@ -267,7 +267,8 @@ def test_every_fault_is_named_at_once():
 )
 def test_a_fault_in_a_list_of_releases_is_named_by_the_path_of_its_key(changes, message):
     entry = {"counts": "w.zarr", "group_size": 3, "mechanism": {"name": "exact"}, **changes}
-    content = {"cube": "x", "output": "y", "releases": [entry], "audit": GOOD["audit"]}
+    audit = {key: GOOD["audit"][key] for key in ("priors", "attacks")}
+    content = {"cube": "x", "output": "y", "releases": [entry], "audit": audit}
     with pytest.raises(ConfigError) as caught:
         parse_releases(yaml.safe_dump(content), where="c.yaml")
     assert f"c.yaml: {message}" in str(caught.value)
