@@ -178,3 +178,13 @@ def test_an_attack_off_its_grid_is_one_more_variant():
         7,
         *create("nearest").grid["neighbours"],
     ]
+
+
+@pytest.mark.parametrize("name", ["logistic", "perceptron", "spectral"])
+def test_scores_may_be_the_probabilities_of_the_log_odds(name):
+    play = small(3)
+    odds, chances = (
+        fit(name, play.knowledge, **settings) for settings in ({}, {"scores": "probabilities"})
+    )
+    np.testing.assert_array_equal(chances.score(play.challenge), expit(odds.score(play.challenge)))
+    assert (odds.threshold, chances.threshold) == (0.0, 0.5)
