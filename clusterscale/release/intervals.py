@@ -10,6 +10,7 @@ may be wider than the range.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -271,14 +272,7 @@ def _by_programs(
     sizes = np.bincount(component[free], minlength=component.max(initial=0) + 1)
     chosen = free & (sizes[component] <= most)
     chosen &= np.isin(component, component[rest & free & (asked if asked.any() else ~settled)])
-    relation, cell, _ = relations.incidences
-    kept = chosen[cell]
-    owner = component[cell[kept]]
-    cells_of = _grouped(np.flatnonzero(chosen), component[chosen])
-    rows_of = _grouped(relation[kept], owner)
-    for cells, several in zip(cells_of, rows_of, strict=True):
-        rows = np.unique(several)
-        program = _Program.of(cells, rows, low, high, relations)
+    for cells, rows, program in _programs(chosen, component, low, high, relations):
         needed = asked & ~settled if (width >= 0).any() else asked
         apart = program.apart(needed[cells], width[cells])
         settled[cells] |= apart
@@ -291,6 +285,19 @@ def _by_programs(
     return None
 
 
+def _programs(
+    chosen: Flags, component: Ints, low: Ints, high: Ints, relations: Relations
+) -> Iterator[tuple[Ints, Ints, Program]]:
+    """Yield the chosen cells of each component, its relations and its program."""
+    relation, cell, _ = relations.incidences
+    kept = chosen[cell]
+    cells_of = _grouped(np.flatnonzero(chosen), component[chosen])
+    rows_of = _grouped(relation[kept], component[cell[kept]])
+    for cells, several in zip(cells_of, rows_of, strict=True):
+        rows = np.unique(several)
+        yield cells, rows, Program.of(cells, rows, low, high, relations)
+
+
 def _grouped(values: Ints, labels: Ints) -> list[Ints]:
     """Return the values of each label, in the order of labels."""
     order = np.argsort(labels, kind="stable")
@@ -298,8 +305,46 @@ def _grouped(values: Ints, labels: Ints) -> list[Ints]:
     return np.split(values[order], starts) if len(values) else []
 
 
+def possible_counts(low: Ints, high: Ints, relations: Relations, near: Flags) -> Ints:
+    """Return counts that are possible together.
+
+    Parameters
+    ----------
+    low, high
+        Smallest and largest possible count of each cell, int64, shape (cell,).
+    relations
+        Which counts are made of which others.
+    near
+        Cells whose counts are looked for, and all that these depend on, bool, shape (cell,).
+
+    Returns
+    -------
+    int64, shape (cell,)
+        −1 where the count of a cell was looked for and not found.
+
+    Raises
+    ------
+    InputError
+        If no counts are possible.
+    """
+    low, high = low.copy(), high.copy()
+    failed, _ = _propagate_all(low, high, relations)
+    free = (low < high) & near
+    counts = np.where(free, -1, low)
+    component, _ = components(low < high, relations)
+    for cells, _, program in _programs(free, component, low, high, relations):
+        found = program.possible() if failed is None else None
+        if found is None:
+            failed = 0
+            break
+        counts[cells] = found
+    if failed is not None:
+        raise InputError("relations contradict, so that nothing can be repaired")
+    return counts
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Program:
+class Program:
     """An integer program over free counts: rows of ``matrix`` times counts are within limits."""
 
     matrix: sparse.csr_array
@@ -326,6 +371,19 @@ class _Program:
         limits[1][:n][~part.adds] = np.inf
         return cls(matrix[:, free], limits, low[cells], high[cells])
 
+    def fits(self, counts: Ints) -> bool:
+        """Return whether all rows are within their limits, of counts of shape (…, cell)."""
+        sums = counts @ self.matrix.T
+        return bool(((sums >= self.limits[0]) & (sums <= self.limits[1])).all())
+
+    def possible(self) -> Ints | None:
+        """Return counts that are possible, or −1 if the time was too short; None if none are."""
+        result = self._solved(np.zeros(len(self.low)))
+        if result.status == _INFEASIBLE:
+            return None
+        counts = np.full(len(self.low), -1) if result.x is None else np.rint(result.x)
+        return counts.astype(np.int64) if self.fits(counts) else np.full(len(self.low), -1)
+
     def apart(self, asked: Flags, width: Ints) -> Flags:
         """Return which counts have two possible values that are further apart than ``width``.
 
@@ -343,8 +401,7 @@ class _Program:
             if result.x is None:
                 break
             counts = np.rint(result.x).astype(np.int64)
-            sums = self.matrix @ counts
-            if ((sums < self.limits[0]) | (sums > self.limits[1])).any():
+            if not self.fits(counts):
                 continue
             seen = np.vstack([seen, counts])
             found = (width >= 0) & (np.ptp(seen, axis=0) > width)

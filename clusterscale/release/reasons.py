@@ -134,15 +134,6 @@ def chain(
     return system.find(relations.of_cells(this), suffices)
 
 
-def also_narrowed(
-    low: Ints, high: Ints, relations: Relations, reasons: Reasons, widths: Ints
-) -> Ints:
-    """Return the cells whose bounds these reasons bring as close as their widths, increasing."""
-    system, nothing = _System(low, high, relations), np.empty(0, np.int64)
-    ranges, cells = system.bound(reasons.relations, reasons.cells, nothing, 0)
-    return np.asarray(cells[ranges.high - ranges.low <= widths[cells]])
-
-
 def conflict(low: Ints, high: Ints, relations: Relations) -> Reasons | None:
     """Return relations and cells with bounds that contradict, none of which can be left out.
 

@@ -1,9 +1,9 @@
 """Which further cells to hide, so that published sums do not give hidden counts away.
 
-Each count that follows has reasons (:mod:`~clusterscale.release.reasons`): of the published cells
-that it follows from, one must be hidden. The cells that cost least and meet all reasons found so
-far are hidden, the engine looks for counts that still follow, and their reasons are added, until
-none does. Where this takes many rounds, cells that were chosen stay hidden, so that it ends.
+A count is protected if two of its values are possible that are far enough apart. An integer program
+over the cells near some counts finds such values for each, and the published cells of least cost
+that are hidden then. Where cells are few, it is one program, and its cost the least; else there is
+one for a few counts after another, and cells that are not needed in the end are shown again.
 
 In large tables whose sums are a network, cells are hidden one cycle after another: those of the
 cheapest cycle through a count that is known, along which it then can change (Castro 2007).
@@ -11,9 +11,7 @@ cheapest cycle through a count that is known, along which it then can change (Ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy
@@ -21,19 +19,16 @@ from scipy import sparse
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import InputError
-from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts, components
+from clusterscale.release.intervals import Program, components, possible_counts
 from clusterscale.release.network import CountNetwork
-from clusterscale.release.reasons import also_narrowed, chain
 from clusterscale.release.relations import Flags, Relations
 
-_FREE_ROUNDS = 40  # after which cells that were chosen stay hidden
-_NODES = 2_000  # of the search for the cheapest cells of one round
 _MANY = 1_000  # counts above which cells are hidden along cycles
-_MOST_ASKED = 10_000  # cells for which programs decide whether they are known
-_MOST_EXACT = 500  # cells to protect, or reasons, for which the cheapest choice is looked for
+_MOST_VALUES = 600  # of the counts of one program
+_NEAR, _FAR = 200, 1_000  # cells of one program, and where these do not suffice
+_NODES = 500  # of the search of one program
+_REACH = 8  # change of the count of a cell that is hidden, as a multiple of what others need
 _LEAST_COST = 1e-3  # of the least positive cost, so that cells without value are not hidden at will
-
-Needed = tuple[int, Ints]  # a cell, and cells of which one must be hidden for it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,10 +73,6 @@ class RepairProblem:
     width
         A count is known if its bounds are at most this apart, one number or int64, shape (cell,);
         0: if it is determined.
-    most
-        Counts of a component whose ranges are found by integer programs.
-    greedy
-        Whether less is tried to hide few cells.
     """
 
     low: Ints
@@ -93,46 +84,25 @@ class RepairProblem:
     cost: Values
     may_hide: Flags
     width: Ints | int = 0
-    most: int = MOST_CELLS
-    greedy: bool = False
 
-    def bounds(self, hidden: Flags) -> tuple[Ints, Ints]:
-        """Return the bounds of each cell if some more are hidden."""
+    def bounds(self, hidden: Flags, cells: Ints | slice = slice(None)) -> tuple[Ints, Ints]:
+        """Return the bounds of some cells if some more are hidden, all of shape (cell,)."""
+        low, high = self.low[cells], self.high[cells]
         return (
-            np.where(hidden, np.minimum(self.low, self.hidden_low), self.low),
-            np.where(hidden, np.maximum(self.high, self.hidden_high), self.high),
+            np.where(hidden, np.minimum(low, self.hidden_low[cells]), low),
+            np.where(hidden, np.maximum(high, self.hidden_high[cells]), high),
         )
 
     @property
     def widths(self) -> Ints:
         """``width`` of each cell, int64, shape (cell,)."""
-        return np.broadcast_to(self.width, self.low.shape).astype(np.int64)
+        return np.broadcast_to(self.width, self.low.shape)
 
     @property
     def prices(self) -> Values:
         """Cost of hiding each cell, which is positive, float64, shape (cell,)."""
         least = _LEAST_COST * self.cost[self.cost > 0].min(initial=1)
         return np.asarray(np.maximum(self.cost, least))
-
-    def known(self, hidden: Flags) -> tuple[Flags, Flags]:
-        """Return which cells are known if some are hidden, and which of them may be, undecided."""
-        low, high = self.bounds(hidden)
-        nothing = np.empty(0, np.int64)
-        find = partial(bound_counts, low, high, self.relations, enough=self.widths)
-        found = find(most=0, wanted=nothing)
-        undecided = self._undecided(found)
-        if undecided.any():
-            wanted = np.flatnonzero(undecided)
-            found = find(most=self.most if len(wanted) <= _MOST_ASKED else 0, wanted=wanted)
-            undecided = self._undecided(found)
-        if found.contradiction is not None:
-            raise InputError("relations contradict, so that nothing can be repaired")
-        is_known = self.protect & (found.high - found.low <= self.widths)
-        return is_known | undecided, undecided & ~is_known
-
-    def _undecided(self, found: Ranges) -> Flags:
-        wide = found.high - found.low > self.widths
-        return np.asarray(self.protect & ~found.settled & wide)
 
     def hide_along_cycles(self) -> tuple[Repair, Flags]:
         """Return the repair of those sums that are networks, and which cells these have."""
@@ -155,29 +125,138 @@ class RepairProblem:
         done = Repair(cells[new], cells[edges[hidden_for[new]]], cells[edges[fails]])
         return done, counts.fits[component]
 
-    def reasons(self, known: Flags, undecided: Flags, hidden: Flags) -> list[Needed]:
-        """Return published cells that known ones follow from, of each of which one must be hidden.
 
-        A cell without reasons of its own follows from those of another cell.
+@dataclass(slots=True, eq=False)
+class _Search:
+    """Cells that are hidden, so that counts have two possible values that are far enough apart.
+
+    ``counts`` are possible if nothing more is hidden. ``protects`` is the count for which a cell is
+    hidden, −1 for none. For each protected count, ``needs`` has the cells that must be hidden so
+    that it can have its two values; ``users`` are the counts that need a cell, or once did.
+    """
+
+    problem: RepairProblem
+    counts: Ints
+    protects: Ints
+    needs: dict[int, frozenset[int]] = field(default_factory=dict)
+    users: dict[int, list[int]] = field(default_factory=dict)
+
+    def hide(self, targets: Ints) -> list[int]:
+        """Hide cells to protect counts; return those for which no two values are found."""
+        waiting, left = dict.fromkeys(targets.tolist()), list[int]()
+        movable, most = (self.problem.low < self.problem.high) | self.problem.may_hide, _NEAR
+        while waiting:
+            first = next(iter(waiting))
+            cells = self._near(first, movable, most)
+            others = [cell for cell in cells.tolist() if cell in waiting and cell != first]
+            some = [first, *others][: max(1, _MOST_VALUES // (2 * len(cells)))]
+            new, fail = self._widen(cells, some, self.problem.may_hide)
+            most = _FAR if fail and len(cells) == most == _NEAR else _NEAR
+            if most == _NEAR:
+                self.protects[new] = first
+                left += fail
+                for cell in (first, *others):
+                    if cell in self.needs or cell in fail:
+                        del waiting[cell]
+        return left
+
+    def show_again(self) -> None:
+        """Show cells that are not needed, the most expensive first."""
+        problem, hidden = self.problem, np.flatnonzero(self.protects >= 0)
+        for cell in hidden[np.argsort(-problem.cost[hidden], kind="stable")].tolist():
+            first, self.protects[cell] = self.protects[cell], -1
+            movable = (problem.low < problem.high) | (self.protects >= 0)
+            users = {one for one in self.users.get(cell, ()) if cell in self.needs[one]}
+            before = {one: self.needs.pop(one) for one in users}
+            for one in sorted(users, key=lambda one: (one != first, one)):
+                if one not in self.needs:
+                    near = self._near(one, movable, _NEAR)
+                    if self._widen(near, [one], movable & False)[1]:
+                        self.protects[cell] = one
+                        self.needs |= before
+                        break
+
+    def _near(self, cell: int, movable: Flags, most: int) -> Ints:
+        """Return a cell and the nearest ones whose counts can change, increasing."""
+        cells, relations = np.array([cell]), self.problem.relations
+        while len(cells) < most:
+            wider = relations.only(relations.of_cells(cells))[1]
+            new = np.setdiff1d(wider[movable[wider]], cells)
+            if not len(new):
+                break
+            cells = np.union1d(cells, new[: most - len(cells)])
+        return cells
+
+    def _widen(self, cells: Ints, targets: list[int], may: Flags) -> tuple[Ints, list[int]]:
+        """Find two values of each target, for which cells of least cost are hidden.
+
+        Return these, or none if there are not two values of each, and the targets of which not.
         """
-        low, high = self.bounds(hidden)
-        wider = (self.hidden_low < self.low) | (self.hidden_high > self.high)
-        may_help = self.may_hide & wider & ~hidden
-        waiting, needed = known.copy(), list[Needed]()
-        for cell in np.flatnonzero(known).tolist():
-            if not waiting[cell]:
-                continue
-            if undecided[cell] or self.greedy:  # as if it followed from all relations near it
-                cells, before = np.array([cell]), 0
-                while before < len(cells) and not may_help[cells].any():
-                    before = len(cells)
-                    cells = self.relations.only(self.relations.of_cells(cells))[1]
-            else:
-                found = chain(low, high, self.relations, cell, width=int(self.widths[cell]))
-                others = also_narrowed(low, high, self.relations, found, self.widths)
-                cells, waiting[others] = found.cells, False
-            needed.append((cell, cells[may_help[cells]]))
-        return needed
+        problem, n, n_values = self.problem, len(cells), 2 * len(targets)
+        need, counts = problem.widths[targets] + 1, self.counts[cells]
+        reach = _REACH * int(need.max())
+        low, high = problem.bounds(self.protects[cells] >= 0, cells)
+        low, high = np.maximum(low, counts - reach), np.minimum(high, counts + reach)
+        room = np.where(may[cells] & (self.protects[cells] < 0), reach, 0)
+        below = np.clip(low - problem.hidden_low[cells], 0, room)
+        above = np.clip(problem.hidden_high[cells] - high, 0, room)
+        extra = np.flatnonzero(below + above > 0)
+        rows = problem.relations.of_cells(cells)
+        program = Program.of(cells, rows, self.counts, self.counts, problem.relations)
+        ends = sparse.eye_array(n).tocsr()[extra]
+        hides = sparse.vstack([
+            sparse.coo_array((program.matrix.shape[0], len(extra))),
+            *(sparse.diags_array(one[extra], dtype=np.float64) for one in (below, -above)),
+        ])  # fmt: skip
+        column = n * np.arange(n_values) + np.repeat(np.searchsorted(cells, targets), 2)
+        apart = np.tile([1, -1], len(targets)), (np.arange(n_values) // 2, column)
+        each, free = sparse.eye_array(n_values), np.full(len(extra), np.inf)
+        least = np.tile(np.r_[program.limits[0], low[extra], -free], n_values)
+        most = np.tile(np.r_[program.limits[1], free, high[extra]], n_values)
+        n_choices, price = len(extra) + len(targets), problem.cost[cells]
+        result = scipy.optimize.milp(
+            np.r_[np.zeros(n * n_values), price[extra], np.full(len(targets), 1 + price.sum())],
+            constraints=scipy.optimize.LinearConstraint(
+                sparse.block_array([
+                    [sparse.kron(each, sparse.vstack([program.matrix, ends, ends])),
+                     sparse.kron(np.ones((n_values, 1)), hides), None],
+                    [sparse.coo_array(apart, (len(targets), n * n_values)), None,
+                     sparse.diags_array(need, dtype=np.float64)],
+                ]),
+                np.r_[least, need],
+                np.r_[most, np.full(len(targets), np.inf)],
+            ),
+            bounds=scipy.optimize.Bounds(
+                np.r_[np.tile(low - below, n_values), np.zeros(n_choices)],
+                np.r_[np.tile(high + above, n_values), np.ones(n_choices)],
+            ),
+            integrality=np.ones(n * n_values + n_choices),
+            options={"node_limit": _NODES, "mip_rel_gap": 0.0},
+        )  # fmt: skip
+        if result.x is None:
+            return extra[:0], targets[:1]
+        found = np.rint(result.x).astype(np.int64)
+        values = found[: n * n_values].reshape(n_values, n)
+        new, fail = np.split(found[n * n_values :] > 0, [len(extra)])
+        within = ((values >= low) & (values <= high)).all(0)
+        within[extra[new]] = True
+        if fail.any() or not (within.all() and program.fits(values)):
+            return extra[:0], [targets[i] for i in np.flatnonzero(fail)] or targets[:1]
+        self._record(cells, values)
+        return cells[extra[new]], []
+
+    def _record(self, cells: Ints, values: Ints) -> None:
+        """Record which protected counts have two values that are far enough apart."""
+        problem = self.problem
+        outside = (values < problem.low[cells]) | (values > problem.high[cells])
+        for i in range(0, len(values), 2):
+            apart = np.abs(values[i + 1] - values[i]) > problem.widths[cells]
+            needed = frozenset(cells[outside[i] | outside[i + 1]].tolist())
+            for target in cells[apart & problem.protect[cells]].tolist():
+                if target not in self.needs:
+                    self.needs[target] = needed
+                    for cell in needed:
+                        self.users.setdefault(cell, []).append(target)
 
 
 def find_repair(problem: RepairProblem) -> Repair:
@@ -191,7 +270,7 @@ def find_repair(problem: RepairProblem) -> Repair:
     Returns
     -------
     Repair
-        What the engine cannot decide is repaired as if it were known.
+        Counts for which no two values were found are among those left.
 
     Raises
     ------
@@ -199,80 +278,21 @@ def find_repair(problem: RepairProblem) -> Repair:
         If the relations contradict.
     """
     done = Repair(*np.empty((3, 0), np.int64))
-    if np.count_nonzero((problem.low < problem.high) | problem.may_hide) > _MANY:
+    changes = (problem.low < problem.high) | problem.may_hide
+    if np.count_nonzero(changes) > _MANY:
         done, in_networks = problem.hide_along_cycles()
-        rest = problem.protect & ~in_networks
-        greedy = int(np.count_nonzero(rest)) > _MOST_EXACT
-        problem = replace(problem, protect=rest, greedy=greedy)
-    hidden, left = np.zeros(len(problem.low), np.bool_), np.zeros(len(problem.low), np.bool_)
-    needed = list[Needed]()
-    n_rounds = 0
-    while True:
-        known, undecided = problem.known(hidden)
-        known &= ~left
-        if not known.any():
-            break
-        new = problem.reasons(known, undecided, hidden)
-        left[[cell for cell, some in new if not len(some)]] = True
-        new = [one for one in new if len(one[1])]
-        needed += new
-        n_rounds += 1
-        if n_rounds <= _FREE_ROUNDS and not problem.greedy:
-            hidden[:] = False
-            new = needed
-        hidden[_cheapest(new, problem.prices)] = True
-    hide, protects = _justified(problem, hidden, left, needed)
-    hide, protects = np.append(done.hide, hide), np.append(done.protects, protects)
+        problem = replace(problem, protect=problem.protect & ~in_networks)
+    component, _ = components(changes, problem.relations)
+    near = np.isin(component, component[problem.protect])
+    counts = possible_counts(problem.low, problem.high, problem.relations, near)
+    unknown = problem.protect & np.isin(component, component[counts < 0])
+    prices = replace(problem, cost=problem.prices)
+    search = _Search(prices, counts, np.full(len(changes), -1))
+    fail = search.hide(np.flatnonzero(problem.protect & ~unknown))
+    search.show_again()
+    hide = np.flatnonzero(search.protects >= 0)
+    left = np.union1d(done.left, np.append(np.flatnonzero(unknown), fail)).astype(np.int64)
+    protects = np.append(done.protects, search.protects[hide])
+    hide = np.append(done.hide, hide)
     order = np.argsort(hide)
-    return Repair(hide[order], protects[order], np.union1d(done.left, np.flatnonzero(left)))
-
-
-def _cheapest(needed: Sequence[Needed], cost: Values) -> Ints:
-    """Return cells of least cost, of which each reason has one."""
-    if not needed:
-        return np.empty(0, np.int64)
-    if len(needed) > _MOST_EXACT:
-        return np.unique([some[cost[some].argmin()] for _, some in needed])
-    row, flat = _entries(needed)
-    cells, column = np.unique(flat, return_inverse=True)
-    matrix = sparse.coo_array((np.ones(len(row)), (row, column))).tocsr()
-    result = scipy.optimize.milp(
-        cost[cells],
-        constraints=scipy.optimize.LinearConstraint(matrix, 1, np.inf),
-        bounds=scipy.optimize.Bounds(0, 1),
-        integrality=np.ones(len(cells)),
-        options={"node_limit": _NODES, "mip_rel_gap": 0.0},
-    )
-    if result.x is None:
-        return np.unique([some[cost[some].argmin()] for _, some in needed])
-    return np.asarray(cells[result.x > 0.5])
-
-
-def _entries(needed: Sequence[Needed]) -> tuple[Ints, Ints]:
-    """Return the number of each reason and its cells, both of shape (entry,)."""
-    sizes = [len(some) for _, some in needed]
-    return np.repeat(np.arange(len(needed)), sizes), np.concatenate([some for _, some in needed])
-
-
-def _justified(
-    problem: RepairProblem, hidden: Flags, left: Flags, needed: Sequence[Needed]
-) -> tuple[Ints, Ints]:
-    """Return the hidden cells without those that protect nothing, and a cell that each protects."""
-    protects = np.full(len(hidden), -1)
-    if needed:
-        row, flat = _entries(needed)
-        alone = hidden[flat] & (np.bincount(row[hidden[flat]], minlength=len(needed)) == 1)[row]
-        first = np.array([cell for cell, _ in needed])
-        protects[flat[alone]] = first[row[alone]]
-    rest = np.flatnonzero(hidden & (protects < 0))
-    if needed and problem.greedy:
-        protects[flat] = np.where(protects[flat] < 0, first[row], protects[flat])
-        rest = rest[:0]
-    for cell in rest[np.argsort(-problem.cost[rest], kind="stable")].tolist():
-        hidden[cell] = False
-        known = problem.known(hidden)[0] & ~left
-        if known.any():
-            hidden[cell] = True
-            protects[cell] = known.argmax()
-    hide = np.flatnonzero(hidden)
-    return hide, protects[hide]
+    return Repair(hide[order], protects[order], left)

@@ -15,7 +15,7 @@ from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import TABLE_FORMATS, read_table
 from clusterscale.release.checks import PublishedTable, create, disclosure
 from clusterscale.release.checks.table import count_bounds, fill_suppressed
-from clusterscale.release.repair import Repair
+from clusterscale.release.repair import Repair, find_repair
 
 HEAD = """
 format: {name: long, place: zone, count: people}
@@ -135,6 +135,24 @@ def test_totals_and_several_hours_in_large_tables(monkeypatch):
         done = repair_tables("p.yaml", "out")
         assert verdicts() == ["pass"] * 2, width
         assert len(mask()) == len(done.reasons) > 5
+
+
+def test_a_zero_that_may_be_a_small_count_is_not_hidden(monkeypatch):
+    """Its mark would say that the count is one that the table shows."""
+    hourly("r.csv", "A 08 12", "A 09 20")
+    hourly("d.csv", "A1 08 11", "A2 08 *", "A3 08 0", "A1 09 9", "A2 09 11", "A3 09 0")
+    publish("  - {counts: r.csv}\n  - {counts: d.csv, parents: codes}\nwithin: 1\n")
+    problems = []
+
+    def find(problem):
+        problems.append(problem)
+        return find_repair(problem)
+
+    monkeypatch.setattr(disclosure, "find_repair", find)
+    repair_tables("p.yaml", "out")
+    assert {row["place"] for row in mask()} <= {"A", "A1", "A2"}
+    assert verdicts() == ["pass"] * 3
+    assert (problems[0].low[problems[0].may_hide] >= 5).all()
 
 
 def test_the_command_repairs_and_checks_what_it_wrote(monkeypatch):

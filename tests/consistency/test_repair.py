@@ -1,10 +1,11 @@
 """Which further cells to hide, against all choices."""
 
-from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy
 
 from clusterscale.errors import InputError
 from clusterscale.release.intervals import bound_counts
@@ -12,6 +13,7 @@ from clusterscale.release.relations import Relations
 from clusterscale.release.repair import RepairProblem, find_repair
 
 SIZE = 60  # people of the group
+TOO_LONG = SimpleNamespace(status=1, x=None)  # result of a program
 
 
 def levels(rng):
@@ -108,15 +110,31 @@ def test_cost_of_100_systems():
 
 
 def test_counts_are_not_known_within_a_margin():
-    for seed in range(6):
-        check(seed, margin=1)
+    costs = np.array([check(seed, margin=1) for seed in range(6)])
+    assert (costs[:, 0] > 0).sum() > 3
+    np.testing.assert_allclose(costs[:, 0], costs[:, 1])
 
 
-def test_chosen_cells_stay_hidden_after_many_rounds(monkeypatch):
-    monkeypatch.setattr("clusterscale.release.repair._FREE_ROUNDS", 0)
-    for seed in range(9):
-        cost, least = check(seed)
-        assert cost <= 2 * least
+def costs_of_programs(monkeypatch, n_values, near):
+    """Return the costs of repairs by programs of some size, with and without a margin."""
+    monkeypatch.setattr("clusterscale.release.repair._MOST_VALUES", n_values)
+    monkeypatch.setattr("clusterscale.release.repair._NEAR", near)
+    costs = []
+    for seed in range(24):
+        problem = problem_of(seed, margin=seed % 2)
+        repair = find_repair(problem)
+        np.testing.assert_array_equal(known(problem, repair.hide), repair.left)
+        costs.append(problem.cost[repair.hide].sum())
+    return np.array(costs)
+
+
+def test_a_program_for_each_count_costs_little_more_than_one_for_all(monkeypatch):
+    least = costs_of_programs(monkeypatch, 600, 200)
+    assert least.sum() <= costs_of_programs(monkeypatch, 1, 5).sum() <= 1.15 * least.sum()
+    pruned = costs_of_programs(monkeypatch, 1, 200)
+    assert (pruned >= least).all()
+    monkeypatch.setattr("clusterscale.release.repair._Search.show_again", lambda search: None)
+    assert pruned.sum() < costs_of_programs(monkeypatch, 1, 200).sum()
 
 
 def test_cells_are_hidden_along_cycles_in_large_networks(monkeypatch):
@@ -169,8 +187,8 @@ def test_as_many_cells_as_gauss_suppression(counts, most, zeros, n_theirs):
     assert 0 < len(repair.hide) <= n_theirs
 
 
-def test_what_is_undecided_is_repaired_as_if_it_were_known():
-    """Persons in crossing sums without integer programs: cells are hidden, the rest is left."""
+def test_counts_without_two_possible_values_are_left(monkeypatch):
+    """Persons in crossing sums: cells are hidden, unless programs take too long."""
     rows = [(0, [1, 2], False), (0, [1, 3], True), (0, [2, 4], True), (5, [1, 4, 6], True)]
     counts = np.array([5, 3, 3, 2, 2, 12, 7])
     hidden = np.arange(7) < 5
@@ -183,14 +201,18 @@ def test_what_is_undecided_is_repaired_as_if_it_were_known():
         hidden_high=np.full(7, SIZE),
         cost=np.ones(7),
         may_hide=~hidden,
-        most=0,
     )
-    repair = find_repair(problem)
-    chosen = np.isin(np.arange(7), repair.hide)
-    np.testing.assert_array_equal(np.flatnonzero(problem.known(chosen)[0]), repair.left)
-    assert problem.known(chosen)[1].any()
-    assert set(repair.hide) >= {5, 6}
-    assert len(find_repair(replace(problem, most=100)).left) == 0
+    assert len(find_repair(problem).left) == 0
+    solve = scipy.optimize.milp
+    for only_hides in (True, False):  # programs that hide cells, and those for possible counts too
+
+        def stop(cost, *, only_hides=only_hides, **given):
+            return TOO_LONG if cost.any() or not only_hides else solve(cost, **given)
+
+        monkeypatch.setattr(scipy.optimize, "milp", stop)
+        repair = find_repair(problem)
+        assert repair.left.tolist() == [0, 1, 2, 3, 4]
+        assert len(repair.hide) == 0
 
 
 def test_relations_that_contradict_are_refused():

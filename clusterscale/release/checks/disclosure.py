@@ -321,7 +321,8 @@ class System:
     def repair(self, plan: Publication, *, by_value: bool) -> tuple[Repair, System]:
         """Return which more cells to hide so that nothing follows, and what is known then.
 
-        Those hidden are to cost as few cells as possible, or as few people if it is ``by_value``.
+        Those hidden are to be as few cells as possible, and of these those with the fewest people,
+        or to have as few people as possible if it is ``by_value``.
         """
         n_rests, cells = len(self.low) - self.sums.n, np.arange(len(self.low))
         ends = (
@@ -329,7 +330,7 @@ class System:
             for i, rest in enumerate((np.zeros(n_rests, int), np.full(n_rests, UNKNOWN)))
         )
         least, largest = map(np.concatenate, ends)
-        shown = ~np.isnan(self.values)
+        shown, values = ~np.isnan(self.values), np.nan_to_num(self.values)
         problem = RepairProblem(
             low=self.low,
             high=self.high,
@@ -337,8 +338,8 @@ class System:
             protect=shown,
             hidden_low=least,
             hidden_high=largest,
-            cost=np.nan_to_num(self.values) if by_value else np.ones(len(cells)),
-            may_hide=shown,
+            cost=values if by_value else 1 + values / (1 + values.sum()),
+            may_hide=shown & (least <= self.low),  # else its mark would say more than is true
             width=np.minimum(self.width, self.high - self.low - 1),
         )
         system, done = self, Repair(*np.empty((3, 0), np.int64))
@@ -347,17 +348,17 @@ class System:
             known[done.left] = False
             if not known.any():
                 return done, system
-            hidden = np.isin(cells, done.hide)
-            low, high = problem.bounds(hidden)
-            more = replace(problem, low=low, high=high, protect=known, may_hide=shown & ~hidden)
-            found = find_repair(more)
+            problem = replace(problem, low=system.low, high=system.high, protect=known)
+            found = find_repair(problem)
             left = found.left if len(found.hide) else np.flatnonzero(known)
             done = Repair(
                 np.append(done.hide, found.hide),
                 np.append(done.protects, found.protects),
                 np.append(done.left, left),
             )
-            low, high = problem.bounds(np.isin(cells, done.hide))
+            hidden = np.isin(cells, found.hide)
+            low, high = problem.bounds(hidden)
+            problem = replace(problem, may_hide=problem.may_hide & ~hidden)
             ranges = _ranges(low, high, self.relations, self.hidden, self.width)
             system = replace(self, low=low, high=high, ranges=ranges)
 
