@@ -84,8 +84,8 @@ class LogOddsAttack(BaseAttack):
     Attributes
     ----------
     scores
-        ``log_odds``, or ``probabilities``, as scikit-learn returns them: of two groups with
-        log-odds above 37, both have the probability 1, so that they tie.
+        ``log_odds``, or the ``probabilities`` that follow from them: above log-odds of 37 these are
+        all 1, so that groups tie, as where scikit-learn returns them.
     """
 
     scores: Literal["log_odds", "probabilities"] = "log_odds"

@@ -56,7 +56,8 @@ class Spectral(LogOddsAttack):
     standardize
         Whether cells are scaled to mean 0 and variance 1.
     scores
-        ``log_odds`` or ``probabilities``, as of :class:`~clusterscale.attacks.base.LogOddsAttack`.
+        ``log_odds``, or the ``probabilities`` that follow from them: above log-odds of 37 these are
+        all 1, so that groups tie, as where scikit-learn returns them.
     """
 
     name: Literal["spectral"] = "spectral"

@@ -140,7 +140,8 @@ def test_three_parts_give_the_outcomes_of_one_with_membership_lists(two_days, pr
     task = the_task(two_days, chosen, 9)
     assert bits(by_parts(fold_play(task, PARTS))) == bits(play_whole(task))
     evaluation = next(chosen.evaluations(two_days))
-    assert by_parts(fold_evaluation(evaluation, PARTS)) == evaluate_mechanism_task(evaluation)
+    found, whole = by_parts(fold_evaluation(evaluation, PARTS)), evaluate_mechanism_task(evaluation)
+    assert repr(found) == repr(whole)  # NaN, where a guess has no value of a measure, is not itself
 
 
 @mostly_slow(
