@@ -140,8 +140,11 @@ def test_totals_and_several_hours_in_large_tables(monkeypatch):
 def test_a_zero_that_may_be_a_small_count_is_not_hidden(monkeypatch):
     """Its mark would say that the count is one that the table shows."""
     hourly("r.csv", "A 08 12", "A 09 20")
-    hourly("d.csv", "A1 08 11", "A2 08 *", "A3 08 0", "A1 09 9", "A2 09 11", "A3 09 0")
-    publish("  - {counts: r.csv}\n  - {counts: d.csv, parents: codes}\nwithin: 1\n")
+    hourly("d.csv", "A1 08 11", "A2 08 0", "A3 08 0", "A1 09 9", "A2 09 11", "A3 09 0")
+    zeros = HEAD.replace(
+        "{name: threshold, k: 5, shown: hidden}", "{name: suppress_small, below: 5}"
+    )
+    publish("  - {counts: r.csv}\n  - {counts: d.csv, parents: codes}\nwithin: 1\n", zeros)
     problems = []
 
     def find(problem):

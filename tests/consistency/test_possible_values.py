@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 from loops import for_each, mostly_slow
 
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.mechanisms.chain import steps_of
 
 DISCRETE = EVENT | {"discrete": True}
 CLIP, ROUND = {"clip": True}, {"integers": "round"}
@@ -40,7 +41,10 @@ def test_what_a_mechanism_publishes_is_possible(mechanism, seed, hidden):
     rng = np.random.default_rng(seed)
     counts = rng.integers(0, 20, (8, 24), endpoint=True).astype(np.int32)
     values = mechanism.release(counts, group_size=20, rng=rng)
-    values[rng.random(values.shape) < hidden] = np.nan
+    blank = rng.random(values.shape) < hidden
+    if getattr(steps_of(mechanism)[-1], "hidden", "") == "hidden" and blank.any():
+        blank |= values == 0  # the number that stands for what is hidden
+    values[blank] = np.nan
     found = find("possible_values", table(mechanism, np.full_like(counts, -1), values))
     assert found.level == UNKNOWN.get(mechanism.name, "consistent")
     assert found.n_cells == np.isfinite(values).sum()
@@ -192,3 +196,19 @@ def test_nothing_to_look_at():
     found = find("possible_values", table(bound("exact"), np.ones((1, 2)), [[np.nan] * 2]))
     assert (found.level, found.n_cells) == ("unknown", 0)
     assert np.isnan(found.measured)
+
+
+@pytest.mark.parametrize(
+    ("values", "shown", "level"),
+    [
+        ([[0, np.nan, 7]], "hidden", "inconsistent"),
+        ([[0, np.nan, 7]], "label", "consistent"),
+        ([[0, 6, 7]], "hidden", "consistent"),
+        ([[6, np.nan, 7]], "hidden", "consistent"),
+    ],
+)
+def test_no_0_is_published_beside_values_that_are_hidden_as_0_is(values, shown, level):
+    method, values = bound("threshold", k=5, shown=shown), np.array(values, float)
+    found = find("possible_values", table(method, np.full(values.shape, -1), values))
+    assert found.level == level
+    assert ("`shown` is another" in found.text) == (level == "inconsistent")

@@ -90,6 +90,9 @@ class PossibleValues(Check):
                 elif (many & ~wrong).any():
                     reason += f", or {more}"
                 wrong |= many
+        if _shows_hidden(table) and not wrong.any():
+            wrong = values == 0
+            reason = "would be hidden, as other values are,"
         n = int(wrong.sum())
         if n:
             example = values[np.argmax(wrong)]
@@ -99,6 +102,8 @@ class PossibleValues(Check):
             )
             if example > table.group_size:
                 text += f" for {table.group_size:,} people"
+            if reason.startswith("would"):
+                text += "; if 0 is published, `shown` is another, such as label"
             steps = {type(step) for step in steps_of(table.mechanism)}
             if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
                 text += "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
@@ -107,6 +112,16 @@ class PossibleValues(Check):
                 f"all {values.size:,} published values are possible under {table.mechanism.label}"
             )
         return CheckResult.of_faults(self.name, n, values.size, text)
+
+
+def _shows_hidden(table: PublishedTable) -> bool:
+    """Return whether a 0 is published, and other values of a method that hides 0 are blank."""
+    last = steps_of(table.mechanism)[-1]
+    blank = ~table.published
+    for others in (table.not_covered, table.secondary):
+        blank &= True if others is None else ~others
+    hides = isinstance(last, Suppression) and last.hidden == "hidden"
+    return hides and not last.uses_weights and bool(blank.any())
 
 
 def _law(mechanism: Mechanism, group_size: int) -> Law | None:
