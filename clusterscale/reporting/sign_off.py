@@ -1,6 +1,5 @@
 """The page to sign: what is to be published, whom it exposes, and what was not examined."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -32,13 +31,14 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
     result of a policy: its verdict, text, reasons and group size; ``series`` what the series of the
     release spends, or why that is ``not_examined``. What is not known is NaN, None or empty.
     """
+    from clusterscale.analyses.advise.results import to_yaml
+
     (shown,) = entitle([run])
     assert shown.audit is not None
     name, audit = shown.titles.get(run.chosen, run.chosen), AuditReport.of(shown.audit)
     results, table, defences = audit.results, audit.cases, audit.defences
     cube, plan = (html.json_attribute(results, key) for key in ("cube", "plan"))
     made = audit.mechanisms.get(name)
-    setting = json.dumps(made.model_dump(mode="json")) if made else run.chosen
     raw, n_users = defences.raw_counts, cube.get("n_users")
     ids = results.get("period_id", results["period"]).values
     values = defences.farthest(defences.utility[:, :, defences.mechanisms.index(name)])
@@ -46,7 +46,7 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
     measured = zip(defences.measures, values.tolist(), guesses.tolist(), strict=True)
     return {
         "rule": name,
-        "setting": setting.replace('"title": "", ', ""),
+        "setting": to_yaml(made) if made else run.chosen,
         "cube": cube,
         "epochs": dict(zip(map(str, results["period"].values), map(str, ids), strict=True)),
         "group_sizes": table.group_sizes,
