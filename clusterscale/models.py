@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from inspect import Parameter, Signature, cleandoc
@@ -218,7 +218,8 @@ class ConfigModel(BaseModel, metaclass=ModelType):
         """Read the descriptions of the fields, and show them in ``help``."""
         super().__pydantic_init_subclass__(**options)
         text, own = read_descriptions(cls.__dict__.get("__doc__"))
-        cls._descriptions = {**cls._descriptions, **own}
+        every = [vars(base).get("_descriptions", {}) for base in cls.__mro__[1:]]
+        cls._descriptions = {**dict(ChainMap(*every)), **own}
         cls.__signature__ = signature_of(cls.model_fields)
         if text:
             cls.__doc__ = f"{text}\n\n{list_settings(cls.__signature__, cls._descriptions)}"

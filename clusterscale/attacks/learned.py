@@ -111,9 +111,6 @@ class Logistic(LearnedAttack, LogOddsAttack):
     ----------
     cost
         Inverse strength of the penalty, C, without a unit.
-    scores
-        ``log_odds``, or the ``probabilities`` that follow from them: above log-odds of 37 these are
-        all 1, so that groups tie, as where scikit-learn returns them.
     """
 
     name: Literal["logistic"] = "logistic"
@@ -215,9 +212,6 @@ class Perceptron(LearnedAttack, LogOddsAttack):
     ----------
     hidden
         Number of hidden units.
-    scores
-        ``log_odds``, or the ``probabilities`` that follow from them: above log-odds of 37 these are
-        all 1, so that groups tie, as where scikit-learn returns them.
     """
 
     name: Literal["perceptron"] = "perceptron"

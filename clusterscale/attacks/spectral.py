@@ -55,9 +55,6 @@ class Spectral(LogOddsAttack):
         Share of the variance that the kept components explain, e.g. ``0.9``.
     standardize
         Whether cells are scaled to mean 0 and variance 1.
-    scores
-        ``log_odds``, or the ``probabilities`` that follow from them: above log-odds of 37 these are
-        all 1, so that groups tie, as where scikit-learn returns them.
     """
 
     name: Literal["spectral"] = "spectral"

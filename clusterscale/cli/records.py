@@ -51,15 +51,19 @@ def _area(size: str) -> Any:
     return typer.Option(help=f"south,west,north,east/{size}")
 
 
+ReaderName = Annotated[
+    str,
+    typer.Option(help="events, trips, trip_pairs, geojson, cabspotting, or that of a plug-in."),
+]
+KeyFile = Annotated[str | None, option("File with a secret key; user ids become keyed hashes.")]
+
+
 def ingest(
     source: Annotated[str, argument("File, folder or URL of records.")],
     cube: Annotated[str, argument("Where to write the cube.")],
     start: Annotated[str, typer.Option(help="Start of epoch 0, ISO, in the time zone.")],
     epochs: Annotated[int, typer.Option(help="Number of epochs.")],
-    reader: Annotated[
-        str,
-        typer.Option(help="events, trips, trip_pairs, geojson, cabspotting, or that of a plug-in."),
-    ] = "events",
+    reader: ReaderName = "events",
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,9 +91,7 @@ def ingest(
         str | None,
         option("IANA name of the time zone of epochs; by default that of the records, or UTC."),
     ] = None,
-    pseudonymise: Annotated[
-        str | None, option("File with a secret key; user ids become keyed hashes.")
-    ] = None,
+    pseudonymise: KeyFile = None,
     top_users: Annotated[
         int | None, typer.Option(help="Keep only this number of users, those with most events.")
     ] = None,

@@ -94,12 +94,12 @@ def say_opendp(mechanisms: Iterable[Mechanism]) -> None:
     """Print that OpenDP is not installed, if a mechanism can only be published with it."""
     from importlib.util import find_spec
 
+    if find_spec("opendp") is not None:
+        return
     from clusterscale.analyses.publish.plan import draws_noise, find_faults
     from clusterscale.analyses.publish.source import INSTALL_OPENDP
 
-    if find_spec("opendp") is None and any(
-        draws_noise(one) and not any(find_faults(one, null_roi=False)) for one in mechanisms
-    ):
+    if any(draws_noise(one) and not any(find_faults(one, null_roi=False)) for one in mechanisms):
         line = f"before you publish with noise, install OpenDP: {INSTALL_OPENDP}"
         out.print(line, markup=False, soft_wrap=True)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss, TraceStep
+from clusterscale.foreign import is_foreign
 from clusterscale.mechanisms.sampling import CapContributions
 from clusterscale.phrases import privacy_unit
 from clusterscale.validation_messages import plural
@@ -67,7 +68,8 @@ def units_of_person(unit: str, n_days: int, steps: Sequence[TraceStep]) -> int |
 
     The parameters are those of :func:`describe_person`.
     """
-    per_day = [step.per_day for step in steps if isinstance(step, CapContributions)]
+    caps = (one for one in steps if isinstance(one, CapContributions) and not is_foreign(type(one)))
+    per_day = [step.per_day for step in caps]
     if unit == "event" and per_day:
         return min(per_day) * n_days
     return {"user": 1, "user_day": n_days}.get(unit)

@@ -183,15 +183,17 @@ def parse_stamps(
 def hours(name: str, raw: Any, numbering: Hours) -> Numbers:
     """Decode hours of a day as its seconds: numbers, or times such as 08:30 or 08:30:15."""
     raw = pc.utf8_trim_whitespace(text(plain(raw)))
-    stated, texts = _parse_numbers(raw), raw.to_pandas()
+    stated = _parse_numbers(raw)
     hhmm = stated if numbering == "hhmm" else 100 * (stated - (numbering == "1-24"))
     first, minute = np.divmod(hhmm, 100)
     known = (first >= 0) & (first < 24) & (minute < 60) & (stated % 1 == 0)
     seconds = np.where(known, 3600 * first + 60 * minute, np.nan)
-    for how in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f"):
-        clock = pd.to_datetime(texts.where(np.isnan(stated)), format=how, errors="coerce")
+    rest = np.flatnonzero(np.isnan(stated))
+    texts = raw.take(pa.array(rest)).to_pandas()
+    for how in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f") if len(rest) else ():
+        clock = pd.to_datetime(texts, format=how, errors="coerce")
         passed = (clock - clock.dt.normalize()).dt.total_seconds()
-        seconds = np.where(clock.notna(), passed, seconds)
+        seconds[rest] = np.where(clock.notna(), passed, seconds[rest])
     return Numbers(name, raw, seconds, f"no hour of {numbering} or time such as 08:30")
 
 

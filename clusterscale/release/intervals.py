@@ -332,14 +332,12 @@ def possible_counts(low: Ints, high: Ints, relations: Relations, near: Flags) ->
     free = (low < high) & near
     counts = np.where(free, -1, low)
     component, _ = components(low < high, relations)
-    for cells, _, program in _programs(free, component, low, high, relations):
-        found = program.possible() if failed is None else None
-        if found is None:
-            failed = 0
-            break
-        counts[cells] = found
-    if failed is not None:
+    programs = () if failed is not None else _programs(free, component, low, high, relations)
+    found = [(cells, program.possible()) for cells, _, program in programs]
+    if failed is not None or any(some is None for _, some in found):
         raise InputError("relations contradict, so that nothing can be repaired")
+    for cells, some in found:
+        counts[cells] = some
     return counts
 
 

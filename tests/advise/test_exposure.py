@@ -163,6 +163,19 @@ def test_the_certificate_of_replaced_users_is_none_below_that_of_any_user(audit,
     assert highest <= found.replaced + 1e-6 < 1
     assert found.replaced == pytest.approx(highest, abs=0.01)
     assert found.replaced > found.worst, "two people change more counts than one"
+    assert found.ceiling == found.replaced
+
+
+def test_nothing_is_certified_of_replaced_users_by_several_periods_alone(plan_fields, cube):
+    halves = [{"name": str(first), "first": first, "epochs": 12} for first in (0, 12)]
+    audit = AuditPlan(**plan_fields | {"null_roi": False, "periods": halves})
+    advice = Advice(AdvicePlan(families=(), limits=Limits()), audit)
+    tasks = certify_tasks(advice, cube, [create("laplace", epsilon=0.05, unit="event")])
+    found = [one for task in tasks for one in certify(task)]
+    together = [one.replaced is None for one in found]
+    assert together.count(True) == 1
+    assert worst_of([found[together.index(True)]]).ceiling == 1
+    assert worst_of(found).ceiling == max(one.ceiling for one in found if one.replaced) < 1
 
 
 @pytest.mark.slow

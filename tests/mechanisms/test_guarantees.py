@@ -26,9 +26,14 @@ def test_group_privacy_of_huge_losses_is_no_bound():
     assert group_privacy(600.0, 0.0, 3) == (1800.0, 0.0)
 
 
+class CapOfOthers(CapContributions):
+    """A step of another package, which may count more events than it says."""
+
+
 @for_each(
     ("unit", "delta", "steps", "words"),
     [
+        ("event", 0.0, (CapOfOthers(per_day=2),), "for a person with n events, up to n times that"),
         ("user_day", 0.0, (), "for a person who is there on all 14 days, up to ε 14"),
         ("user_day", 1e-9, (), "up to ε 14, δ 0.000699"),
         ("event", 0.0, (CapContributions(per_day=2),), "with 28 events, the most that are counted, "

@@ -65,7 +65,7 @@ class Confirmation:
         yield from certified_findings(self.certificate, limits)
         if self.dp_test == "broken":
             yield Finding("guarantee", "fails", "the test of its guarantee refutes it")
-        yield from screened_findings(self.screened, limits.screened, self.certificate.replaced)
+        yield from screened_findings(self.screened, limits.screened, self.certificate.ceiling)
         yield from attacked_findings(self.attacked, limits.attacked)
         yield from utility_findings(self.measured, plan.goal)
 
@@ -109,7 +109,7 @@ class Candidate:
     @property
     def ceiling(self) -> float:
         """Certified AUC where somebody else takes the place of a user; 1 before it is certified."""
-        return 1.0 if self.certificate is None else self.certificate.replaced
+        return 1.0 if self.certificate is None else self.certificate.ceiling
 
     @property
     def exposure(self) -> float:

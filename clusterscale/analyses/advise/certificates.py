@@ -62,7 +62,8 @@ class Certificate:
         What the guarantee means for a person, as a clause.
     replaced
         AUC that nobody exceeds on any user in a release of one period if somebody else, drawn at
-        random, takes the place of the user, as in a screen and an audit.
+        random, takes the place of the user, as in a screen and an audit. None: it is not known, as
+        of several periods together.
     """
 
     mechanism: str
@@ -73,7 +74,12 @@ class Certificate:
     delta: float
     holds: bool
     person: str = ""
-    replaced: float = 1.0
+    replaced: float | None = None
+
+    @property
+    def ceiling(self) -> float:
+        """``replaced``, 1 if it is not known."""
+        return 1.0 if self.replaced is None else self.replaced
 
 
 def certificates_in(uri: str) -> Records[tuple[str, list[Certificate]]]:
@@ -168,19 +174,21 @@ def _certify(
         person=describe_person(
             stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
         ),
-        replaced=max(replaced, default=0.5),
+        replaced=max(replaced, default=None),
     )
 
 
 def worst_of(certificates: Sequence[Certificate]) -> Certificate:
     """Return the certificate of one mechanism over all periods: the highest numbers."""
-    highest: dict[str, Any] = {
-        name: max(getattr(one, name) for one in certificates)
-        for name in ("auc", "worst", "replaced", "epsilon", "delta")
-    }
+
+    def highest(name: str) -> Any:
+        values = (getattr(one, name) for one in certificates)
+        return max((value for value in values if value is not None), default=None)
+
+    names = "auc", "worst", "replaced", "epsilon", "delta"
     holds = all(one.holds for one in certificates)
     # what it means for a person is that of all periods together
-    return replace(certificates[-1], holds=holds, **highest)
+    return replace(certificates[-1], holds=holds, **{name: highest(name) for name in names})
 
 
 def _keeps(certificate: Certificate, limit: GuaranteeLimit) -> bool:

@@ -409,7 +409,7 @@ class Search:
             candidate.confirmed = Confirmation(
                 certificate=certificate,
                 screened=screened,
-                attacked=read_attacked(results, candidate.id, certificate.replaced),
+                attacked=read_attacked(results, candidate.id, certificate.ceiling),
                 measured=read_utility(results, candidate.id, self.plan.confirm_groups),
                 dp_test=worst_test(results, candidate.id),
             )

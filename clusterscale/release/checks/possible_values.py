@@ -90,7 +90,8 @@ class PossibleValues(Check):
                 elif (many & ~wrong).any():
                     reason += f", or {more}"
                 wrong |= many
-        if _shows_hidden(table) and not wrong.any():
+        only_zeros = _shows_hidden(table) and not wrong.any()
+        if only_zeros:
             wrong = values == 0
             reason = "would be hidden, as other values are,"
         n = int(wrong.sum())
@@ -102,7 +103,7 @@ class PossibleValues(Check):
             )
             if example > table.group_size:
                 text += f" for {table.group_size:,} people"
-            if reason.startswith("would"):
+            if only_zeros:
                 text += "; if 0 is published, `shown` is another, such as label"
             steps = {type(step) for step in steps_of(table.mechanism)}
             if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
