@@ -104,9 +104,11 @@ class ModelType(ModelMetaclass):
         return sorted(name for name in names if name[0] != "_" and not hasattr(BaseModel, name))
 
 
-def read_descriptions(docstring: str | None) -> tuple[str, dict[str, str]]:
-    """Return a docstring without its section ``Attributes``, and what that says of each field."""
-    text, _, section = cleandoc(docstring or "").partition("Attributes\n----------\n")
+def read_descriptions(
+    docstring: str | None, head: str = "Attributes"
+) -> tuple[str, dict[str, str]]:
+    """Return a docstring without its section ``head``, and what that says of each name."""
+    text, _, section = cleandoc(docstring or "").partition(f"{head}\n----------\n")
     found: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines():

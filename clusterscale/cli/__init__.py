@@ -3,7 +3,6 @@
 import signal
 import sys
 import traceback
-from inspect import getdoc
 
 from rich.markup import escape
 
@@ -22,12 +21,17 @@ from clusterscale.cli import (
 from clusterscale.cli import main as verbs
 from clusterscale.cli.console import err
 from clusterscale.cli.failures import describe_failure, find_exit_code, shows_traceback
+from clusterscale.cli.options import add_command
 from clusterscale.errors import SignalExit
 
 __all__ = ["app", "main"]
 
 app = verbs.app
 for verb in (
+    verbs.audit,
+    verbs.synth,
+    verbs.pack,
+    verbs.inspect,
     init.init,
     analyses.screen,
     analyses.certify,
@@ -45,10 +49,12 @@ for verb in (
     tuning.tune,
     watch.certificates,
     guide.guide,
+    records.ingest,
 ):
-    paragraphs = (getdoc(verb) or "").split("\n\n")
-    app.command(help="\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs))(verb)
-app.command(help=records.HELP)(records.ingest)
+    add_command(app, verb)
+add_command(verbs.configs, verbs.check)
+add_command(verbs.configs, verbs.show)
+add_command(verbs.configs, verbs.print_schema, "schema")
 
 
 def _end(number: int, _: object) -> None:

@@ -40,39 +40,12 @@ _STRATEGIES = 4  # columns per table
 _ROWS = 12  # candidates that are shown; the page lists all
 
 
-GatePolicy = Annotated[
-    Path | None,
-    typer.Option(
-        "--gate", help="YAML file of a policy; the release is published only if it passes."
-    ),
-]
-AllowWarn = Annotated[
-    bool, typer.Option("--allow-warn", help="With --gate, the verdict warn is enough.")
-]
-Coarsen = Annotated[
-    bool, typer.Option("--coarsen", help="Search coarser cells and larger groups if none is left.")
-]
-WithoutGuarantee = Annotated[
-    bool,
-    typer.Option(
-        "--without-guarantee", help="Publish without a guarantee and without the audit of --gate."
-    ),
-]
-
-
 @dataclass(frozen=True)
 class PublishOptions(RunOptions):
     """The same, and the run whose mechanism is published."""
 
-    from_run: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="Finished audit or advice whose mechanism is published, path or URL."
-        ),
-    ] = None
-    mechanism: Annotated[
-        str | None, typer.Option(help="With --from, title, label or id of its mechanism.")
-    ] = None
+    from_run: Annotated[str | None, typer.Option("--from")] = None
+    mechanism: str | None = None
 
     @cached_property
     def loaded(self) -> Config:
@@ -112,9 +85,9 @@ def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], int]:
 @with_options
 def publish(
     options: PublishOptions,
-    gate: GatePolicy = None,
-    allow_warn: AllowWarn = False,
-    without_guarantee: WithoutGuarantee = False,
+    gate: Path | None = None,
+    allow_warn: Annotated[bool, typer.Option("--allow-warn")] = False,
+    without_guarantee: Annotated[bool, typer.Option("--without-guarantee")] = False,
 ) -> None:
     """Make the release of the `publish` section of a config, and enter it in its ledger.
 
@@ -125,6 +98,19 @@ def publish(
     difference from an earlier one of the series shows few people.
 
     With --from, the mechanism is that of a finished audit or advice, and the config states none.
+
+    Parameters
+    ----------
+    from_run
+        Finished audit or advice whose mechanism is published, path or URL.
+    mechanism
+        With --from, title, label or id of its mechanism.
+    gate
+        YAML file of a policy; the release is published only if it passes.
+    allow_warn
+        With --gate, the verdict warn is enough.
+    without_guarantee
+        Publish without a guarantee and without the audit of --gate.
     """
     from clusterscale.analyses.publish.analysis import count_users
     from clusterscale.config import load_gate
@@ -187,23 +173,27 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
 @with_options
 def advise(
     options: RunOptions,
-    on: Annotated[
-        str | None,
-        shared.option("Cube to search on in place of the config's, e.g. a synthetic one."),
-    ] = None,
-    confirm: Annotated[
-        str | None, shared.option("Cube to confirm on; by default that of the config.")
-    ] = None,
-    policy: Annotated[
-        Path | None, typer.Option(help="YAML file of a policy, whose limits hold in addition.")
-    ] = None,
-    coarsen: Coarsen = False,
+    on: shared.OptionalAddress = None,
+    confirm: shared.OptionalAddress = None,
+    policy: Path | None = None,
+    coarsen: Annotated[bool, typer.Option("--coarsen")] = False,
 ) -> None:
     """Search for the mechanism that serves a goal within limits, confirm it, and explain why.
 
     The `advise` section of a config sets the goal, the limits and the candidates; its `audit`
     section says how they are attacked. The advice is confirmed on users and groups that the search
     has not touched. Exits with 4 if no mechanism could be confirmed.
+
+    Parameters
+    ----------
+    on
+        Cube to search on in place of the config's, e.g. a synthetic one.
+    confirm
+        Cube to confirm on; by default that of the config.
+    policy
+        YAML file of a policy, whose limits hold in addition.
+    coarsen
+        Search coarser cells and larger groups if none is left.
     """
     from clusterscale.cube import TraceCube
 

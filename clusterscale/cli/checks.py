@@ -13,7 +13,14 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from clusterscale.cli.console import out
-from clusterscale.cli.options import check_address, check_addresses
+from clusterscale.cli.options import (
+    AddressArguments,
+    GroupSize,
+    JsonFile,
+    JunitFile,
+    OptionalAddresses,
+    check_address,
+)
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
 from clusterscale.errors import InputError
 from clusterscale.phrases import CHECK_VERDICTS
@@ -25,52 +32,6 @@ _MOST_CELLS = 10  # that are shown in the terminal
 
 _NEED_TRACES = "noise_law", "possible_counts"
 
-Beside = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A table that was published with or before them; may be repeated.",
-        callback=check_addresses,
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option(
-        help="How they were published: a mechanism, as exact, 'threshold(k=5)', "
-        "'{name: threshold, k: 5}', or a YAML file; by default what each table states."
-    ),
-]
-GroupSize = Annotated[
-    int | None, typer.Option(help="People in each table; by default what each states.", min=2)
-]
-SubsetOf = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="PART=WHOLE: two of the tables, of which the second counts everyone whom the first "
-        "counts, and others; may be repeated."
-    ),
-]
-Form = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Format of the tables, as 'long(place='zone')' or a YAML file; by default that "
-        "of their ending.",
-    ),
-]
-Page = Annotated[
-    str | None, typer.Option("--page", help="HTML page to write.", callback=check_address)
-]
-
-Repair = Annotated[
-    str | None,
-    typer.Option(
-        "--repair",
-        help="Folder to write the tables of a publication to, with further cells hidden so that "
-        "nothing follows from all of them.",
-        callback=check_address,
-    ),
-]
-
 
 class Cost(StrEnum):
     """What hiding a cell costs."""
@@ -80,30 +41,17 @@ class Cost(StrEnum):
 
 
 def check(
-    tables: Annotated[
-        list[str],
-        typer.Argument(
-            help="Tables: paths or URLs; or a YAML file that lists those of a publication.",
-            callback=check_addresses,
-        ),
-    ],
-    beside: Beside = None,
-    method: Method = None,
+    tables: AddressArguments,
+    beside: OptionalAddresses = None,
+    method: str | None = None,
     group_size: GroupSize = None,
-    subset_of: SubsetOf = None,
-    form: Form = None,
-    to_json: Annotated[
-        str | None, typer.Option("--json", help="File to write the findings to.")
-    ] = None,
-    to_junit: Annotated[
-        str | None, typer.Option("--junit", help="File to write them to as JUnit XML.")
-    ] = None,
-    to_page: Page = None,
-    to_repair: Repair = None,
-    cost: Annotated[
-        Cost,
-        typer.Option(help="What to hide little of in a repair: cells (count), or people (value)."),
-    ] = Cost.COUNT,
+    subset_of: list[str] | None = None,
+    form: Annotated[str | None, typer.Option("--format")] = None,
+    to_json: JsonFile = None,
+    to_junit: JunitFile = None,
+    to_page: Annotated[str | None, typer.Option("--page", callback=check_address)] = None,
+    to_repair: Annotated[str | None, typer.Option("--repair", callback=check_address)] = None,
+    cost: Cost = Cost.COUNT,
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
 
@@ -114,6 +62,35 @@ def check(
     Exits with the worst verdict: 0 consistent, 3 inconclusive, 4 inconsistent.
 
     No check shows that a table is safe: that takes an audit.
+
+    Parameters
+    ----------
+    tables
+        Tables: paths or URLs; or a YAML file that lists those of a publication.
+    beside
+        A table that was published with or before them; may be repeated.
+    method
+        How they were published: a mechanism, as exact, 'threshold(k=5)', '{name: threshold, k: 5}',
+        or a YAML file; by default what each table states.
+    group_size
+        People in each table; by default what each states.
+    subset_of
+        PART=WHOLE: two of the tables, of which the second counts everyone whom the first counts,
+        and others; may be repeated.
+    form
+        Format of the tables, as 'long(place='zone')' or a YAML file; by default that of their
+        ending.
+    to_json
+        File to write the findings to.
+    to_junit
+        File to write them to as JUnit XML.
+    to_page
+        HTML page to write.
+    to_repair
+        Folder to write the tables of a publication to, with further cells hidden so that nothing
+        follows from all of them.
+    cost
+        What to hide little of in a repair: cells (count), or people (value).
     """
     from clusterscale.api.tables import check_tables, is_publication
     from clusterscale.config import parse_entry

@@ -32,13 +32,18 @@ _DRAWING = re.compile(r'<img src="drawings/([\w-]+\.svg)" alt="[^"]*" />')
 
 
 def guide(
-    page: Annotated[
-        str,
-        typer.Argument(help="Name of a page, as in the list on the first one; or PAGE#SECTION."),
-    ] = _START,
-    show: Annotated[bool, typer.Option("--open", help="Open all pages in a browser.")] = False,
+    page: Annotated[str, typer.Argument()] = _START,
+    show: Annotated[bool, typer.Option("--open")] = False,
 ) -> None:
-    """Read the guide, here or in a browser; needs no network."""
+    """Read the guide, here or in a browser; needs no network.
+
+    Parameters
+    ----------
+    page
+        Name of a page, as in the list on the first one; or PAGE#SECTION.
+    show
+        Open all pages in a browser.
+    """
     from rich.markdown import Markdown
 
     name, _, section = page.partition("#")

@@ -14,7 +14,7 @@ import typer
 
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
-from clusterscale.cli.options import Force, option, say_command
+from clusterscale.cli.options import Force, OptionalAddress, say_command
 from clusterscale.cli.releases import say_opendp
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
@@ -80,32 +80,17 @@ class _Answers:
 
 
 def init(
-    config: Annotated[
-        Path | None,
-        typer.Argument(help="YAML file to write, by default audit.yaml, or columns.yaml."),
-    ] = None,
-    table: Annotated[
-        str | None, option("Write the format that reads this published table, instead.")
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(help="A setting of the format, e.g. timezone=Europe/London; repeatable."),
-    ] = None,
-    cube: Annotated[str | None, option("The cube to audit: path or URL.")] = None,
-    who: Annotated[
-        str | None,
-        typer.Option("--who", "--size", help="Who is counted: everyone, a number, or a list."),
-    ] = None,
-    often: Annotated[str | None, option("How often: once, daily, weekly, monthly.")] = None,
-    length: Annotated[str | None, option("Length of a release, e.g. 7d; usual by --often.")] = None,
-    cell: Annotated[str | None, option("Length of one count, e.g. 6h; usually an epoch.")] = None,
-    publishes: Annotated[
-        str | None, option("Published now: nothing, counts, hidden, noise, capped; a mechanism.")
-    ] = None,
-    limit: Annotated[
-        str | None, option("Limits: exposed, average, worst=0.5, few, anyone, event, day, person.")
-    ] = None,
-    knows: Annotated[str, option("What the adversary knows: users, past, release.")] = "users",
+    config: Annotated[Path | None, typer.Argument()] = None,
+    table: OptionalAddress = None,
+    setting: list[str] | None = None,
+    cube: OptionalAddress = None,
+    who: Annotated[str | None, typer.Option("--who", "--size")] = None,
+    often: str | None = None,
+    length: str | None = None,
+    cell: str | None = None,
+    publishes: OptionalAddress = None,
+    limit: str | None = None,
+    knows: str = "users",
     force: Force = False,
 ) -> None:
     """Write commented configs for your cube from a few answers, and check that they fit.
@@ -113,6 +98,31 @@ def init(
     They are of the audit and advice, of the policy, and of the release. With --table, write the
     format of a published table, and show ten cells as they are read. Asks for what the options do
     not say, if the terminal can answer.
+
+    Parameters
+    ----------
+    config
+        YAML file to write, by default audit.yaml, or columns.yaml.
+    table
+        Write the format that reads this published table, instead.
+    setting
+        A setting of the format, e.g. timezone=Europe/London; repeatable.
+    cube
+        The cube to audit: path or URL.
+    who
+        Who is counted: everyone, a number, or a list.
+    often
+        How often: once, daily, weekly, monthly.
+    length
+        Length of a release, e.g. 7d; usual by --often.
+    cell
+        Length of one count, e.g. 6h; usually an epoch.
+    publishes
+        Published now: nothing, counts, hidden, noise, capped; a mechanism.
+    limit
+        Limits: exposed, average, worst=0.5, few, anyone, event, day, person.
+    knows
+        What the adversary knows: users, past, release.
     """
     if table is not None:
         write_format(config or Path("columns.yaml"), table, setting or [], force=force)

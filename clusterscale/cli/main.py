@@ -80,7 +80,6 @@ def options(
     ctx.with_resource(typed_options())
 
 
-@app.command()
 @with_options
 def audit(options: SizedOptions, full: shared.Full = False) -> None:
     """Run an audit, or resume an interrupted one, and write its report.
@@ -116,48 +115,69 @@ def audit(options: SizedOptions, full: shared.Full = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
 def synth(
-    preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
-    cube: Annotated[str, shared.argument("Where to write the cube.")],
-    users: Annotated[
-        int | None, typer.Option(help="Number of users; by default as published.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
+    preset: str,
+    cube: shared.AddressArgument,
+    users: int | None = None,
+    seed: int = 0,
     force: shared.Force = False,
 ) -> None:
-    """Write a cube of synthetic users that match a published data set."""
+    """Write a cube of synthetic users that match a published data set.
+
+    Parameters
+    ----------
+    preset
+        tfl, sfc, cdr or milan.
+    cube
+        Where to write the cube.
+    users
+        Number of users; by default as published.
+    seed
+        Root seed.
+    """
     from clusterscale.cube.synthetic import synthesise
 
     show_cube(synthesise(preset, cube, users=users, seed=seed, force=force))
 
 
-@app.command()
 def pack(
-    source: Annotated[str, shared.argument("A dense Zarr cube: path or URL.")],
-    cube: Annotated[str, shared.argument("Where to write the cube.")],
-    timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
-    public: Annotated[
-        list[str] | None,
-        typer.Option(help="places or calendar: this does not depend on any record; repeatable."),
-    ] = None,
+    source: shared.AddressArgument,
+    cube: shared.AddressArgument,
+    timezone: str = "UTC",
+    public: list[str] | None = None,
     force: shared.Force = False,
 ) -> None:
-    """Turn a dense Zarr cube, trace(user, roi, epoch), into a cube of events."""
+    """Turn a dense Zarr cube, trace(user, roi, epoch), into a cube of events.
+
+    Parameters
+    ----------
+    source
+        A dense Zarr cube: path or URL.
+    cube
+        Where to write the cube.
+    timezone
+        IANA name of the time zone.
+    public
+        places or calendar: this does not depend on any record; repeatable.
+    """
     from clusterscale.cube.dense import pack
 
     show_cube(pack(source, cube, timezone=timezone, public=public or (), force=force))
 
 
-@app.command()
-def inspect(cube: Annotated[str, shared.argument("A cube: path or URL.")]) -> None:
-    """Show a summary of a cube; reads all of it, and so detects damage."""
+def inspect(cube: shared.AddressArgument) -> None:
+    """Show a summary of a cube; reads all of it, and so detects damage.
+
+    Parameters
+    ----------
+    cube
+        A cube: path or URL.
+    """
     from clusterscale.cube import TraceCube
 
     show_cube(TraceCube(cube))
 
 
-@configs.command()
 def check(config: shared.ConfigFile = None) -> None:
     """Check a config, and its fit to the cube if the cube exists."""
     from clusterscale.analyses.publish.plan import OF_A_RUN, stand_in
@@ -186,7 +206,6 @@ def check(config: shared.ConfigFile = None) -> None:
     shared.say_command("releases", "reaudit", str(config), "--list")
 
 
-@configs.command()
 def show(config: shared.ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
@@ -195,13 +214,14 @@ def show(config: shared.ConfigFile = None) -> None:
     print(yaml.safe_dump(values, sort_keys=False), end="")
 
 
-@configs.command("schema")
-def print_schema(
-    releases: Annotated[
-        bool, typer.Option("--releases", help="Schema of the config of a catalogue.")
-    ] = False,
-) -> None:
-    """Print the JSON schema of config files."""
+def print_schema(releases: Annotated[bool, typer.Option("--releases")] = False) -> None:
+    """Print the JSON schema of config files.
+
+    Parameters
+    ----------
+    releases
+        Schema of the config of a catalogue.
+    """
     from clusterscale.config import Config, ReleasesConfig, schema
 
     print(schema(ReleasesConfig if releases else Config))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from textwrap import dedent
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
 from clusterscale.cli.console import out
 from clusterscale.errors import InputError
+from clusterscale.models import read_descriptions
 from clusterscale.redaction import check_url
 from clusterscale.study.execution import MEMORY
 
@@ -37,20 +41,48 @@ def check_addresses(addresses: list[str] | None) -> list[str]:
     return addresses or []
 
 
-def argument(text: str) -> Any:
-    """Return a typer argument that is a path or URL."""
-    return typer.Argument(help=text, callback=check_address)
+def add_command(app: typer.Typer, verb: Callable[..., None], name: str | None = None) -> None:
+    """Add a command, whose docstring has its help, and that of its options as `Parameters`.
+
+    Indented paragraphs keep their lines. Options without a text there keep their own help.
+    """
+    text, helps = read_descriptions(verb.__doc__, "Parameters")
+    made, given = [], signature(verb, eval_str=True)
+    for one in given.parameters.values():
+        if one.name in helps:
+            kind, option = one.annotation, typer.Option()
+            if get_origin(kind) is Annotated:
+                kind, option = get_args(kind)
+            elif one.default is one.empty:
+                option = typer.Argument()
+            option = copy(option)
+            option.help = helps[one.name]
+            one = one.replace(annotation=Annotated[kind, option])
+        made.append(one)
+    command: Any = verb
+    command.__signature__ = given.replace(parameters=made)
+    parts = [
+        f"\b\n{dedent(part)}" if part.startswith(" ") else part.replace("\n", " ")
+        for part in text.split("\n\n")
+    ]
+    app.command(name, help="\n\n".join(parts))(command)
 
 
-def option(text: str) -> Any:
-    """Return a typer option that is a path or URL."""
-    return typer.Option(help=text, callback=check_address)
-
-
+Address = Annotated[str, typer.Option(callback=check_address)]
+OptionalAddress = Annotated[str | None, typer.Option(callback=check_address)]
+OptionalAddresses = Annotated[list[str] | None, typer.Option(callback=check_addresses)]
+AddressArgument = Annotated[str, typer.Argument(callback=check_address)]
+AddressArguments = Annotated[list[str], typer.Argument(callback=check_addresses)]
+JsonFile = Annotated[str | None, typer.Option("--json")]
+JunitFile = Annotated[str | None, typer.Option("--junit")]
+GroupSize = Annotated[int | None, typer.Option(min=2)]
+OnlyList = Annotated[bool, typer.Option("--list")]
 ConfigFile = Annotated[
     Path | None, typer.Argument(help="YAML file; by default the built-in quickstart.")
 ]
-Output = Annotated[str | None, option("Folder of the run: path or URL.")]
+Output = Annotated[
+    str | None, typer.Option(help="Folder of the run: path or URL.", callback=check_address)
+]
 ClusterName = Annotated[
     str | None,
     typer.Option(

@@ -24,40 +24,37 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Studies as in --list, papers such as ndss18, data such as cabs, or all.",
-            show_default=False,
-        ),
-    ] = None,
-    cabs: Annotated[
-        str | None,
-        shared.option(
-            "The San Francisco cabs: a cube, their fixes as Parquet, or the original files."
-        ),
-    ] = None,
-    milan: Annotated[
-        str | None,
-        shared.option(
-            "Milan's tweets instead of the preset: a cube, Parquet, or Social Pulse's GeoJSON."
-        ),
-    ] = None,
-    output: Annotated[str, shared.option("Folder of all studies: path or URL.")] = "runs/papers",
+    names: Annotated[list[str] | None, typer.Argument(show_default=False)] = None,
+    cabs: shared.OptionalAddress = None,
+    milan: shared.OptionalAddress = None,
+    output: shared.Address = "runs/papers",
     cluster: shared.ClusterName = None,
     workers: shared.Workers = None,
     memory: shared.Memory = None,
-    figures: Annotated[
-        str | None, shared.option("Folder for every figure as SVG, as for a paper of one's own.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
-    ] = False,
-    only_list: Annotated[bool, typer.Option("--list", help="Only list the studies.")] = False,
+    figures: shared.OptionalAddress = None,
+    quick: Annotated[bool, typer.Option("--quick")] = False,
+    only_list: shared.OnlyList = False,
 ) -> None:
     """Compute figures and tables of the papers again, and compare them with the published numbers.
 
     Finished work in the folder is not repeated. Exits with 1 if a study failed.
+
+    Parameters
+    ----------
+    names
+        Studies as in --list, papers such as ndss18, data such as cabs, or all.
+    cabs
+        The San Francisco cabs: a cube, their fixes as Parquet, or the original files.
+    milan
+        Milan's tweets instead of the preset: a cube, Parquet, or Social Pulse's GeoJSON.
+    output
+        Folder of all studies: path or URL.
+    figures
+        Folder for every figure as SVG, as for a paper of one's own.
+    quick
+        Ten targets, and fewer settings.
+    only_list
+        Only list the studies.
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes

@@ -10,7 +10,7 @@ import typer
 
 from clusterscale.api.execution import new_bar, teller
 from clusterscale.cli.console import err, out, show_cube
-from clusterscale.cli.options import Force, argument, option
+from clusterscale.cli.options import AddressArgument, Force, OptionalAddress
 from clusterscale.cube import Calendar, Geohash, Grid, Hexagons, InspireGrid, Locator, TraceCube
 from clusterscale.errors import InputError
 from clusterscale.validation_messages import choices
@@ -20,90 +20,103 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES = {"column": "user=card_id", "setting": "timezone=Europe/London"}
-_OF_TABLES = """settings  timezone=ZONE of times without a zone, time_format=PATTERN,
-             milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
-             in CSV, encoding=utf-8, skip=0"""
-_OF_TRIPS = f"""columns   user=user, start=start_station, start_time=start_time,
-             end=end_station, end_time=end_time,
-             start_hour=NAME and end_hour=NAME if these times are dates
-   {_OF_TABLES}"""
-HELP = f"""Convert location records to a cube, and count the dropped rows by reason.
-
-Each reader has columns, which --column renames, and settings, for --setting:
-
-\b
-events       Parquet or CSV, one event per row
-   columns   user=user, time=timestamp, lat=lat, lon=lon,
-             roi=NAME instead of lat and lon, hour=NAME if time is a date
-   {_OF_TABLES}
-trips        Parquet or CSV, one trip per row, which is two events
-   {_OF_TRIPS}
-trip_pairs   the same, but one event, in the ROI "START → END"
-   {_OF_TRIPS}
-geojson      GeoJSON points, a collection or one feature per line
-   columns   user=user, time=timestamp, geometry=geometry
-   settings  timezone=ZONE of times without a zone
-cabspotting  files new_CAB.txt with lines: lat lon occupied unixtime
-"""
-
-
-def _area(size: str) -> Any:
-    return typer.Option(help=f"south,west,north,east/{size}")
-
-
-ReaderName = Annotated[
-    str,
-    typer.Option(help="events, trips, trip_pairs, geojson, cabspotting, or that of a plug-in."),
-]
-KeyFile = Annotated[str | None, option("File with a secret key; user ids become keyed hashes.")]
 
 
 def ingest(
-    source: Annotated[str, argument("File, folder or URL of records.")],
-    cube: Annotated[str, argument("Where to write the cube.")],
-    start: Annotated[str, typer.Option(help="Start of epoch 0, ISO, in the time zone.")],
-    epochs: Annotated[int, typer.Option(help="Number of epochs.")],
-    reader: ReaderName = "events",
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Name of a reader's column in the files, e.g. user=card_id; may be repeated."
-        ),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(help="A setting of the reader, e.g. timezone=Europe/London; may be repeated."),
-    ] = None,
-    grid: Annotated[str | None, _area("ROWSxCOLUMNS in degrees.")] = None,
-    points: Annotated[str | None, option("Table of points: name,lat,lon.")] = None,
-    points_setting: Annotated[
-        list[str] | None,
-        typer.Option(help="Its delimiter, encoding, skip, or column: roi (name), lat, lon."),
-    ] = None,
-    cutoff: Annotated[
-        float | None, typer.Option(help="Maximal distance to the nearest point, in metres.")
-    ] = None,
-    h3: Annotated[str | None, _area("RESOLUTION of H3 cells.")] = None,
-    geohash: Annotated[str | None, _area("PRECISION, 1 to 9, of geohash cells.")] = None,
-    inspire: Annotated[str | None, _area("METRES of INSPIRE cells, e.g. 1000.")] = None,
-    epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d, 1w, 1mo.")] = "1h",
-    timezone: Annotated[
-        str | None,
-        option("IANA name of the time zone of epochs; by default that of the records, or UTC."),
-    ] = None,
-    pseudonymise: KeyFile = None,
-    top_users: Annotated[
-        int | None, typer.Option(help="Keep only this number of users, those with most events.")
-    ] = None,
-    min_events: Annotated[
-        int, typer.Option(help="Keep only users with at least this number of events.")
-    ] = 1,
-    weights: Annotated[
-        str | None, option("Table of weights: the column of users, and weight (people per user).")
-    ] = None,
+    source: AddressArgument,
+    cube: AddressArgument,
+    start: Annotated[str, typer.Option()],
+    epochs: Annotated[int, typer.Option()],
+    reader: str = "events",
+    column: list[str] | None = None,
+    setting: list[str] | None = None,
+    grid: str | None = None,
+    points: OptionalAddress = None,
+    points_setting: list[str] | None = None,
+    cutoff: float | None = None,
+    h3: str | None = None,
+    geohash: str | None = None,
+    inspire: str | None = None,
+    epoch: str = "1h",
+    timezone: str | None = None,
+    pseudonymise: OptionalAddress = None,
+    top_users: int | None = None,
+    min_events: int = 1,
+    weights: OptionalAddress = None,
     force: Force = False,
 ) -> None:
-    """Convert location records to a cube, and count the dropped rows by reason."""
+    """Convert location records to a cube, and count the dropped rows by reason.
+
+    Each reader has columns, which --column renames, and settings, for --setting:
+
+        events       Parquet or CSV, one event per row
+           columns   user=user, time=timestamp, lat=lat, lon=lon,
+                     roi=NAME instead of lat and lon, hour=NAME if time is a date
+           settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+                     milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
+                     in CSV, encoding=utf-8, skip=0
+        trips        Parquet or CSV, one trip per row, which is two events
+           columns   user=user, start=start_station, start_time=start_time,
+                     end=end_station, end_time=end_time,
+                     start_hour=NAME and end_hour=NAME if these times are dates
+           settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+                     milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
+                     in CSV, encoding=utf-8, skip=0
+        trip_pairs   the same, but one event, in the ROI "START → END"
+           columns   user=user, start=start_station, start_time=start_time,
+                     end=end_station, end_time=end_time,
+                     start_hour=NAME and end_hour=NAME if these times are dates
+           settings  timezone=ZONE of times without a zone, time_format=PATTERN,
+                     milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
+                     in CSV, encoding=utf-8, skip=0
+        geojson      GeoJSON points, a collection or one feature per line
+           columns   user=user, time=timestamp, geometry=geometry
+           settings  timezone=ZONE of times without a zone
+        cabspotting  files new_CAB.txt with lines: lat lon occupied unixtime
+
+    Parameters
+    ----------
+    source
+        File, folder or URL of records.
+    cube
+        Where to write the cube.
+    start
+        Start of epoch 0, ISO, in the time zone.
+    epochs
+        Number of epochs.
+    reader
+        events, trips, trip_pairs, geojson, cabspotting, or that of a plug-in.
+    column
+        Name of a reader's column in the files, e.g. user=card_id; may be repeated.
+    setting
+        A setting of the reader, e.g. timezone=Europe/London; may be repeated.
+    grid
+        south,west,north,east/ROWSxCOLUMNS in degrees.
+    points
+        Table of points: name,lat,lon.
+    points_setting
+        Its delimiter, encoding, skip, or column: roi (name), lat, lon.
+    cutoff
+        Maximal distance to the nearest point, in metres.
+    h3
+        south,west,north,east/RESOLUTION of H3 cells.
+    geohash
+        south,west,north,east/PRECISION, 1 to 9, of geohash cells.
+    inspire
+        south,west,north,east/METRES of INSPIRE cells, e.g. 1000.
+    epoch
+        Length of an epoch: 15min, 1h, 1d, 1w, 1mo.
+    timezone
+        IANA name of the time zone of epochs; by default that of the records, or UTC.
+    pseudonymise
+        File with a secret key; user ids become keyed hashes.
+    top_users
+        Keep only this number of users, those with most events.
+    min_events
+        Keep only users with at least this number of events.
+    weights
+        Table of weights: the column of users, and weight (people per user).
+    """
     from clusterscale.ingestion import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
@@ -36,28 +36,30 @@ _YAML = (".yaml", ".yml")
 
 
 def gate(
-    results: Annotated[str, shared.argument("Folder of a finished run.")],
-    policy: Annotated[
-        Path | None, typer.Option(help="YAML file of a policy, or of a catalogue that has one.")
-    ] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Label or id of the mechanism to evaluate.")
-    ] = None,
-    group_size: Annotated[
-        int | None,
-        typer.Option(
-            min=2, help="Number of people that the release counts, or set it in the policy."
-        ),
-    ] = None,
-    to_json: Annotated[
-        str | None, typer.Option("--json", help="File to write the verdict to.")
-    ] = None,
+    results: shared.AddressArgument,
+    policy: Path | None = None,
+    mechanism: str | None = None,
+    group_size: shared.GroupSize = None,
+    to_json: shared.JsonFile = None,
 ) -> None:
     """Evaluate a run against a policy before anything is released.
 
     Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, the verdict exposed fails, and
     an inconclusive run warns, as does a run whose groups do not have the size of the release. A run
     that cannot be evaluated is an error, never a pass.
+
+    Parameters
+    ----------
+    results
+        Folder of a finished run.
+    policy
+        YAML file of a policy, or of a catalogue that has one.
+    mechanism
+        Label or id of the mechanism to evaluate.
+    group_size
+        Number of people that the release counts, or set it in the policy.
+    to_json
+        File to write the verdict to.
     """
     from clusterscale.storage import put
 
@@ -105,33 +107,35 @@ def say_opendp(mechanisms: Iterable[Mechanism]) -> None:
 
 
 def reaudit(
-    catalogue: Annotated[
-        str, shared.argument("YAML file with releases; or a folder or pattern, with --config.")
-    ],
-    config: Annotated[
-        Path | None,
-        typer.Option(help="YAML file with the other settings, if they are not in CATALOGUE."),
-    ] = None,
+    catalogue: shared.AddressArgument,
+    config: Path | None = None,
     output: shared.Output = None,
     cluster: shared.ClusterName = None,
     workers: shared.Workers = None,
     memory: shared.Memory = None,
-    only_list: Annotated[
-        bool, typer.Option("--list", help="Only list the releases, and which are new.")
-    ] = False,
+    only_list: shared.OnlyList = False,
     explain: shared.Explain = False,
-    to_json: Annotated[
-        str | None, typer.Option("--json", help="File to write the verdicts to.")
-    ] = None,
-    to_junit: Annotated[
-        str | None, typer.Option("--junit", help="File to write them to as JUnit XML.")
-    ] = None,
+    to_json: shared.JsonFile = None,
+    to_junit: shared.JunitFile = None,
 ) -> None:
     """Audit every new or changed release, evaluate it, and add it to the ledger.
 
     Exits with the worst verdict of this run: 0 pass or nothing new, 3 warn, 4 fail.
 
     If another process works on the same folder, this one does nothing.
+
+    Parameters
+    ----------
+    catalogue
+        YAML file with releases; or a folder or pattern, with --config.
+    config
+        YAML file with the other settings, if they are not in CATALOGUE.
+    only_list
+        Only list the releases, and which are new.
+    to_json
+        File to write the verdicts to.
+    to_junit
+        File to write them to as JUnit XML.
     """
     from clusterscale.api.releases import open_catalogue, write_page
     from clusterscale.reauditing import Announcement, audit_new

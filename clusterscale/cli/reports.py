@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
-from clusterscale.cli.options import check_addresses, option
 from clusterscale.cli.tables import Key, show_table
 from clusterscale.errors import InputError
 
@@ -29,37 +29,44 @@ class Format(StrEnum):
 
 
 def report(
-    results: Annotated[
-        list[str],
-        typer.Argument(help="Folders of runs, or of one analysis.", callback=check_addresses),
-    ],
-    output: Annotated[str | None, option("Output: an HTML file, or a folder for tables.")] = None,
-    form: Annotated[Format, typer.Option("--format", help="A page, or tables.")] = Format.html,
-    full: Annotated[
-        bool, typer.Option("--full", help="Print all cases of the audit, and write nothing.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    sign_off: Annotated[
-        bool, typer.Option("--sign-off", help="Write the page to sign, and its JSON beside it.")
-    ] = False,
-    policy: Annotated[
-        Path | None, typer.Option(help="YAML file of a policy, whose limits the page shows.")
-    ] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Title, label or id of the mechanism to be published.")
-    ] = None,
-    group_size: Annotated[
-        int | None, typer.Option(min=2, help="With --sign-off, people that the release counts.")
-    ] = None,
-    release: Annotated[
-        Path | None,
-        typer.Option(help="With --sign-off, config of the release: adds up its series."),
-    ] = None,
+    results: shared.AddressArguments,
+    output: shared.OptionalAddress = None,
+    form: Annotated[Format, typer.Option("--format")] = Format.html,
+    full: shared.Full = False,
+    show: Annotated[bool, typer.Option("--open")] = False,
+    sign_off: Annotated[bool, typer.Option("--sign-off")] = False,
+    policy: Path | None = None,
+    mechanism: str | None = None,
+    group_size: shared.GroupSize = None,
+    release: Path | None = None,
 ) -> None:
     """Write the audit, screen, traits and recovery of a run as one HTML page.
 
     Several runs share one page, one below the other. With --format the numbers become tables. With
     --sign-off the page is for who decides: it prints on two sheets, and is evaluated by a policy.
+
+    Parameters
+    ----------
+    results
+        Folders of runs, or of one analysis.
+    output
+        Output: an HTML file, or a folder for tables.
+    form
+        A page, or tables.
+    full
+        Print all cases of the audit, and write nothing.
+    show
+        Open the page in a browser.
+    sign_off
+        Write the page to sign, and its JSON beside it.
+    policy
+        YAML file of a policy, whose limits the page shows.
+    mechanism
+        Title, label or id of the mechanism to be published.
+    group_size
+        With --sign-off, people that the release counts.
+    release
+        With --sign-off, config of the release: adds up its series.
     """
     from clusterscale.api import releases
     from clusterscale.reporting import write_report, write_tables

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def tune(
     config: shared.ConfigFile = None,
-    targets: Annotated[int, typer.Option(min=1, help="Number of the config's targets to use.")] = 5,
-    folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the training groups.")] = 3,
+    targets: Annotated[int, typer.Option(min=1)] = 5,
+    folds: Annotated[int, typer.Option(min=2, max=10)] = 3,
     output: shared.Output = None,
     cluster: shared.ClusterName = None,
     workers: shared.Workers = None,
@@ -35,6 +35,13 @@ def tune(
     The adversary searches a small grid (cost of logistic; neighbours of nearest; trees and depth of
     forest; width of perceptron) on its own training groups, never on a challenge, for the first
     targets of the config in every setting. Prints lines to paste into the config.
+
+    Parameters
+    ----------
+    targets
+        Number of the config's targets to use.
+    folds
+        Folds of the training groups.
     """
     from clusterscale.analyses.audit.analysis import choose_targets
     from clusterscale.analyses.tuning import list_cases, tunable

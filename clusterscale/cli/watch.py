@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterscale.cli.console import out
-from clusterscale.cli.options import argument
+from clusterscale.cli.options import AddressArgument
 from clusterscale.errors import TEMPORARY, StoreError
 
 if TYPE_CHECKING:
@@ -89,13 +89,10 @@ class Observer:
 
 
 def watch(
-    folder: Annotated[str, argument("Folder of a run: path or URL.")],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two checks.")] = 2.0,
-    patience: Annotated[
-        float,
-        typer.Option(min=0, help="Seconds without an update after which to stop; 30 or more."),
-    ] = 30.0,
-    once: Annotated[bool, typer.Option("--once", help="Check once, for scripts.")] = False,
+    folder: AddressArgument,
+    every: Annotated[float, typer.Option(min=0.1)] = 2.0,
+    patience: Annotated[float, typer.Option(min=0)] = 30.0,
+    once: Annotated[bool, typer.Option("--once")] = False,
 ) -> None:
     """Watch a running audit, screen or recovery, from any machine with access to its folder.
 
@@ -103,6 +100,17 @@ def watch(
     process is gone from this machine, or there was no update for `--patience`; 2 if there is no
     run. With `--once`, 0 also while it runs, and 75 as soon as an update is overdue. Shows no
     personal data.
+
+    Parameters
+    ----------
+    folder
+        Folder of a run: path or URL.
+    every
+        Seconds between two checks.
+    patience
+        Seconds without an update after which to stop; 30 or more.
+    once
+        Check once, for scripts.
     """
     try:
         from clusterscale.runtime import read_status
@@ -116,11 +124,16 @@ def watch(
         raise typer.Exit(_INTERRUPTED) from None
 
 
-def certificates(
-    folder: Annotated[Path, typer.Argument(help="Where to write ca.pem, cert.pem and key.pem.")],
-    days: Annotated[int, typer.Option(min=1, help="Days for which they are valid.")] = 365,
-) -> None:
-    """Create TLS certificates for a long-lived cluster; anyone who can read them can use it."""
+def certificates(folder: Path, days: Annotated[int, typer.Option(min=1)] = 365) -> None:
+    """Create TLS certificates for a long-lived cluster; anyone who can read them can use it.
+
+    Parameters
+    ----------
+    folder
+        Where to write ca.pem, cert.pem and key.pem.
+    days
+        Days for which they are valid.
+    """
     from clusterscale.runtime.security import make_certificates
 
     tls = make_certificates(folder, days=days)

@@ -6,15 +6,64 @@ import signal
 import subprocess
 import sys
 from threading import Event
+from typing import Annotated
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.options import pick_cluster
+from clusterscale.cli.options import add_command, pick_cluster
 from clusterscale.cli.running import running_cluster
 from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.runtime import CLUSTERS, Address, Local, Serial
+
+
+def commands_of(group):
+    """Yield every command of a group of commands."""
+    for command in group.commands.values():
+        yield from commands_of(command) if hasattr(command, "commands") else [command]
+
+
+def test_every_option_has_a_help_and_no_command_has_that_of_another():
+    made = list(commands_of(typer.main.get_command(app)))
+    assert len(made) > 20
+    for command in made:
+        assert "Parameters" not in command.help
+        assert all(one.help for one in command.params), command.name
+    helps = {made.name: {one.name: one.help for one in made.params} for made in made}
+    assert helps["report"]["group_size"] != helps["gate"]["group_size"]
+    assert helps["report"]["full"] != helps["audit"]["full"]
+
+
+def test_a_text_in_the_docstring_takes_precedence_and_keeps_the_rest_of_an_option():
+    Shared = Annotated[int, typer.Option(min=2, help="shared")]
+
+    def verb(where: str, number: Shared = 3, other: Shared = 4):
+        """Do something.
+
+            first
+              second
+
+        Parameters
+        ----------
+        where
+            Some place,
+            in two lines.
+        number
+            Its own.
+        """
+
+    cli = typer.Typer()
+    add_command(cli, verb, "do")
+    made = typer.main.get_command(cli)
+    assert made.help == "Do something.\n\n\b\nfirst\n  second"
+    where, number, other, *_ = made.params
+    assert (where.param_type_name, where.help) == ("argument", "Some place, in two lines.")
+    assert (number.help, number.opts, number.default) == ("Its own.", ["--number"], 3)
+    assert other.help == "shared"
+    assert CliRunner().invoke(cli, ["here", "--number", "1"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["here", "--number", "2"]).exit_code == 0
 
 
 def test_a_name_takes_the_settings_of_the_config_if_it_has_that_kind():
