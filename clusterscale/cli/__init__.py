@@ -21,10 +21,11 @@ from clusterscale.cli import (
 from clusterscale.cli import main as verbs
 from clusterscale.cli.console import err
 from clusterscale.cli.failures import describe_failure, find_exit_code, shows_traceback
-from clusterscale.cli.options import add_command
+from clusterscale.cli.running import add_command
 from clusterscale.errors import SignalExit
 
 __all__ = ["app", "main"]
+
 
 app = verbs.app
 for verb in (

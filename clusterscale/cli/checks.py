@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
@@ -33,13 +32,6 @@ _MOST_CELLS = 10  # that are shown in the terminal
 _NEED_TRACES = "noise_law", "possible_counts"
 
 
-class Cost(StrEnum):
-    """What hiding a cell costs."""
-
-    COUNT = "count"
-    VALUE = "value"
-
-
 def check(
     tables: AddressArguments,
     beside: OptionalAddresses = None,
@@ -51,7 +43,7 @@ def check(
     to_junit: JunitFile = None,
     to_page: Annotated[str | None, typer.Option("--page", callback=check_address)] = None,
     to_repair: Annotated[str | None, typer.Option("--repair", callback=check_address)] = None,
-    cost: Cost = Cost.COUNT,
+    cost: Literal["count", "value"] = "count",
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
 
@@ -125,13 +117,13 @@ def check(
     raise typer.Exit(EXIT_CODES[worst])
 
 
-def _repair(tables: Sequence[str], folder: str, cost: Cost) -> Level:
+def _repair(tables: Sequence[str], folder: str, cost: Literal["count", "value"]) -> Level:
     """Write repaired tables, show what was hidden and check them; return the worst verdict."""
     from clusterscale.api.tables import PUBLICATION, check_tables, repair_tables
     from clusterscale.release.checks import MASK
 
     folder = folder.rstrip("/")
-    masked = repair_tables(tables[0], folder, cost=cost.value)
+    masked = repair_tables(tables[0], folder, cost=cost)
     out.print(f"[green]repaired[/]  {escape(folder)}", soft_wrap=True)
     _print(masked.summary)
     _list(masked.reasons, f"which {MASK} lists")

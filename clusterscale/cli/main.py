@@ -13,7 +13,7 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out, show_cube
 from clusterscale.cli.releases import say_opendp
 from clusterscale.cli.results import show_results, warn_of_float_noise
-from clusterscale.cli.running import SizedOptions, run_verb, with_options
+from clusterscale.cli.running import SizedOptions, add_command, run_verb, with_options
 from clusterscale.phrases import typed_options
 from clusterscale.redaction import clean
 
@@ -35,7 +35,7 @@ class Verbs(typer.core.TyperGroup):
             from clusterscale.cli.analyses import verb_of
 
             verb = typer.Typer()
-            verb.command(cmd_name)(verb_of(plan))
+            add_command(verb, verb_of(plan), cmd_name)
             found = typer.main.get_command(verb)
         return found
 
@@ -86,6 +86,11 @@ def audit(options: SizedOptions, full: shared.Full = False) -> None:
 
     All users are certified first; the report compares what attacks measure with what the best
     adversary can do.
+
+    Parameters
+    ----------
+    full
+        Show all cases, not only the strongest.
     """
     from clusterscale import api
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
-from copy import copy
-from inspect import signature
+from collections.abc import Mapping
 from pathlib import Path
-from textwrap import dedent
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clusterscale.cli.console import out
 from clusterscale.errors import InputError
-from clusterscale.models import read_descriptions
 from clusterscale.redaction import check_url
 from clusterscale.study.execution import MEMORY
 
@@ -41,33 +37,6 @@ def check_addresses(addresses: list[str] | None) -> list[str]:
     return addresses or []
 
 
-def add_command(app: typer.Typer, verb: Callable[..., None], name: str | None = None) -> None:
-    """Add a command, whose docstring has its help, and that of its options as `Parameters`.
-
-    Indented paragraphs keep their lines. Options without a text there keep their own help.
-    """
-    text, helps = read_descriptions(verb.__doc__, "Parameters")
-    made, given = [], signature(verb, eval_str=True)
-    for one in given.parameters.values():
-        if one.name in helps:
-            kind, option = one.annotation, typer.Option()
-            if get_origin(kind) is Annotated:
-                kind, option = get_args(kind)
-            elif one.default is one.empty:
-                option = typer.Argument()
-            option = copy(option)
-            option.help = helps[one.name]
-            one = one.replace(annotation=Annotated[kind, option])
-        made.append(one)
-    command: Any = verb
-    command.__signature__ = given.replace(parameters=made)
-    parts = [
-        f"\b\n{dedent(part)}" if part.startswith(" ") else part.replace("\n", " ")
-        for part in text.split("\n\n")
-    ]
-    app.command(name, help="\n\n".join(parts))(command)
-
-
 Address = Annotated[str, typer.Option(callback=check_address)]
 OptionalAddress = Annotated[str | None, typer.Option(callback=check_address)]
 OptionalAddresses = Annotated[list[str] | None, typer.Option(callback=check_addresses)]
@@ -77,34 +46,11 @@ JsonFile = Annotated[str | None, typer.Option("--json")]
 JunitFile = Annotated[str | None, typer.Option("--junit")]
 GroupSize = Annotated[int | None, typer.Option(min=2)]
 OnlyList = Annotated[bool, typer.Option("--list")]
-ConfigFile = Annotated[
-    Path | None, typer.Argument(help="YAML file; by default the built-in quickstart.")
-]
-Output = Annotated[
-    str | None, typer.Option(help="Folder of the run: path or URL.", callback=check_address)
-]
-ClusterName = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        help="serial, local, slurm, slurm-allocation, kubernetes, …, or tls://HOST:PORT; with the "
-        "settings of the config if it names the same cluster.",
-    ),
-]
-Workers = Annotated[int | None, typer.Option(min=1, help="Number of workers of the cluster.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(help="Memory for each worker, e.g. 4GB; by default 70 % of its memory, or 2GB."),
-]
-Full = Annotated[bool, typer.Option("--full", help="Show all cases, not only the strongest.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Only show what would run.")]
-Users = Annotated[
-    float | None, typer.Option(help="With --explain, of a cube that is not there: users.")
-]
-Places = Annotated[float | None, typer.Option(help="The same: places.")]
-Epochs = Annotated[float | None, typer.Option(help="The same: epochs, of an hour.")]
-EventsPerUser = Annotated[float | None, typer.Option(help="The same: mean events of a user.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
+ConfigFile = Annotated[Path | None, typer.Argument()]
+Workers = Annotated[int | None, typer.Option(min=1)]
+Full = Annotated[bool, typer.Option("--full")]
+Explain = Annotated[bool, typer.Option("--explain")]
+Force = Annotated[bool, typer.Option("--force")]
 
 
 def load_config(path: Path | None, *, mechanism: Mapping[str, Any] | None = None) -> Config:

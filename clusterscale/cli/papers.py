@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isnan
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ from rich.markup import escape
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.running import report_status, running_cluster
-from clusterscale.cli.tables import add_numbers, new_table
+from clusterscale.cli.tables import show_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
 from clusterscale.validation_messages import plural
 
@@ -28,9 +27,9 @@ def reproduce(
     cabs: shared.OptionalAddress = None,
     milan: shared.OptionalAddress = None,
     output: shared.Address = "runs/papers",
-    cluster: shared.ClusterName = None,
+    cluster: str | None = None,
     workers: shared.Workers = None,
-    memory: shared.Memory = None,
+    memory: str | None = None,
     figures: shared.OptionalAddress = None,
     quick: Annotated[bool, typer.Option("--quick")] = False,
     only_list: shared.OnlyList = False,
@@ -76,7 +75,7 @@ def reproduce(
     chosen_cluster = shared.pick_cluster(Local(), cluster, workers)
     home = f"{folder}/quick" if quick else folder
     reports, n_failed = _work(studies, cubes, home, chosen_cluster, memory)
-    _show(reports)
+    show_table(out, "reproduced", reports, share=_share, len=len)
     page = write_reproduced(reports, f"{folder}/{'quick' if quick else 'reproduced'}.html")
     out.print(f"page     {page}", soft_wrap=True)
     if figures:
@@ -87,15 +86,11 @@ def reproduce(
 
 
 def _list(studies: Mapping[str, PaperStudy], cubes: Cubes) -> None:
-    table = new_table("study")
-    for name in ("data", "figures and tables"):
-        table.add_column(name)
-    add_numbers(table, "numbers", "claims")
-    for name, study in studies.items():
-        n_numbers = sum(1 for numbers in study.published for _ in numbers.figures())
-        cells = name, cubes.describe(study), ", ".join(study.items())
-        table.add_row(*map(escape, cells), f"{n_numbers}", f"{len(study.claims)}")
-    out.print(table)
+    rows = [
+        (name, study, sum(1 for numbers in study.published for _ in numbers.figures()))
+        for name, study in studies.items()
+    ]
+    show_table(out, "studies", rows, cubes=cubes, len=len)
 
 
 def _work(
@@ -133,22 +128,5 @@ def _work(
     return reports, n_failed
 
 
-def _show(reports: list[StudyReport]) -> None:
-    from clusterscale.reporting.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED, NOT_REPRODUCED
-
-    out.print("published numbers, and statements")
-    table = new_table("study")
-    for name in ("agree", "explained", "not reproduced", "hold", "core-s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for report in reports:
-        n_compared = len(report.compared) - report.count(NOT_COMPARED)
-        shares = (
-            (report.count(AGREES), n_compared),
-            (report.count_statements(HOLDS), len(report.claims)),
-        )
-        agree, hold = (f"{part:,}/{whole:,}" if whole else "–" for part, whole in shares)
-        seconds = report.core_seconds
-        cost = "–" if isnan(seconds) else f"{seconds:,.0f}"
-        others = (f"{report.count(verdict):,}" for verdict in (EXPLAINED, NOT_REPRODUCED))
-        table.add_row(escape(report.name), agree, *others, hold, cost)
-    out.print(table)
+def _share(part: int, whole: int) -> str:
+    return f"{part:,}/{whole:,}" if whole else "–"

@@ -109,10 +109,10 @@ def say_opendp(mechanisms: Iterable[Mechanism]) -> None:
 def reaudit(
     catalogue: shared.AddressArgument,
     config: Path | None = None,
-    output: shared.Output = None,
-    cluster: shared.ClusterName = None,
+    output: shared.OptionalAddress = None,
+    cluster: str | None = None,
     workers: shared.Workers = None,
-    memory: shared.Memory = None,
+    memory: str | None = None,
     only_list: shared.OnlyList = False,
     explain: shared.Explain = False,
     to_json: shared.JsonFile = None,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import webbrowser
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,19 +18,10 @@ if TYPE_CHECKING:
     from clusterscale.reporting.certificates import BracketCase
 
 
-class Format(StrEnum):
-    """Output formats."""
-
-    html = "html"
-    csv = "csv"
-    parquet = "parquet"
-    netcdf = "netcdf"
-
-
 def report(
     results: shared.AddressArguments,
     output: shared.OptionalAddress = None,
-    form: Annotated[Format, typer.Option("--format")] = Format.html,
+    form: Annotated[Literal["html", "csv", "parquet", "netcdf"], typer.Option("--format")] = "html",
     full: shared.Full = False,
     show: Annotated[bool, typer.Option("--open")] = False,
     sign_off: Annotated[bool, typer.Option("--sign-off")] = False,
@@ -78,9 +68,9 @@ def report(
     if len(results) > 1 and output is None:
         raise InputError("these are several runs: give the file or folder to write with --output")
     runs = [gather(folder) for folder in results]
-    if sign_off and (len(runs) > 1 or form is not Format.html):
+    if sign_off and (len(runs) > 1 or form != "html"):
         raise InputError("--sign-off is a page of one run: give one folder, and no --format")
-    if form is Format.html:
+    if form == "html":
         page = output or f"{_folder(results[0])}/{'sign-off' if sign_off else 'report'}.html"
         if sign_off:
             how: Any = {"policy": policy, "mechanism": mechanism, "group_size": group_size}
@@ -96,7 +86,7 @@ def report(
     for number, run in enumerate(runs, 1):
         folder = output or f"{_folder(results[0])}/tables"
         target = f"{folder}/{number}" if len(runs) > 1 else folder
-        for path in write_tables(run, target, form.value):  # type: ignore[arg-type]
+        for path in write_tables(run, target, form):
             out.print(path, soft_wrap=True)
 
 

@@ -6,13 +6,16 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from inspect import Parameter, Signature, signature
 from pkgutil import resolve_name
+from textwrap import dedent
 from threading import Timer, main_thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
+import typer
 from rich.markup import escape
 
 from clusterscale.api.execution import new_bar, teller
@@ -21,6 +24,7 @@ from clusterscale.cli.console import err, out
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import show_pairs
 from clusterscale.errors import InputError, SignalExit
+from clusterscale.models import read_descriptions
 from clusterscale.storage import exists
 
 if TYPE_CHECKING:
@@ -41,13 +45,32 @@ _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of every command that runs an analysis."""
+    """Options of every command that runs an analysis; other commands have some of them.
+
+    Attributes
+    ----------
+    config
+        YAML file; by default the built-in quickstart.
+    output
+        Folder of the run: path or URL.
+    cluster
+        serial, local, slurm, slurm-allocation, kubernetes, …, or tls://HOST:PORT; with the settings
+        of the config if it names the same cluster.
+    workers
+        Number of workers of the cluster.
+    memory
+        Memory for each worker, e.g. 4GB; by default 70 % of its memory, or 2GB.
+    explain
+        Only show what would run.
+    force
+        Overwrite existing results.
+    """
 
     config: shared.ConfigFile = None
-    output: shared.Output = None
-    cluster: shared.ClusterName = None
+    output: shared.OptionalAddress = None
+    cluster: str | None = None
     workers: shared.Workers = None
-    memory: shared.Memory = None
+    memory: str | None = None
     explain: shared.Explain = False
     force: shared.Force = False
 
@@ -69,12 +92,24 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class SizedOptions(RunOptions):
-    """The same, and for ``explain`` the sizes of a cube that is not there."""
+    """The same, and for ``explain`` the sizes of a cube that is not there.
 
-    users: shared.Users = None
-    places: shared.Places = None
-    epochs: shared.Epochs = None
-    events_per_user: shared.EventsPerUser = None
+    Attributes
+    ----------
+    users
+        With --explain, of a cube that is not there: users.
+    places
+        The same: places.
+    epochs
+        The same: epochs, of an hour.
+    events_per_user
+        The same: mean events of a user.
+    """
+
+    users: float | None = None
+    places: float | None = None
+    epochs: float | None = None
+    events_per_user: float | None = None
 
     @cached_property
     def cube(self) -> TraceCube:
@@ -121,6 +156,36 @@ def with_options(verb: Callable[..., None]) -> Callable[..., None]:
     )
     made.__name__, made.__doc__, made.__annotations__ = verb.__name__, verb.__doc__, {}
     return command
+
+
+def add_command(app: typer.Typer, verb: Callable[..., None], name: str | None = None) -> None:
+    """Add a command, whose docstring has its help, and that of its options as `Parameters`.
+
+    Options that are not described there are as in other commands. Indented paragraphs keep their
+    lines.
+    """
+    text, helps = read_descriptions(verb.__doc__, "Parameters")
+    for kind in (RunOptions, SizedOptions):
+        helps = read_descriptions(kind.__doc__)[1] | helps
+    made, given = [], signature(verb, eval_str=True)
+    for one in given.parameters.values():
+        if one.name in helps:
+            hint, option = one.annotation, typer.Option()
+            if get_origin(hint) is Annotated:
+                hint, option = get_args(hint)
+            elif one.default is one.empty:
+                option = typer.Argument()
+            option = copy(option)
+            option.help = helps[one.name]
+            one = one.replace(annotation=Annotated[hint, option])
+        made.append(one)
+    command: Any = verb
+    command.__signature__ = given.replace(parameters=made)
+    parts = [
+        f"\b\n{dedent(part)}" if part.startswith(" ") else part.replace("\n", " ")
+        for part in text.split("\n\n")
+    ]
+    app.command(name, help="\n\n".join(parts))(command)
 
 
 def run_verb(

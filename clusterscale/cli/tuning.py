@@ -11,7 +11,7 @@ import typer
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
 from clusterscale.cli.running import running_cluster
-from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.cli.tables import Key, show_table
 from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def tune(
     config: shared.ConfigFile = None,
     targets: Annotated[int, typer.Option(min=1)] = 5,
     folds: Annotated[int, typer.Option(min=2, max=10)] = 3,
-    output: shared.Output = None,
-    cluster: shared.ClusterName = None,
+    output: shared.OptionalAddress = None,
+    cluster: str | None = None,
     workers: shared.Workers = None,
-    memory: shared.Memory = None,
+    memory: str | None = None,
 ) -> None:
     """Choose hyperparameters of the config's learned attacks by cross-validation.
 
@@ -121,25 +121,20 @@ def _show(
     choices: list[TuningResult], fresh: dict[Attack, float], n_targets: int, n_cases: int
 ) -> None:
     key = Key()
-    out.print("hyperparameters, cross-validated on training groups")
-    table = new_table("attack")
-    add_numbers(table, "AUC", "gain", "±", "AUC, fresh")
+    rows: list[tuple[Attack, float, float | None, float | None]] = []
     for choice in choices:
-        label = f"{key.short(choice.given.label)}  [dim]as given[/]"
-        table.add_row(label, _number(choice.given_auc), "", "", _number(fresh[choice.given]))
+        rows.append((choice.given, choice.given_auc, None, None))
         if choice.chosen != choice.given:
             gain = choice.auc - choice.given_auc
-            numbers = choice.auc, gain, choice.spread, fresh[choice.chosen]
-            table.add_row(key.short(choice.chosen.label), *map(_number, numbers))
-    out.print(table)
-    out.print(
-        f"[dim]means over {n_cases} cases of {n_targets} targets, ± standard error over targets; "
-        "fresh groups are the adversary's own and were not used for the choice[/]"
-    )
+            rows.append((choice.chosen, choice.auc, gain, choice.spread))
+    about = {"key": key, "fresh": fresh, "number": _number}
+    show_table(out, "hyperparameters", rows, n_targets=n_targets, n_cases=n_cases, **about)
     key.show(out)
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:z.3f}" if np.isfinite(value) else "-"
 
 

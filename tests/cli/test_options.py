@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from threading import Event
+from types import SimpleNamespace
 from typing import Annotated
 
 import pytest
@@ -13,8 +14,9 @@ import typer
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.options import add_command, pick_cluster
-from clusterscale.cli.running import running_cluster
+from clusterscale.cli.main import Verbs
+from clusterscale.cli.options import pick_cluster
+from clusterscale.cli.running import add_command, running_cluster
 from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.runtime import CLUSTERS, Address, Local, Serial
 
@@ -36,10 +38,20 @@ def test_every_option_has_a_help_and_no_command_has_that_of_another():
     assert helps["report"]["full"] != helps["audit"]["full"]
 
 
+def test_commands_of_other_packages_have_the_help_of_shared_options(monkeypatch):
+    plan = SimpleNamespace(model_fields={"name": SimpleNamespace(default="mine")}, __doc__="Count.")
+    monkeypatch.setattr(Verbs, "_others", lambda self: {"mine": plan})
+    found = typer.main.get_command(app).get_command(None, "mine")
+    assert found.help == "Count."
+    helps = {one.name: one.help for one in found.params}
+    assert {"config", "memory", "users"} < helps.keys()
+    assert all(helps.values())
+
+
 def test_a_text_in_the_docstring_takes_precedence_and_keeps_the_rest_of_an_option():
     Shared = Annotated[int, typer.Option(min=2, help="shared")]
 
-    def verb(where: str, number: Shared = 3, other: Shared = 4):
+    def verb(where: str, number: Shared = 3, other: Shared = 4, memory: str = ""):
         """Do something.
 
             first
@@ -58,10 +70,11 @@ def test_a_text_in_the_docstring_takes_precedence_and_keeps_the_rest_of_an_optio
     add_command(cli, verb, "do")
     made = typer.main.get_command(cli)
     assert made.help == "Do something.\n\n\b\nfirst\n  second"
-    where, number, other, *_ = made.params
+    where, number, other, memory, *_ = made.params
     assert (where.param_type_name, where.help) == ("argument", "Some place, in two lines.")
     assert (number.help, number.opts, number.default) == ("Its own.", ["--number"], 3)
     assert other.help == "shared"
+    assert memory.help.startswith("Memory for each worker")
     assert CliRunner().invoke(cli, ["here", "--number", "1"]).exit_code == 2
     assert CliRunner().invoke(cli, ["here", "--number", "2"]).exit_code == 0
 
@@ -145,7 +158,7 @@ def test_other_dropped_exceptions_are_reported_as_before(monkeypatch):
 
 WAITING = """
 from time import sleep
-from clusterscale.cli.running import running_cluster
+from clusterscale.cli.running import add_command, running_cluster
 from clusterscale.runtime import Local
 
 def hang(seconds):
