@@ -5,9 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import xarray as xr
-from scipy.sparse import csr_matrix
-from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from clusterscale.analyses.audit import AuditPlan
@@ -19,7 +16,6 @@ from clusterscale.errors import InputError, MissingError, PackageError
 from clusterscale.metrics import auc
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.learning import (
-    components,
     cross_validate,
     evaluate_on_fresh_groups,
     scheduled,
@@ -163,66 +159,10 @@ def test_releases_are_scored_chunk_by_chunk_and_only_when_asked():
     np.testing.assert_array_equal(found, model.predict(releases))
 
 
-def matrix(cube):
-    traces = cube.traces()
-    shape = (cube.n_users, cube.n_rois * cube.n_epochs)
-    return csr_matrix((np.ones(len(traces.cells)), traces.cells, traces.offsets), shape)
-
-
-def test_components_are_those_of_arpack(cube, executor):
-    peer = TruncatedSVD(4, algorithm="arpack", random_state=0).fit(matrix(cube))
-    found = components(cube, 4, executor, passes=20, events=cube.n_events // 7)
-    loading = found.loading.values.reshape(4, -1)
-    signs = np.sign(peer.components_.sum(axis=1))
-    np.testing.assert_allclose(loading, signs[:, None] * peer.components_, atol=1e-6)
-    np.testing.assert_allclose(found.singular_value, peer.singular_values_, rtol=1e-9)
-    np.testing.assert_allclose(found.explained_variance, peer.explained_variance_, rtol=1e-6)
-    ratio = found.explained_variance_ratio
-    np.testing.assert_allclose(ratio, peer.explained_variance_ratio_, rtol=1e-6)
-    assert (loading.sum(axis=1) > 0).all()
-
-
-def test_components_are_those_of_dask_ml_on_the_lazy_view(cube, alone):
-    from dask_ml.decomposition import TruncatedSVD as Peer
-
-    view = xr.open_dataset(cube.uri, engine="clusterscale", chunks={})
-    cells = view.trace.data.reshape(cube.n_users, -1).astype(float)
-    peer = Peer(3, algorithm="tsqr")
-    peer.fit(cells.rechunk((16, -1)))
-    found = components(cube, 3, alone, passes=20)
-    loading = found.loading.values.reshape(3, -1)
-    similar = np.abs((loading * peer.components_).sum(axis=1))
-    np.testing.assert_allclose(similar, 1, atol=1e-9)
-    ratio = found.explained_variance_ratio
-    np.testing.assert_allclose(ratio, peer.explained_variance_ratio_, rtol=1e-6)
-
-
-def test_components_are_the_same_anywhere_and_any_time(cube, executor, alone):
-    options = {"passes": 2, "events": cube.n_events // 5}
-    one, other = (components(cube, 3, each, **options) for each in (executor, alone))
-    xr.testing.assert_identical(one, other)
-    assert list(one.roi.values) == list(cube.regions.names)
-    elsewhere = components(cube, 3, alone, seed=1, **options)
-    assert not np.array_equal(one.loading, elsewhere.loading)
-
-
-@pytest.mark.parametrize("n", [0, 60, 400])
-def test_as_many_components_as_users_are_refused(cube, alone, n):
-    with pytest.raises(InputError, match=r"of 60 users and 384 cells: choose .* at most 59"):
-        components(cube, n, alone)
-
-
-@pytest.mark.parametrize("option", [{"passes": -1}, {"events": 0}])
-def test_numbers_that_make_no_sense_are_refused(cube, alone, option):
-    with pytest.raises(InputError, match="at least"):
-        components(cube, 2, alone, **option)
-
-
-def test_without_dask_ml_the_error_says_what_to_install(case, cube, alone, monkeypatch):
-    for name in ("decomposition", "model_selection", "wrappers"):
+def test_without_dask_ml_the_error_says_what_to_install(case, alone, monkeypatch):
+    for name in ("model_selection", "wrappers"):
         monkeypatch.setitem(sys.modules, f"dask_ml.{name}", None)
     for call in (
-        lambda: components(cube, 2, alone),
         lambda: search(case.form, alone),
         lambda: score_releases(None, None),
     ):
