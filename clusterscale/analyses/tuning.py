@@ -1,7 +1,7 @@
 """Tuning of attacks by cross-validation on the adversary's own groups, never on challenges."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,7 @@ class TuningCase:
         those of the first. The second is None if the prior has no groups for attacks that choose
         a threshold.
         """
-        alone = {"mechanisms": (self.mechanism,), "control": False, "precision": None}
-        task = replace(self.task, **alone)  # type: ignore[arg-type]
+        task = self.task.alone(self.mechanism)
         ((game, bounds),) = set_up(task, validate=True)
         seed, path = task.source.seed, task.path
         knowledge = study(game, self.mechanism, seed=seed, path=path, bounds=bounds)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Counts, Labels, Release, Scores, Values
+from clusterscale.contracts import Counts, Floats, Labels, Release, Scores, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-Floats = NDArray[np.float64]
 Rows = Values | Counts  # flattened to (row, column)
 
 _WIDTH = 2048  # columns of a block: with 400 rows it is 6.5 MB, which fits in a CPU cache

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.blocked_linalg import LinearDistinguisher, column_variances, combine
 from clusterscale.contracts import (
     AttackSeconds,
     Counts,
+    Floats,
     Ints,
     Knowledge,
     Labels,
@@ -25,8 +25,6 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import InputError
-
-Floats = NDArray[np.float64]
 
 
 def require_target_knowledge(knowledge: Knowledge) -> TargetKnowledge:
@@ -125,12 +123,6 @@ class LinearCellScore:
             scores += np.where(here, self.here_at_zero[cells], self.away_at_zero[cells]).sum()
         return scores
 
-    def weights_for(self, trace: Ints) -> Floats:
-        """Return the slope of every cell for a target with that trace."""
-        weights = self.away.copy()
-        weights[trace] = self.here[trace]
-        return weights
-
 
 class _LinearScoreAttack(BaseAttack):
     """An attack whose score is linear in the values."""
@@ -148,8 +140,9 @@ class _LinearScoreAttack(BaseAttack):
         ``rng`` is not used.
         """
         reference = build_reference(knowledge, moments=self._uses_training_moments)
-        weights = self.cell_score(reference).weights_for(require_target_knowledge(knowledge).trace)
-        training = knowledge.training
+        slopes, trace = self.cell_score(reference), require_target_knowledge(knowledge).trace
+        weights, training = slopes.away.copy(), knowledge.training
+        weights[trace] = slopes.here[trace]
         scores = LinearDistinguisher(weights).score(training.release)
         inside, outside = scores[training.labels], scores[~training.labels]
         return LinearDistinguisher(weights, threshold=float(inside.mean() + outside.mean()) / 2)

@@ -16,11 +16,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Labels
+from clusterscale.contracts import Floats, Labels
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 N_SEARCHES, N_TURNS, N_IDLE = 10, 20, 5  # iteration limits, far above what is needed

@@ -25,6 +25,7 @@ from clusterscale.contracts import (
     Count,
     Distinguisher,
     Examples,
+    Floats,
     Ints,
     Knowledge,
     Labels,
@@ -35,7 +36,6 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 
-Floats = NDArray[np.float64]
 Model = Callable[[Floats], Scores]
 """A trained classifier: scores rows of features, float64, shape (group, feature)."""
 

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from clusterscale.attacks import closed_form
 from clusterscale.attacks.base import BaseAttack
@@ -18,6 +17,7 @@ from clusterscale.contracts import (
     CellLaw,
     CellScore,
     Counts,
+    Floats,
     Ints,
     Knowledge,
     Labels,
@@ -28,8 +28,6 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-
-Floats = NDArray[np.float64]
 
 _WIDTH = 2048  # cells evaluated at once
 _WIDTH_OF_TABLES = 64  # the same, where each cell has a table of its own

@@ -13,11 +13,9 @@ the same as scikit-learn's up to rounding. liblinear itself, on a Cholesky facto
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Labels
+from clusterscale.contracts import Floats, Labels
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-
-Floats = NDArray[np.float64]
 
 
 def fit_logistic(inputs: Floats, labels: Labels, *, cost: float = 1.0) -> tuple[Floats, float]:
@@ -79,11 +77,11 @@ def _newton(products: Floats, signs: Floats, cost: float, tolerance: float, n_st
     taken = 0
     while taken < n_steps and size > tolerance * first:
         step, step_image, residual_image = _step(products, slope, slope_image, curve, radius)
-        along = _dot(step, slope_image)
-        predicted = -0.5 * (along - _dot(step, residual_image))
+        along = np.dot(step, slope_image)
+        predicted = -0.5 * (along - np.dot(step, residual_image))
         length = _length(step, step_image)
         trial, trial_image = point + step, image + step_image
-        new_loss = _loss(_dot(trial, trial_image), trial_image, signs, cost)
+        new_loss = _loss(np.dot(trial, trial_image), trial_image, signs, cost)
         actual = loss - new_loss
         if taken == 0:
             radius = min(radius, length)
@@ -125,43 +123,34 @@ def _step(
     step, step_image = np.zeros_like(slope), np.zeros_like(slope)
     residual, residual_image = -slope, -slope_image
     direction, direction_image = residual.copy(), residual_image.copy()
-    left = _dot(residual, residual_image)
+    left = np.dot(residual, residual_image)
     enough = 0.01 * left
     for _ in range(2 * len(slope)):
         if left <= enough:
             break
         curved = direction + curve * direction_image
         curved_image = products @ curved
-        alpha = left / _dot(direction, curved_image)
+        alpha = left / np.dot(direction, curved_image)
         step = step + alpha * direction
         step_image = step_image + alpha * direction_image
-        if _dot(step, step_image) > radius * radius:
+        if np.dot(step, step_image) > radius * radius:
             step = step - alpha * direction
             step_image = step_image - alpha * direction_image
-            alpha = _to_border(
-                _dot(step, direction_image),
-                _dot(step, step_image),
-                _dot(direction, direction_image),
-                radius,
-            )
+            across, inner = np.dot(step, direction_image), np.dot(step, step_image)
+            outer, room = np.dot(direction, direction_image), radius * radius - inner
+            root = np.sqrt(max(across * across + outer * room, 0.0))
+            alpha = room / (across + root) if across >= 0 else (root - across) / outer
             step = step + alpha * direction
             step_image = step_image + alpha * direction_image
             residual_image = residual_image - alpha * curved_image
             break
         residual = residual - alpha * curved
         residual_image = residual_image - alpha * curved_image
-        now = _dot(residual, residual_image)
+        now = np.dot(residual, residual_image)
         direction = residual + (now / left) * direction
         direction_image = residual_image + (now / left) * direction_image
         left = now
     return step, step_image, residual_image
-
-
-@kernel
-def _to_border(across: float, inner: float, outer: float, radius: float) -> float:
-    room = radius * radius - inner
-    root = np.sqrt(max(across * across + outer * room, 0.0))
-    return float(room / (across + root) if across >= 0 else (root - across) / outer)
 
 
 @kernel
@@ -176,11 +165,6 @@ def _resize(radius: float, length: float, along: float, actual: float, predicted
     if actual < 0.75 * predicted:
         return max(0.25 * radius, min(reach * length, 4.0 * radius))
     return max(radius, min(reach * length, 4.0 * radius))
-
-
-@kernel
-def _dot(left: Floats, right: Floats) -> float:
-    return float(np.dot(left, right))
 
 
 @kernel

@@ -4,7 +4,6 @@ from typing import Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.attacks.base import LogOddsAttack
@@ -20,13 +19,12 @@ from clusterscale.contracts import (
     AttackSeconds,
     Count,
     Examples,
+    Floats,
     Knowledge,
     Labels,
     Release,
     Share,
 )
-
-Floats = NDArray[np.float64]
 
 _FITS: WeakKeyDictionary[Examples, dict[tuple[Any, ...], LinearDistinguisher]] = WeakKeyDictionary()
 _GRAMS: WeakKeyDictionary[Release, dict[bool, tuple[Floats, Floats | None]]] = WeakKeyDictionary()

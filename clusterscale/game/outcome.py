@@ -98,12 +98,11 @@ def place_score(
     attack: str, score: float, threshold: float, labels: Labels, challenges: Scores
 ) -> ReleasePlacement:
     """Place ``score`` among those of ``challenges`` with each label, shape (group,)."""
-    outside, inside = (_share_below(score, challenges[labels == side]) for side in (False, True))
+    outside, inside = (
+        float((others < score).mean() + (others == score).mean() / 2)
+        for others in (challenges[~labels], challenges[labels])
+    )
     return ReleasePlacement(attack, float(score), bool(score >= threshold), outside, inside)
-
-
-def _share_below(score: float, others: Scores) -> float:
-    return float((others < score).mean() + (others == score).mean() / 2)
 
 
 def shuffled_label_auc(

@@ -125,17 +125,9 @@ def _events(traces: Traces) -> _Events:
 
 @kernel
 def _count(events: _Events, units: _Units, members: Ints, counts: _Cells) -> None:
-    first, offsets, cells, idle = events
-    null_counts = np.empty(idle.shape[1], counts.dtype)
-    n_held = len(offsets) - 1
     for group in range(members.shape[0]):
         counts[group] = 0  # here, so that the row is in the cache
-        null_counts[:] = 0
-        for user in members[group]:
-            if first <= user < first + n_held:
-                unit = units[min(user - first, len(units) - 1)]
-                _add(offsets, cells, idle, user - first, unit, counts[group], null_counts)
-        _add_null_roi(null_counts, counts[group])
+        _add(events, units, members[group], counts[group])
 
 
 @kernel
@@ -152,46 +144,30 @@ def _count_by_complement(
 
     ``units`` are negative.
     """
-    first, offsets, cells, idle = events
-    null_counts = np.empty(idle.shape[1], counts.dtype)
+    first = events[0]
     for group in range(members.shape[0]):
         counts[group] = everyone
-        null_counts[:] = 0
         inside[:] = False
         for user in members[group]:
             if first <= user < first + len(inside):
                 inside[user - first] = True
-        for user in pool:
-            if not inside[user - first]:
-                unit = units[min(user - first, len(units) - 1)]
-                _add(offsets, cells, idle, user - first, unit, counts[group], null_counts)
-        _add_null_roi(null_counts, counts[group])
+        _add(events, units, pool[~inside[pool - first]], counts[group])
 
 
 @kernel
-def _add(
-    offsets: Ints,
-    cells: Ints,
-    idle: Labels,
-    at: int,
-    weight: np.int32 | np.float64,
-    row: _Cells,
-    null_counts: _Cells,
-) -> None:
-    """Add a user's events to ``row``, times ``weight``, and idle epochs to ``null_counts``."""
-    for cell in cells[offsets[at] : offsets[at + 1]]:
-        row[cell] += weight
-    idle_epochs = idle[at]
-    for epoch in range(len(null_counts)):  # a plain loop, which is vectorised
-        null_counts[epoch] += weight * np.int32(idle_epochs[epoch])
-
-
-@kernel
-def _add_null_roi(null_counts: _Cells, row: _Cells) -> None:
-    """Add the counts of the null ROI, whose cells are the last."""
-    start = len(row) - len(null_counts)
-    for epoch in range(len(null_counts)):
-        row[start + epoch] += null_counts[epoch]
+def _add(events: _Events, units: _Units, users: Ints, row: _Cells) -> None:
+    """Add the events and the idle epochs of those users who are held to ``row``."""
+    first, offsets, cells, idle = events
+    null_counts = np.zeros(idle.shape[1], row.dtype)
+    for user in users:
+        at = user - first
+        if 0 <= at < len(offsets) - 1:
+            unit, idle_epochs = units[min(at, len(units) - 1)], idle[at]
+            for cell in cells[offsets[at] : offsets[at + 1]]:
+                row[cell] += unit
+            for epoch in range(len(null_counts)):  # a plain loop, which is vectorised
+                null_counts[epoch] += unit * np.int32(idle_epochs[epoch])
+    row[len(row) - len(null_counts) :] += null_counts
 
 
 def replace_member(

@@ -135,16 +135,9 @@ class Identity(BaseMechanism):
 
     noise_scope: ClassVar[NoiseScope] = "cell"
     noise_is_count_independent: ClassVar[bool] = True
-
-    @property
-    def noise(self) -> Noise:
-        """No noise: counts are published unchanged."""
-        return NO_NOISE
-
-    @property
-    def hides_more_in_larger_groups(self) -> bool:
-        """Yes: counts are the sum of what members contribute."""
-        return True
+    noise: ClassVar[Noise] = NO_NOISE
+    hides_more_in_larger_groups: ClassVar[bool] = True
+    """Counts are the sum of what members contribute."""
 
     def law(self, group_size: int) -> OutputDistribution:
         """Return the distribution of unchanged counts."""

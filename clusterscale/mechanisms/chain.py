@@ -46,18 +46,18 @@ def weigh(values: Values, counts: Counts, sums: Values) -> Values:
 def find_misuse(steps: Sequence[base.BaseMechanism]) -> str:
     """Return what is wrong with the steps around one that uses weights; empty if nothing is."""
     first = next((i for i, step in enumerate(steps) if step.uses_weights), len(steps))
-    name = name_of(steps[first]) if first < len(steps) else ""
+    name = steps[first].name if first < len(steps) else ""
     for i, step in enumerate(steps if name else ()):
         if step.stage == "sample":
             return (
-                f"{name_of(step)} does not say whose events it drops, so {name} cannot add up the "
+                f"{step.name} does not say whose events it drops, so {name} cannot add up the "
                 "weights of the others: use sample_traces, or expand by a number"
             )
         if i > first and step.uses_weights:
-            return f"weights are used twice ({name}, {name_of(step)}): keep one"
+            return f"weights are used twice ({name}, {step.name}): keep one"
         if i > first and isinstance(step, Dominance):
             return (
-                f"{name_of(step)} counts every contribution as one, so it must come before {name}, "
+                f"{step.name} counts every contribution as one, so it must come before {name}, "
                 "which publishes sums of weights"
             )
     return ""
@@ -159,16 +159,16 @@ class Chain(base.BaseMechanism):
         for i, (before, after) in enumerate(pairwise(self.steps)):
             if base.STAGES.index(before.stage) > base.STAGES.index(after.stage):
                 raise ValueError(
-                    f"steps.{i + 1}: {name_of(after)} {_STAGE_NAMES[after.stage]} and must come "
-                    f"before {name_of(before)}, which {_STAGE_NAMES[before.stage]}"
+                    f"steps.{i + 1}: {after.name} {_STAGE_NAMES[after.stage]} and must come "
+                    f"before {before.name}, which {_STAGE_NAMES[before.stage]}"
                 )
         for stage in ("sample", "noise"):
-            several = [name_of(step) for step in self.steps if step.stage == stage]
+            several = [step.name for step in self.steps if step.stage == stage]
             if len(several) > 1:
                 raise ValueError(
                     f"steps: more than one {_STAGE_NAMES[stage]} ({', '.join(several)}): keep one"
                 )
-        if any(name_of(step) == "exact" for step in self.steps):
+        if any(step.name == "exact" for step in self.steps):
             raise ValueError("steps: exact does nothing in a chain")
         if fault := find_misuse(self.steps):
             raise ValueError(f"steps: {fault}")

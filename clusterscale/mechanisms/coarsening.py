@@ -97,12 +97,9 @@ class _Coarsening(OnTraces):
         label = np.arange(n)
         for group in self.groups or ():
             if max(group, default=0) >= n:
-                raise ConfigError(f"{self._called()}: there is no {what} {max(group)} among {n}")
+                raise ConfigError(f"{self.name}: there is no {what} {max(group)} among {n}")
             label[list(group)] = min(group, default=0)
         return _renumber(label)
-
-    def _called(self) -> str:
-        return str(getattr(self, "name", ""))
 
 
 def _renumber(label: NDArray[Any]) -> Index:

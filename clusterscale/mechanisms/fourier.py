@@ -84,6 +84,8 @@ class _FirstWaves(_Transformed):
     epsilon: Positive
     coefficients: Count
 
+    _is_real: ClassVar[bool] = True  # the transform, which then has half as many coefficients
+
     @property
     def scale(self) -> float:
         """Scale of the noise on the real and imaginary part of a coefficient."""
@@ -95,17 +97,12 @@ class _FirstWaves(_Transformed):
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a series has fewer coefficients."""
-        most = self._most(n_epochs)
+        most = n_epochs // 2 + 1 if self._is_real else n_epochs
         if self.coefficients > most:
             raise ConfigError(
                 f"{self.name}: coefficients is {self.coefficients}, but a series of {n_epochs} "
                 f"epochs has {most}"
             )
-
-    @staticmethod
-    def _most(n_epochs: int) -> int:
-        """Return the number of coefficients of a series of ``n_epochs``."""
-        raise NotImplementedError
 
 
 class Fourier(_FirstWaves):
@@ -137,10 +134,6 @@ class Fourier(_FirstWaves):
         """Return one component for each ROI that a user visits."""
         return ApproximateLoss(bounds.rois, self.epsilon * self._part(bounds))
 
-    @staticmethod
-    def _most(n_epochs: int) -> int:
-        return n_epochs // 2 + 1
-
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         kept = scipy.fft.rfft(series, norm="ortho", axis=-1)[:, : self.coefficients].copy()
         parts = rng.laplace(0.0, self.scale, (2, *kept.shape))
@@ -165,6 +158,7 @@ class UnscaledFourier(_FirstWaves):
     publish_refusal = f"its guarantee is false, it exists to test audits: {USE_LAPLACE}"
 
     no_guarantee = "noise for an orthonormal transform, on one that is √T times larger"
+    _is_real: ClassVar[bool] = False
 
     @property
     def _noise_phrase(self) -> str:
@@ -173,10 +167,6 @@ class UnscaledFourier(_FirstWaves):
     def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √Δ, where Δ is the number of counts that one user changes."""
         return float(np.sqrt(bounds.user))
-
-    @staticmethod
-    def _most(n_epochs: int) -> int:
-        return n_epochs
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         kept = scipy.fft.fft(series, axis=-1)[:, : self.coefficients]

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import NO_NOISE, Mechanism, Noise, Values
+from clusterscale.contracts import NO_NOISE, Floats, Mechanism, Noise, Values
 from clusterscale.errors import ConfigError
 
-Floats = NDArray[np.float64]
 Revise = Callable[[Values], None]
 
 _FAR, _HALVINGS = 1e7, 80  # limit of noisy counts; bisections to the last bit of a float
@@ -128,10 +127,8 @@ class FiniteDistribution:
     outcomes: Callable[[NDArray[Any]], tuple[Floats, Floats]]
     revisions: tuple[Revise, ...] = ()
 
-    @property
-    def revised(self) -> bool:
-        """True: counts are changed by more than noise."""
-        return True
+    revised: ClassVar[bool] = True
+    """Counts are changed by more than noise."""
 
     def then(self, revise: Revise) -> "FiniteDistribution":
         """Return the distribution with one more revision."""

@@ -190,6 +190,8 @@ class Dominance(Suppression):
     percent: Annotated[float, Field(gt=0, le=100)] | None = None
 
     no_guarantee = "values that nobody dominates are published as they are"
+    hidden: ClassVar[Literal["hidden"]] = "hidden"
+    """Nothing is published instead."""
 
     @model_validator(mode="after")
     def _one_rule(self) -> Self:
@@ -206,11 +208,6 @@ class Dominance(Suppression):
             return max(1, ceil(self.n / self.share - 1e-9))
         assert self.percent is not None
         return 2 + ceil(self.percent / 100 - 1e-9)
-
-    @property
-    def hidden(self) -> Literal["zero", "hidden", "label"]:
-        """Nothing is published instead."""
-        return "hidden"
 
     @property
     def phrase(self) -> str:

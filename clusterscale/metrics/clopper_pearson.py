@@ -10,9 +10,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from clusterscale.contracts import Floats
 from clusterscale.errors import InputError
-
-Floats = NDArray[np.float64]
 
 CAUTION = 10.0
 """Factor by which the tail for choosing a threshold is smaller than the tail for judging it.

@@ -28,11 +28,11 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from clusterscale.contracts import Floats
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
 from clusterscale.metrics.intervals import mean_interval
 
-Floats = NDArray[np.float64]
 Users = NDArray[np.int64]
 
 _DIGITS = 12  # losses are ratios of counts: smaller differences are rounding errors

@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import Scores
+from clusterscale.contracts import Floats, Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import (
     ThresholdCounts,
@@ -18,7 +18,6 @@ from clusterscale.metrics.clopper_pearson import (
 )
 from clusterscale.metrics.roc import check_scores
 
-Floats = NDArray[np.float64]
 Verdict = Literal["consistent", "broken", "too few samples"]
 
 

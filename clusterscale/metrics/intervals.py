@@ -26,12 +26,10 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import Scores
+from clusterscale.contracts import Floats, Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
 from clusterscale.metrics.roc import check_scores
-
-Floats = NDArray[np.float64]
 
 # Keeps the ends on either side of the mean: the average has a log-concave distribution, of which at
 # least 1/e is on each side (Grünbaum 1960).

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import Scores
+from clusterscale.contracts import Floats, Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import ThresholdCounts, bound, check_rate
 from clusterscale.metrics.roc import check_scores, resolvable_fpr
@@ -21,7 +21,6 @@ Counted = NDArray[np.int64]
 
 
 Cells = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 _RISK = 0.01
 

@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,10 +50,7 @@ class AuxiliaryDataAdversary:
     passive: bool = False
     mean_weight: float | None = None
 
-    @property
-    def retrains_per_release(self) -> bool:
-        """False: it does not learn from a release."""
-        return False
+    retrains_per_release: ClassVar[bool] = False
 
     def study(
         self, release: Release | None, mechanism: Mechanism, *, rng: np.random.Generator

@@ -221,10 +221,7 @@ class PlacesAdversary:
     places: target_information.KnownPlaces
     null_roi: bool
 
-    @property
-    def retrains_per_release(self) -> bool:
-        """False: it does not learn from a release."""
-        return False
+    retrains_per_release: ClassVar[bool] = False
 
     def study(
         self, release: Release | None, mechanism: Mechanism, *, rng: np.random.Generator

@@ -76,9 +76,8 @@ def unfit(advice: Advice, cube: TraceCube, mechanism: Mechanism) -> str:
 
 def can_screen(mechanism: Mechanism) -> bool:
     """Return whether a screen can score the releases of a mechanism."""
-    if mechanism.uses_weights and mechanism.noise_scope == "series":
-        return False
-    return mechanism.noise_scope != "release"
+    scope = mechanism.noise_scope
+    return scope != "release" and not (mechanism.uses_weights and scope == "series")
 
 
 class Search:
@@ -187,16 +186,13 @@ class Search:
                 candidate.reached, candidate.measured = "measured", found[candidate.id]
                 findings = utility_findings(found[candidate.id], self.plan.goal)
                 candidate.drop(findings, unless=("holds", "unclear"))
-            if len(self.left) <= self.plan.finalists or number + 1 == self.plan.rounds:
+            left = self.left
+            if len(left) <= self.plan.finalists or number + 1 == self.plan.rounds:
                 return
-            self._halve()
-
-    def _halve(self) -> None:
-        left = self.left
-        kept = set(halve(*self._axes(left), self.plan.finalists).tolist())
-        for i, candidate in enumerate(left):
-            if i not in kept:
-                candidate.reason = self._explain(candidate, left)
+            kept = set(halve(*self._axes(left), self.plan.finalists).tolist())
+            for i, candidate in enumerate(left):
+                if i not in kept:
+                    candidate.reason = self._explain(candidate, left)
 
     def _axes(self, candidates: Iterable[Candidate]) -> tuple[Floats, Floats]:
         pairs = [(one.score(self.plan), one.exposure) for one in candidates]

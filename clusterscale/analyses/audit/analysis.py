@@ -104,10 +104,7 @@ class AuditAnalysis(study.Analysis):
         way = cost.resources
         n_parts = max(1, len(way.users))
         share = f", in {len(way.users)} parts" if way.users else ", by each worker"
-        worker, traces = (
-            study.describe_bytes(way.worker_bytes),
-            study.describe_bytes(way.trace_bytes),
-        )
+        worker, traces = map(study.describe_bytes, (way.worker_bytes, way.trace_bytes))
         rest = study.describe_bytes(way.worker_bytes - way.trace_bytes)
         return {
             "targets": f"{cost.n_targets:,}",

@@ -1,7 +1,7 @@
 """Score the published release on users whose membership is known."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -59,10 +59,8 @@ def list_published(
 
     The adversary trains on the same groups as in the audit of the target.
     """
-    chosen = Chosen(users, ("",) * len(users))
-    for task in plan.tasks(cube, chosen):
-        alone = replace(task, mechanisms=(mechanism,), control=False, precision=None)
-        yield PublishedTask(alone, uri)
+    for task in plan.tasks(cube, Chosen(users)):
+        yield PublishedTask(task.alone(mechanism), uri)
 
 
 @lru_cache(maxsize=2)

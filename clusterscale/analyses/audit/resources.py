@@ -1,6 +1,5 @@
 """What an audit takes, and how traces are distributed within the memory of workers."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil
@@ -230,7 +229,7 @@ def plan_resources(
             f"up to {width:,} users"
         )
         total, wall = needs.seconds_by_parts(n_targets, n_workers, len(users))
-    start = needs.start_seconds + needs.read_seconds / max(1, len(users))
+    start = START_SECONDS + needs.read_seconds / max(1, len(users))
     times = (slowness * seconds for seconds in (total, wall, start))
     return ResourcePlan(users, why, traces, task, *times)
 
@@ -258,8 +257,13 @@ class _Needs:
         self._plan, self._cube = plan, cube
         tables = {mechanism.trace_steps: mechanism.n_tables for mechanism in plan.mechanisms}
         self._n_lists = sum(({(): 1} | tables).values())
-        self.n_games = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
-        self.start_seconds = START_SECONDS
+        self._games = list(product(plan.periods, plan.priors))
+        self.n_games = len(self._games) * len(plan.group_sizes)
+        n_tables = max(mechanism.n_tables for mechanism in plan.mechanisms)
+        self._n_rois = (cube.n_rois + plan.null_roi) * n_tables
+        self._validates = any(attack.validates for attack in plan.attacks)
+        self._weighed = any(mechanism.uses_weights for mechanism in plan.mechanisms)
+        self._count_bytes = 4 + _VALUE * self._weighed
 
     @property
     def read_seconds(self) -> float:
@@ -269,25 +273,24 @@ class _Needs:
     @property
     def draw_seconds(self) -> float:
         """Seconds to draw the groups of a target."""
-        n_rows = sum(self._rows(period, prior)[0] for period, prior in self._games())
+        n_rows = sum(self._rows(period, prior)[0] for period, prior in self._games)
         return n_rows * sum(self._plan.group_sizes) * _DRAW
 
     @property
     def count_seconds(self) -> float:
         """Seconds to count the groups of a target."""
         total = 0.0
-        for (period, prior), size in product(self._games(), self._plan.group_sizes):
+        for (period, prior), size in product(self._games, self._plan.group_sizes):
             n_rows, _ = self._rows(period, prior)
             cells = self._n_rois * period.epochs
             total += n_rows * (size * self._count_one(period) + cells * _COUNT) * self._n_lists
-        weighed = any(mechanism.uses_weights for mechanism in self._plan.mechanisms)
-        return total * (1 + weighed)  # sums of weights are added up like counts
+        return total * (1 + self._weighed)  # sums of weights are added up like counts
 
     @property
     def train_seconds(self) -> float:
         """Seconds to publish, and to train every attack and score its challenges."""
         total, sizes = 0.0, self._plan.group_sizes
-        for period, prior in self._games():
+        for period, prior in self._games:
             n_studies, n_own = self._studies(prior)
             n_rows = self._rows(period, prior)[0]
             n_challenges = interim_looks(prior.n_challenges, self._plan.precision)[-1]
@@ -339,20 +342,8 @@ class _Needs:
         events = self._cube.n_events / self._cube.n_users * period.epochs / self._cube.n_epochs
         return _LOOK_UP + _ADD * events + _IDLE * period.epochs * self._plan.null_roi
 
-    @property
-    def _n_rois(self) -> int:
-        n_tables = max(mechanism.n_tables for mechanism in self._plan.mechanisms)
-        return (self._cube.n_rois + self._plan.null_roi) * n_tables
-
-    @property
-    def _validates(self) -> bool:
-        return any(attack.validates for attack in self._plan.attacks)
-
     def _studies(self, prior: Prior) -> tuple[int, int]:
         return prior.studies(validate=self._validates, control=self._plan.control)
-
-    def _games(self) -> Iterator[tuple[Period, Prior]]:
-        return product(self._plan.periods, self._plan.priors)
 
     def _n_windows(self, period: Period, prior: Prior) -> int:
         return 1 + (len(period.observed) if prior.needs_past else 0)
@@ -377,8 +368,8 @@ class _Needs:
         n_busy = min(n_workers, n_targets * self.n_games)
         work = (self.draw_seconds + self.count_seconds + self.train_seconds) * n_targets
         work += self.read_seconds * n_busy + self.evaluation_seconds
-        total = work + self.start_seconds * (1 + n_busy * (n_workers > 1))
-        return total, self.start_seconds * (1 + (n_workers > 1)) + work / n_busy
+        total = work + START_SECONDS * (1 + n_busy * (n_workers > 1))
+        return total, START_SECONDS * (1 + (n_workers > 1)) + work / n_busy
 
     def seconds_by_parts(self, n_targets: int, n_workers: int, n_parts: int) -> tuple[float, float]:
         """Return processor seconds, and those on the cluster, if counts are summed over parts."""
@@ -391,13 +382,13 @@ class _Needs:
         share = turns / n_parts
         by_part = self.draw_seconds * turns + self.count_seconds * share
         wall = n_targets * (by_part + self.train_seconds / n_workers) + reading * share
-        total += self.evaluation_seconds + self.start_seconds * (1 + n_workers)
-        return total, wall + self.evaluation_seconds / n_workers + self.start_seconds * 2
+        total += self.evaluation_seconds + START_SECONDS * (1 + n_workers)
+        return total, wall + self.evaluation_seconds / n_workers + START_SECONDS * 2
 
     def traces(self, n_users: int) -> int:
         """Bytes of the traces of ``n_users`` users, over the period that needs most."""
         most = 0
-        for period, prior in self._games():
+        for period, prior in self._games:
             n_epochs = self._n_windows(period, prior) * period.epochs
             idle = n_users * n_epochs * self._plan.null_roi
             events = self._events(n_users, n_epochs) * self._cube.cell_bytes
@@ -411,9 +402,10 @@ class _Needs:
             * self._cube.cell_bytes
             * self._events(min(block_size(self._cube), self._cube.n_users), self._cube.n_epochs)
         )
-        size = max(self._plan.group_sizes)
-        most = reading
-        for period, prior in self._games():
+        size, most = max(self._plan.group_sizes), reading
+        # an attack with candidates splits the training groups to choose among them
+        splits = any(getattr(attack, "candidates", ()) for attack in self._plan.attacks)
+        for period, prior in self._games:
             n_rows, n_first = self._rows(period, prior)
             members = max(16 * size, min(SLICE_BYTES, 8 * size * n_rows))
             drawing = _DRAWN * self._cube.n_users + 2 * members
@@ -423,7 +415,7 @@ class _Needs:
             n_groups = n_first + n_own
             published = int(n_groups * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
             own = n_own * cells * self._count_bytes + n_groups * self._n_rois * _STATISTICS
-            training = published + own + one * self._n_copies
+            training = published + own + one * splits
             if parts:
                 # The sum of one task, and one that arrives from another worker, are in memory while
                 # the parts of the next task are counted: their sum, one part, and the new sum.
@@ -432,17 +424,6 @@ class _Needs:
             else:  # two games are in memory when the second is counted
                 most = max(most, one * min(2, self._n_lists) + drawing, one + training)
         return most
-
-    @property
-    def _count_bytes(self) -> int:
-        """Bytes of a count, and of its sum of weights if a mechanism uses these."""
-        weighed = any(mechanism.uses_weights for mechanism in self._plan.mechanisms)
-        return 4 + _VALUE * weighed
-
-    @property
-    def _n_copies(self) -> int:
-        """Whether an attack splits the training groups, to choose among candidates."""
-        return any(getattr(attack, "candidates", ()) for attack in self._plan.attacks)
 
 
 def _publish_seconds(mechanism: Mechanism) -> float:

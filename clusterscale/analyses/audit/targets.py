@@ -30,7 +30,7 @@ class Chosen:
     """
 
     users: Ints
-    tertiles: tuple[str, ...]
+    tertiles: tuple[str, ...] = ()
     attacked: NDArray[np.bool_] | None = None
 
     def attacks(self, period: int) -> Ints:

@@ -101,9 +101,26 @@ class AuditTask:
         """The task itself."""
         return self
 
+    def alone(self, mechanism: Mechanism) -> "AuditTask":
+        """Return the task under one mechanism, without controls or added challenges."""
+        return replace(self, mechanisms=(mechanism,), control=False, precision=None)
+
     def play(self, games: Iterable[Played]) -> list[Outcome]:
-        """Return the outcome of each mechanism and attack."""
-        return play_games(self, games)
+        """Train and challenge every attack, one game for each list of trace steps, in order."""
+        confidence = 1 - (1 - CONFIDENCE) / len(self.looks)  # Bonferroni over the looks
+        played: Iterable[tuple[More, Iterable[AttackEvaluation]]] = _evaluate_games(self, games)
+        if self.precision is not None:  # train all before challenges are added
+            trained = [(more, list(evaluations)) for more, evaluations in played]
+            _add_challenges(trained, self.looks, self.precision.width, confidence)
+            played = iter(trained)
+        return [
+            outcome
+            for _, evaluations in played
+            for evaluation in evaluations
+            for outcome in evaluation.outcomes(
+                false_positive_rate=self.false_positive_rate, confidence=confidence
+            )
+        ]
 
 
 def set_up(
@@ -136,24 +153,6 @@ def set_up(
             )
         )
         yield game, setting.bounds
-
-
-def play_games(task: AuditTask, games: Iterable[Played]) -> list[Outcome]:
-    """Train and challenge every attack, one game for each list of trace steps, in order."""
-    confidence = 1 - (1 - CONFIDENCE) / len(task.looks)  # Bonferroni over the looks
-    played: Iterable[tuple[More, Iterable[AttackEvaluation]]] = _evaluate_games(task, games)
-    if task.precision is not None:  # train all before challenges are added
-        trained = [(more, list(evaluations)) for more, evaluations in played]
-        _add_challenges(trained, task.looks, task.precision.width, confidence)
-        played = iter(trained)
-    return [
-        outcome
-        for _, evaluations in played
-        for evaluation in evaluations
-        for outcome in evaluation.outcomes(
-            false_positive_rate=task.false_positive_rate, confidence=confidence
-        )
-    ]
 
 
 def _evaluate_games(

@@ -19,7 +19,7 @@ from clusterscale.analyses.certify.plan import (
     has_public_rows,
 )
 from clusterscale.analyses.certify.tasks import cells_of, substitutes_of
-from clusterscale.contracts import Bounds, Floats, Ints, Singles
+from clusterscale.contracts import Bounds, Ints, Singles
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.cube.describe import raw_bytes
@@ -80,13 +80,9 @@ def _sorted(parts: Sequence[Mapping[str, list[float]]]) -> Table:
     rows = sorted((int(key), numbers) for part in parts for key, numbers in part.items())
     keys = np.array([key for key, _ in rows], np.int64)
     values = np.array([numbers for _, numbers in rows], np.float64).reshape(len(rows), -1)
-    return keys, _up(values)
-
-
-def _up(values: Floats) -> Singles:
-    """Return values as float32 that are not below them."""
     singles = values.astype(np.float32)
-    return np.where(singles < values, np.nextafter(singles, np.float32(2)), singles)
+    up = np.where(singles < values, np.nextafter(singles, np.float32(2)), singles)
+    return keys, up  # rounded up: a ceiling is not lowered
 
 
 def _bytes_of(cube: TraceCube, n_users: int) -> int:

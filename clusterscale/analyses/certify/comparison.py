@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.contracts import Floats
 from clusterscale.metrics import auc_lower_limit, auc_tail
-
-Floats = NDArray[np.float64]
 
 ERROR_RATE = 1e-3
 """Largest probability that any lower limit of a comparison is above the true AUC."""

@@ -258,7 +258,7 @@ class VisitsSummary:
     @classmethod
     def of(cls, visits: SettingVisits) -> "VisitsSummary":
         """Return the summary of some users."""
-        counters = [_count(keys) for keys in visits.keys]
+        counters = [Counter(keys.tolist()) for keys in visits.keys]
         return cls(counters[0], counters[-1], visits.bounds)
 
     def plus(self, other: "VisitsSummary") -> "VisitsSummary":
@@ -288,15 +288,8 @@ class VisitsSummary:
         return reduce(partial(merge_bounds, pick=min), self.bounds)
 
 
-def _count(keys: Ints) -> Counter[int]:
-    values, counts = np.unique(keys, return_counts=True)
-    return Counter(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-
-
 def _together(visits: Sequence[Ints]) -> Ints:
     """Return the visits of several releases together."""
-    if len(visits) == 1:
-        return visits[0]
     total = np.sum(visits, axis=0)
     total[:, 2] = np.max(visits, axis=0)[:, 2]
     return np.asarray(total)

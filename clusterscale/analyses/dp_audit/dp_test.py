@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from types import EllipsisType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,21 +193,12 @@ def try_guarantee(
             for name, side in zip(("inside", "outside"), pair, strict=True)
         ]
         scores_by_test += list(np.concatenate(scores, axis=1))
-    observed, largest = _bounds(scores_by_test, stated.delta, plan.confidence)
+    labels, tries = np.repeat([True, False], n_trials), len(scores_by_test)
+    how: dict[str, Any] = {"delta": stated.delta, "confidence": plan.confidence, "tries": tries}
+    observed = max(epsilon_lower_bound(labels, scores, **how) for scores in scores_by_test)
+    largest = largest_bound(n_trials, n_trials, **how)
     verdict = claim_verdict(observed, stated.epsilon, largest=largest)
     return DPTestResult(verdict, observed, n_trials)
-
-
-def _bounds(scores_by_test: list[Scores], delta: float, confidence: float) -> tuple[float, float]:
-    """Return the largest lower bound on ε over all tests, and the largest possible one."""
-    n_trials, tries = len(scores_by_test[0]) // 2, len(scores_by_test)
-    labels = np.repeat([True, False], n_trials)
-    observed = max(
-        epsilon_lower_bound(labels, scores, delta=delta, confidence=confidence, tries=tries)
-        for scores in scores_by_test
-    )
-    most = largest_bound(n_trials, n_trials, delta=delta, confidence=confidence, tries=tries)
-    return observed, most
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ the run. If all of that is removed too, nothing shows that it was published.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -68,17 +69,16 @@ def compose(losses: Iterable[tuple[float, float]], delta: float) -> float:
     basic = total if total_delta <= delta else np.inf
     if delta == 0.0 or total > LARGEST_ACCOUNTED or sum(pairs.values()) == 1:
         return basic
-    return min(basic, _accounted(pairs, total, delta))
-
-
-def _accounted(pairs: Counter[tuple[float, float]], total: float, delta: float) -> float:
-    step, composed = loss_step(total), None
-    for (epsilon, each), n in pairs.items():
-        several = ApproximateLoss(n, epsilon, each).distribution(step).self_compose(n)
-        composed = several if composed is None else composed.compose(several)
-    assert composed is not None
+    step = loss_step(total)
+    composed = reduce(
+        lambda one, other: one.compose(other),
+        (
+            ApproximateLoss(n, epsilon, each).distribution(step).self_compose(n)
+            for (epsilon, each), n in pairs.items()
+        ),
+    )
     with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
-        return float(composed.get_epsilon_for_delta(delta))
+        return min(basic, float(composed.get_epsilon_for_delta(delta)))
 
 
 def spent_by(

@@ -67,6 +67,11 @@ class EpochBelief:
         """Number of ROIs, including the null ROI."""
         return len(self.begin)
 
+    @property
+    def arrays(self) -> tuple[Ids, Ids, Ranks, Values]:
+        """The segments, users and probabilities, as kernels take them."""
+        return self.begin, self.end, self.user, self.probability
+
     @classmethod
     def of_table(cls, table: ArrayLike) -> Self:
         """Return the belief of a table of probabilities, real, shape (user, roi).

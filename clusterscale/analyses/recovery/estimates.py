@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import e, log
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,26 +77,15 @@ def compare(truth: EpochBelief, estimate: WeightedBelief, threshold: float) -> E
     begin, end, which = belief.segments()
     order = np.lexsort((weights, which))
     bounds = np.searchsorted(which[order], np.arange(len(begin) + 1))
-    distinct = _Segments.of(belief)._replace(begin=begin, end=end)
+    distinct = begin, end, belief.user, belief.probability
     predicted = _count_predicted(distinct, weights[order], bounds, least)
     n_true = np.bincount(truth.user, minlength=truth.n_users)
-    sides = (_Segments.of(truth), _Segments.of(belief))
-    distance, hits = _match(*sides, n_true, weights, mass, least)
+    distance, hits = _match(truth.arrays, belief.arrays, n_true, weights, mass, least)
     _predict_null_roi(truth, predicted[0], hits[0])
     return EstimateErrors(distance, hits, predicted, n_true)
 
 
-class _Segments(NamedTuple):
-    """Arrays of an :class:`EpochBelief`, as kernels take them."""
-
-    begin: Ids
-    end: Ids
-    user: Ranks
-    probability: Values
-
-    @classmethod
-    def of(cls, belief: EpochBelief) -> Self:
-        return cls(belief.begin, belief.end, belief.user, belief.probability)
+_Segments = tuple[Ids, Ids, Ranks, Values]  # arrays of an EpochBelief
 
 
 def _predict_null_roi(truth: EpochBelief, predicted: Ids, hits: Ids) -> None:

@@ -31,25 +31,21 @@ DAY, WEEK = 24, 168  # epochs, which are hours
 class Cyclic(NamedModel):
     """A prior with equal beliefs for all epochs at the same position in a cycle (PETS17 §3.2.1)."""
 
-    cycle: ClassVar[int]
-
-    @property
-    def needs(self) -> int:
-        """Number of epochs that must be observed: one full cycle."""
-        return self.cycle
+    needs: ClassVar[int]
+    """Number of epochs that must be observed: one full cycle."""
 
     @property
     def hourly(self) -> bool:
         """Whether epochs must be hours."""
-        return self.cycle > 1
+        return self.needs > 1
 
     def season(self, epoch: int) -> int:
         """Return the position of an epoch in the cycle."""
-        return epoch % self.cycle
+        return epoch % self.needs
 
     def seen(self, observed: int, epoch: int) -> Ids:
         """Return the observed epochs at that position in the cycle, int64, shape (epoch,)."""
-        return np.arange(self.season(epoch), observed, self.cycle)
+        return np.arange(self.season(epoch), observed, self.needs)
 
 
 class _Seasonal(Cyclic):
@@ -87,7 +83,7 @@ class _Seasonal(Cyclic):
 class FreqRoi(_Seasonal):
     """Frequency of each ROI over all observed epochs (PETS17 eq. 7)."""
 
-    cycle: ClassVar[int] = 1
+    needs: ClassVar[int] = 1
     name: Literal["freq_roi"] = "freq_roi"
     phrase: ClassVar[str] = "frequency of places"
 
@@ -95,7 +91,7 @@ class FreqRoi(_Seasonal):
 class RoiDay(_Seasonal):
     """Frequency of each ROI by hour of the day (PETS17 eqs 8, 9)."""
 
-    cycle: ClassVar[int] = DAY
+    needs: ClassVar[int] = DAY
     name: Literal["roi_day"] = "roi_day"
     phrase: ClassVar[str] = "frequency of places by hour of the day"
 
@@ -103,7 +99,7 @@ class RoiDay(_Seasonal):
 class RoiDayWeek(_Seasonal):
     """Frequency of each ROI by hour of the week (PETS17 eqs 8, 9)."""
 
-    cycle: ClassVar[int] = WEEK
+    needs: ClassVar[int] = WEEK
     name: Literal["roi_day_week"] = "roi_day_week"
     phrase: ClassVar[str] = "frequency of places by hour of the week"
 
@@ -129,7 +125,7 @@ class _Timely(Cyclic):
 class TimeDay(_Timely):
     """Hours of the day at which a user reports (PETS17 eqs 10, 11)."""
 
-    cycle: ClassVar[int] = DAY
+    needs: ClassVar[int] = DAY
     name: Literal["time_day"] = "time_day"
     phrase: ClassVar[str] = "active hours of the day"
 
@@ -137,33 +133,29 @@ class TimeDay(_Timely):
 class TimeDayWeek(_Timely):
     """Hours of the week at which a user reports (PETS17 eqs 10, 11)."""
 
-    cycle: ClassVar[int] = WEEK
+    needs: ClassVar[int] = WEEK
     name: Literal["time_day_week"] = "time_day_week"
     phrase: ClassVar[str] = "active hours of the week"
 
 
 class _Last(NamedModel):
-    lag: ClassVar[int]
+    needs: ClassVar[int]
+    """Number of epochs that must be observed: the lag."""
     hourly: ClassVar[bool] = True
-
-    @property
-    def needs(self) -> int:
-        """Number of epochs that must be observed: the lag."""
-        return self.lag
 
     def season(self, epoch: int) -> int:
         """Return the epoch itself, since no two epochs share a belief."""
         return epoch
 
     def belief(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
-        """Return the true visits ``lag`` epochs before, as an assignment."""
-        return visits.truth(epoch - self.lag)
+        """Return the true visits at the lag before, as an assignment."""
+        return visits.truth(epoch - self.needs)
 
 
 class LastWeek(_Last):
     """ROIs of each user at the same hour a week ago (PETS17 eq. 14)."""
 
-    lag: ClassVar[int] = WEEK
+    needs: ClassVar[int] = WEEK
     name: Literal["last_week"] = "last_week"
     phrase: ClassVar[str] = "location a week ago"
 
@@ -171,7 +163,7 @@ class LastWeek(_Last):
 class LastDay(_Last):
     """ROIs of each user at the same hour a day ago (PETS17 eq. 14)."""
 
-    lag: ClassVar[int] = DAY
+    needs: ClassVar[int] = DAY
     name: Literal["last_day"] = "last_day"
     phrase: ClassVar[str] = "location a day ago"
 
@@ -179,7 +171,7 @@ class LastDay(_Last):
 class LastHour(_Last):
     """ROIs of each user an hour ago (PETS17 eq. 14)."""
 
-    lag: ClassVar[int] = 1
+    needs: ClassVar[int] = 1
     name: Literal["last_hour"] = "last_hour"
     phrase: ClassVar[str] = "location an hour ago"
 

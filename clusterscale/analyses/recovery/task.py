@@ -10,13 +10,6 @@ from numpy.typing import NDArray
 
 from clusterscale.analyses.recovery import estimates
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
-from clusterscale.analyses.recovery.estimates import (
-    Aggregate,
-    InferencePrior,
-    InferenceStrategy,
-    one_minus_f1,
-    to_base,
-)
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.strategies import count_users
 from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
@@ -95,7 +88,7 @@ class RecoveryTask:
     source: Source
     plan: RecoveryPlan
     mechanism: Mechanism
-    prior: InferencePrior
+    prior: estimates.InferencePrior
     start: int
     stop: int
 
@@ -140,13 +133,13 @@ class Recovered(NamedTuple):
 
     def add(self, estimate: int, epoch: int, errors: estimates.EstimateErrors, base: float) -> None:
         """Add the errors of an estimate and epoch, both given by index."""
-        distances = to_base(errors.distance, base)
+        distances = estimates.to_base(errors.distance, base)
         self.distance[estimate] += distances
         self.hits[estimate] += errors.hits
         self.predicted[estimate] += errors.predicted
         self.true[estimate] += errors.n_true
         sums = errors.hits.sum(axis=1), errors.predicted.sum(axis=1), errors.n_true.sum()
-        self.by_epoch[estimate, :, epoch] = distances.mean(), *one_minus_f1(*sums)
+        self.by_epoch[estimate, :, epoch] = distances.mean(), *estimates.one_minus_f1(*sums)
 
     def of_users(self, users: Ids) -> "Recovered":
         """Return the sums of the users with these indices."""
@@ -162,45 +155,41 @@ class Recovered(NamedTuple):
 def recover(task: RecoveryTask) -> Recovered:
     """Infer the locations of all users and compare them with the truth; a pure function."""
     plan = task.plan
-    known = _read(task.source, plan.span, plan.observed)
+    visits, activity, rank = _read(task.source, plan.span, plan.observed)
     published = publish(ReleaseTask(task.source, *plan.inferred, task.mechanism))
     last: tuple[int, EpochBelief] | None = None  # season and belief
     n_estimates = len(BASELINES) + len(plan.strategies)
-    sums = Recovered.zeros(n_estimates, known.visits.n_users, task.stop - task.start)
+    sums = Recovered.zeros(n_estimates, visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
         at = plan.observed + epoch
-        truth, season = known.visits.truth(at), task.prior.season(at)
+        truth, season = visits.truth(at), task.prior.season(at)
         if last is None or last[0] != season:
-            last = season, task.prior.belief(known.visits, plan.observed, at)
-        aggregate = Aggregate(published[:, epoch], known.activity)
+            last = season, task.prior.belief(visits, plan.observed, at)
+        aggregate = estimates.Aggregate(published[:, epoch], activity)
         for j, estimate in enumerate(_estimates(last[1], aggregate, plan.strategies)):
             sums.add(j, i, estimates.compare(truth, estimate, plan.threshold), plan.log_base)
-    return sums.of_users(known.rank)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _AllVisits:
-    """Visits of all users by rank; ``rank`` is the rank of each user, shape (user,)."""
-
-    visits: Visits
-    activity: Ids
-    rank: Ids
+    return sums.of_users(rank)
 
 
 @lru_cache(maxsize=1)
-def _read(source: Source, span: tuple[int, int], observed: int) -> _AllVisits:
-    """Read the visits of all users once per process, ranked by their observed reports."""
+def _read(source: Source, span: tuple[int, int], observed: int) -> tuple[Visits, Ids, Ids]:
+    """Read the visits of all users once per process, ranked by their observed reports.
+
+    Returns visits and reports by rank, and the rank of each user.
+    """
     cube = open_source(source)
     (block,) = read_users(source, [(span, ())], (0, cube.n_users))
     traces = block.traces
     reports = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
     activity = reports[traces.offsets[1:]] - reports[traces.offsets[:-1]]
     order = by_activity(activity, traces.n_users)
-    return _AllVisits(Visits.of(traces, order), activity[order], np.argsort(order))
+    return Visits.of(traces, order), activity[order], np.argsort(order)
 
 
 def _estimates(
-    prior: EpochBelief, aggregate: Aggregate, strategies: tuple[InferenceStrategy, ...]
+    prior: EpochBelief,
+    aggregate: estimates.Aggregate,
+    strategies: tuple[estimates.InferenceStrategy, ...],
 ) -> Iterator[estimates.WeightedBelief]:
     yield estimates.WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
     yield estimates.WeightedBelief(

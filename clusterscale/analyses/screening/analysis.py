@@ -196,17 +196,18 @@ class _Settings:
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
     ) -> Stage[ScreenTask, Scored]:
         """Return the stage that scores all unfinished parts."""
-        position = self._position_of(setting)
+        names = [name for name, _ in self._screen.periods]
+        period, sizes = names.index(setting.period), self._screen.group_sizes
+        position = period, sizes.index(setting.group_size)
 
         def keep(batch: Sequence[Finished[ScreenTask, Scored]]) -> None:
             for finished in batch:
                 task, scored = finished.item, finished.value
                 assert scored is not None
                 indices = [self._index_of(mechanism) for mechanism in task.mechanisms]
-                names = [_name(index, i, task.start) for i in indices]
                 self._write(scored, task.start, position, indices)
-                for name in names:
-                    self._table.mark_done(name)
+                for i in indices:
+                    self._table.mark_done(_name(index, i, task.start))
                 self._n_done += _weigh(task)
 
         tasks = self._tasks(index, setting, mechanisms, left)
@@ -231,7 +232,9 @@ class _Settings:
                     if _name(index, self._index_of(mechanism), start) in left
                 )
                 if unfinished:
-                    yield make(unfinished, self._block_of(start), start, stop)
+                    first = start // self._block * self._block
+                    block = first, min(first + self._block, job.cube.n_users)
+                    yield make(unfinished, block, start, stop)
 
     def _write(
         self, scored: Scored, start: int, position: tuple[int, int], mechanisms: Sequence[int]
@@ -250,16 +253,8 @@ class _Settings:
         """Return the URI of the counted groups of a setting."""
         return f"{self._job.uri}/groups-{index}.zarr"
 
-    def _block_of(self, user: int) -> tuple[int, int]:
-        first = user // self._block * self._block
-        return first, min(first + self._block, self._job.cube.n_users)
-
     def _index_of(self, mechanism: Mechanism) -> int:
         return self._screen.mechanisms.index(mechanism)
-
-    def _position_of(self, setting: ScreenSetting) -> tuple[int, int]:
-        names = [name for name, _ in self._screen.periods]
-        return names.index(setting.period), self._screen.group_sizes.index(setting.group_size)
 
 
 def _weigh(task: ScreenTask) -> int:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -137,13 +137,11 @@ def tasks_of(
     targets: ViewTargets, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
 ) -> list[LoadTask]:
     """Return a task for each target of a view, in order."""
-    chosen = Chosen(targets.users, ("",) * len(targets.users))
     period = next(period.id for period in plan.periods if period.name == targets.view.period)
     setting = period, targets.view.prior, targets.view.group_size
-    one = {"mechanisms": (_mechanism(plan),), "control": False, "precision": None}
     return [
-        LoadTask(replace(task, **one), how.components)  # type: ignore[arg-type]
-        for task in plan.tasks(cube, chosen)
+        LoadTask(task.alone(_mechanism(plan)), how.components)
+        for task in plan.tasks(cube, Chosen(targets.users))
         if task.key[1:] == setting
     ]
 
@@ -255,7 +253,7 @@ class TraitsAnalysis(study.Analysis):
             ),
         }
 
-    def find_input(self, cube: TraceCube, run_uri: str) -> object:
+    def find_input(self, cube: TraceCube, run_uri: str) -> list[TargetAUCs]:
         """Return the exposures in the audit or the screen; errors as of :meth:`input_digest`."""
         return find_exposures(self.plan, cube, run_uri)
 
@@ -269,13 +267,21 @@ class TraitsAnalysis(study.Analysis):
         ExistsError
             If these are of another plan or cube.
         """
-        return hash_exposures(self._exposures(cube, run_uri))
+        return hash_exposures(filter(self._has_sides, self.find_input(cube, run_uri)))
 
     def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
         """Yield the stages of mobility, comparison and, for each view, components."""
-        plan, exposures = self.plan, find_exposures(self.plan, job.cube, job.run_uri)
+        plan, exposures = self.plan, self.find_input(job.cube, job.run_uri)
         views = list_views(plan, exposures, self.how)
-        spec = self._specify(tuple(one for one in exposures if self._has_sides(one)), views)
+        named: list[Any] = [*plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks]
+        spec = AnalysisSpec(
+            plan=self.how,
+            null_roi=plan.null_roi,
+            periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
+            exposures=tuple(filter(self._has_sides, exposures)),
+            views=tuple(view.view for view in views),
+            names={one.id: (one.label, one.heading) for one in named},
+        )
         columns, chunks = lay_out(spec, job.cube)
         shapes = json.dumps(describe_shapes(job.cube))
         about = {"exposure_digest": job.input_digest, "roi_shapes": shapes}
@@ -297,32 +303,12 @@ class TraitsAnalysis(study.Analysis):
             table.mark_done(f"view-{number}")
         table.finish()
 
-    def _exposures(self, cube: TraceCube, run_uri: str) -> tuple[TargetAUCs, ...]:
-        every = find_exposures(self.plan, cube, run_uri)
-        return tuple(exposure for exposure in every if self._has_sides(exposure))
-
     def _has_sides(self, exposure: TargetAUCs) -> bool:
         try:
             exposure.read().sides(self.how.share)
         except InputError:
             return False
         return True
-
-    def _specify(
-        self, exposures: tuple[TargetAUCs, ...], views: Sequence[ViewTargets]
-    ) -> AnalysisSpec:
-        plan = self.plan
-        named: tuple[Any, ...] = (
-            *plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks,
-        )  # fmt: skip
-        return AnalysisSpec(
-            plan=self.how,
-            null_roi=plan.null_roi,
-            periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
-            exposures=exposures,
-            views=tuple(view.view for view in views),
-            names={one.id: (one.label, one.heading) for one in named},
-        )
 
 
 def _add_loading(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
@@ -134,7 +134,7 @@ def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[Targ
         yield TargetAUCs(uri, source, **{"prior": "", **names}, at=at)
 
 
-def hash_exposures(exposures: tuple[TargetAUCs, ...]) -> str:
+def hash_exposures(exposures: Iterable[TargetAUCs]) -> str:
     """Return a hash of exposures, which identifies what traits are computed from.
 
     Parameters

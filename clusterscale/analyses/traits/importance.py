@@ -191,6 +191,7 @@ def importance(
     drawn = [_draw(values, rng) for values in (high, low)]
     inputs, labels = np.concatenate(drawn), np.repeat([True, False], list(map(len, drawn)))
     shares, accuracy = _grow(inputs, labels, trees, int(rng.integers(1 << 32)))
+    wins = scipy.stats.mannwhitneyu(high, low, method="asymptotic").statistic
     return Importance(
         top_mean=high.mean(axis=0),
         top_sd=high.std(axis=0),
@@ -199,7 +200,7 @@ def importance(
         forest_importance=shares,
         forest_accuracy=accuracy,
         logistic_coefficient=_regress(inputs, labels),
-        separation=_separate(high, low),
+        separation=np.asarray(wins / (len(high) * len(low))),
     )
 
 
@@ -226,8 +227,3 @@ def _regress(inputs: Values, labels: Labels) -> Values:
     scores[:, constant] = 0.0
     model = LogisticRegression(solver="liblinear", random_state=0).fit(scores, labels)
     return np.asarray(model.coef_[0], np.float64)
-
-
-def _separate(high: Values, low: Values) -> Values:
-    ranks = scipy.stats.rankdata(np.concatenate([high, low]), axis=0)[: len(high)].sum(axis=0)
-    return np.asarray((ranks - len(high) * (len(high) + 1) / 2) / (len(high) * len(low)))

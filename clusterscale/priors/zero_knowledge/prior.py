@@ -34,11 +34,6 @@ from clusterscale.priors.zero_knowledge.marginals import (
     response_curve,
 )
 from clusterscale.priors.zero_knowledge.occupancy import mix_rhythms
-from clusterscale.priors.zero_knowledge.synthesis import (
-    Graph,
-    SyntheticPopulation,
-    synthetic_traces,
-)
 from clusterscale.priors.zero_knowledge.target_information import (
     Knows,
     TargetInformation,
@@ -59,15 +54,15 @@ class SyntheticUsers:
     def __init__(
         self,
         n: int,
-        population: SyntheticPopulation,
-        graph: Graph | None,
+        population: synthesis.SyntheticPopulation,
+        graph: synthesis.Graph | None,
         trace: Ints,
         group_size: int,
         *,
         null_roi: bool,
         rng: np.random.Generator,
     ) -> None:
-        traces = synthetic_traces(n, population, graph, rng=rng, null_roi=null_roi)
+        traces = synthesis.synthetic_traces(n, population, graph, rng=rng, null_roi=null_roi)
         everyone = _append_user(traces, trace)
         self._pool = Pool(everyone, np.arange(n + 1), n, group_size, "zero_knowledge reference")
         self._traces, self._trace, self._n = traces, trace, n
@@ -91,7 +86,7 @@ class PoissonCounts:
     exactly, without sampling. There is no null ROI.
     """
 
-    population: SyntheticPopulation
+    population: synthesis.SyntheticPopulation
     trace: Ints
     group_size: int
 

@@ -1,7 +1,7 @@
 """What an adversary knows of the target, and the cells that it assumes from that."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -75,10 +75,8 @@ class KnownPlaces:
     where: Ints
     times: Times
 
-    @property
-    def complete(self) -> bool:
-        """False: cells are guessed."""
-        return False
+    complete: ClassVar[bool] = False
+    """Cells are guessed."""
 
     def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the guessed cells."""
