@@ -242,6 +242,7 @@ class MarginalsAnalysis(Analysis):
         Which releases.
     """
 
+    plan: MarginalsPlan
     kind: ClassVar[str] = "marginals"
     schema: ClassVar[Mapping[str, Variable]] = SCHEMA
     null_roi: bool = False  # the paper has none
@@ -252,7 +253,7 @@ class MarginalsAnalysis(Analysis):
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
-        plan: Any = self.plan
+        plan = self.plan
         for i, size in enumerate(plan.group_sizes):
             if size > cube.n_users:
                 raise ConfigError(
@@ -274,7 +275,7 @@ class MarginalsAnalysis(Analysis):
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stage that measures all releases of each period and group size."""
-        plan: Any = self.plan
+        plan = self.plan
         last = max(period.spans[-1][1] for period in plan.periods)
         columns: dict[str, Any] = {
             "period": [period.name for period in plan.periods],

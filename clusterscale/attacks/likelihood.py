@@ -317,10 +317,8 @@ class _Ratio:
 
 def _normal_from_training(reference: Reference, outside: Floats) -> closed_form.LinearCellScore:
     """Return the log ratio of normals of equal variance, *inside* shifted by t − p, weighed."""
-    chance, spread = (
-        closed_form.occupancy_probabilities(reference),
-        closed_form.variances(reference),
-    )
+    chance = closed_form.occupancy_probabilities(reference)
+    spread = closed_form.variances(reference)
     target, others = reference.weights
     shifts = (target - others * chance, -others * chance)
     slopes = [shift / spread for shift in shifts]

@@ -230,20 +230,12 @@ SLICE_BYTES = 1 << 25
 _MOST_TRIES = 10_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slice:
-    """Some consecutive groups of a draw.
+Slice = tuple[Members, Ints]
+"""Some consecutive groups of a draw, and the users who replace the target in them.
 
-    Attributes
-    ----------
-    members
-        int64, shape (group, member), increasing; a negative index is a user who is not held.
-    substitutes
-        int64, shape (group with the target,): user to replace the target; empty if not requested.
-    """
-
-    members: Members
-    substitutes: Ints
+Members are int64, shape (group, member), increasing; a negative index is a user who is not held.
+Users who replace the target are int64, shape (group with the target,); empty if not requested.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +312,9 @@ class Pool:
         """Draw and count groups, and return the target's substitutes; a pair is a block."""
         rows = Rows([self.traces], self, range(n_groups))
         substitutes: list[Ints] = [np.zeros(0, np.int64)]
-        for part in self.slices(n_groups, rng=rng, paired=paired, ranks=ranks):
-            rows.add(part.members)
-            substitutes.append(part.substitutes)
+        for members, replacing in self.slices(n_groups, rng=rng, paired=paired, ranks=ranks):
+            rows.add(members)
+            substitutes.append(replacing)
         return rows.sample(2 if paired else 1), np.concatenate(substitutes)
 
     def draw_more(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
@@ -402,7 +394,7 @@ class Pool:
                 members[2 * i + 1] = np.sort(outside.users)
                 if ranks is not None:
                     substitutes[i] = others.outsider(inside, int(ranks[first + i]))
-            yield Slice(members, substitutes)
+            yield members, substitutes
 
     def _draw_independent(
         self, others: CandidatePool, rng: np.random.Generator

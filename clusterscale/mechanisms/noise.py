@@ -207,7 +207,8 @@ class AdditiveNoise(BaseMechanism):
     @property
     def publishes_float_noise(self) -> bool:
         """Whether noise is published as drawn: neither rounded nor discrete."""
-        return super().publishes_float_noise and self.integers == "none"
+        whole = self.integers != "none" or (self.noise is not None and self.noise.whole)
+        return super().publishes_float_noise and not whole
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism with the sensitivity of the cube, if none was given."""

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import model_validator
 
 from clusterscale.contracts import (
     Count,
@@ -16,7 +15,6 @@ from clusterscale.contracts import (
     Ints,
     Knowledge,
     Mechanism,
-    Prior,
     Release,
     Share,
     TargetKnowledge,
@@ -28,7 +26,7 @@ from clusterscale.priors.zero_knowledge.marginals import normalise
 from clusterscale.validation_messages import exact_percent
 
 
-class KnownSubset(Prior):
+class KnownSubset(target_information.TargetPrior):
     """Knows the traces of a random share of users, including the target (NDSS18 §VI-A).
 
     Training groups are drawn from the known users, challenges from all others and the target, so
@@ -82,11 +80,6 @@ class KnownSubset(Prior):
     top_rois: Count | None = None
     times: target_information.Times = "greedy"
 
-    _consistent = model_validator(mode="after")(target_information.check_limits)
-
-    gives_whereabouts: ClassVar[bool] = True
-    adds_challenges: ClassVar[bool] = True
-
     @property
     def phrase(self) -> str:
         """What the adversary knows, in words."""
@@ -110,11 +103,6 @@ class KnownSubset(Prior):
     def guesses_cells(self) -> bool:  # type: ignore[override]
         """Whether the target's trace is not known, or not all of it."""
         return self.knows != "trace" or self.known_fraction < 1
-
-    @property
-    def n_challenges(self) -> int:
-        """The field ``challenges``."""
-        return self.challenges
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return the number of training groups, challenges, validation groups and controls."""

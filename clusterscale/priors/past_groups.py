@@ -75,10 +75,10 @@ class _PastGroups(Prior):
         training = Rows(request.past, pool, range(self._n_training))
         challenges = Rows([traces], pool, challenge_numbers)
         substitutes = []
-        for part in pool.slices(self.beta, rng=request.rng, ranks=ranks):
-            training.add(part.members)
-            challenges.add(part.members)
-            substitutes.append(part.substitutes)
+        for members, replacing in pool.slices(self.beta, rng=request.rng, ranks=ranks):
+            training.add(members)
+            challenges.add(members)
+            substitutes.append(replacing)
         challenge = challenges.sample()
         absent = None
         if ranks is not None:

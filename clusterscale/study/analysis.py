@@ -393,7 +393,6 @@ def find_kind(kind: str) -> type[Analysis] | None:
     if kind in _BUILT_IN:
         return resolve_name(_BUILT_IN[kind])  # type: ignore[no-any-return]
     try:
-        cls: type[Analysis] | None = ANALYSES[kind].runs
+        return ANALYSES[kind].runs  # type: ignore[no-any-return]
     except ClusterscaleError:  # it is not installed here, or cannot be loaded
         return None
-    return cls

@@ -152,8 +152,7 @@ def describe_cluster(
     core_seconds = max(core_seconds, _TASK * n_tasks)
 
     def count_batches(workers: int) -> float:
-        wanted = max(core_seconds / batch_seconds(workers), _ROUNDS * workers)
-        return min(n_tasks, wanted)
+        return min(n_tasks, max(core_seconds / batch_seconds(workers), _ROUNDS * workers))
 
     def driver_seconds(workers: int) -> float:
         return n_tasks * _TASK + count_batches(workers) * _BATCH

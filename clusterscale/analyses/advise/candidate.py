@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -98,7 +98,7 @@ class Candidate:
     measured: Measured | None = None
     attacked: Attacked | None = None
     confirmed: Confirmation | None = None
-    on_front: bool = field(default=False)
+    on_front: bool = False
     doubts: tuple[Finding, ...] = ()
 
     @property
@@ -122,7 +122,7 @@ class Candidate:
         """Return the score of the goal; NaN if utility was not measured."""
         return np.nan if self.measured is None else self.measured.score(plan.goal)
 
-    def drop(self, findings: Iterable[Finding], *, unless: tuple[Verdict, ...]) -> None:
+    def drop(self, findings: Iterable[Finding], unless: Sequence[Verdict] = ("holds",)) -> None:
         """Note why it falls out, if any finding is not among the verdicts of ``unless``."""
         wrong = [finding for finding in findings if finding.verdict not in unless]
         self.reason = "; ".join(finding.text for finding in wrong)

@@ -128,8 +128,7 @@ class Search:
         found = yield from self._certificates("certify", self._job.cube, self.left)
         for candidate in self.left:
             candidate.reached, candidate.certificate = "certified", found[candidate.id]
-            findings = certified_findings(found[candidate.id], self.plan.limits)
-            candidate.drop(findings, unless=("holds",))
+            candidate.drop(certified_findings(found[candidate.id], self.plan.limits))
 
     def _certificates(
         self, name: str, cube: TraceCube, candidates: Sequence[Candidate]
@@ -154,8 +153,7 @@ class Search:
             candidate.screened = found.get(candidate.id)
             candidate.reached = "screened" if candidate.screened else candidate.reached
             limit = self.plan.limits.screened
-            findings = screened_findings(candidate.screened, limit, candidate.ceiling)
-            candidate.drop(findings, unless=("holds",))
+            candidate.drop(screened_findings(candidate.screened, limit, candidate.ceiling))
 
     def _screens(
         self, name: str, cube: TraceCube, candidates: Sequence[Candidate], users: Any
@@ -217,8 +215,7 @@ class Search:
         """Yield the stages of attacks on candidates that nobody dominates, in batches."""
         for candidate in self.left:
             if candidate.measured is not None:
-                findings = utility_findings(candidate.measured, self.plan.goal)
-                candidate.drop(findings, unless=("holds",))
+                candidate.drop(utility_findings(candidate.measured, self.plan.goal))
         left = self.left
         if not left:
             return
@@ -312,8 +309,7 @@ class Search:
             for candidate in batch:
                 candidate.attacked = read_attacked(results, candidate.id, candidate.ceiling)
                 candidate.reached = "attacked"
-                findings = attacked_findings(candidate.attacked, self.plan.limits.attacked)
-                candidate.drop(findings, unless=("holds",))
+                candidate.drop(attacked_findings(candidate.attacked, self.plan.limits.attacked))
 
     def _audit(
         self, name: str, plan: AuditPlan, cube: TraceCube
@@ -340,8 +336,7 @@ class Search:
             tried.append(candidate)
             yield from self._confirm_one(f"confirm-{len(tried)}", candidate)
             assert candidate.confirmed is not None
-            findings = list(candidate.confirmed.findings(self.plan))
-            candidate.drop(findings, unless=("holds",))
+            candidate.drop(candidate.confirmed.findings(self.plan))
             if not candidate.reason:
                 for other in self._kept():
                     self._compare(other, candidate)

@@ -125,18 +125,16 @@ class TargetBlock:
         """
         targets, *others = zip(*keys, strict=True) if keys else ((), (), (), ())
         at = np.searchsorted(self.users, targets).clip(max=max(0, len(self.users) - 1))
+        known: tuple[Sequence[Any], ...] = self.periods, self.priors, self.sizes
+        numbers = [{name: i for i, name in enumerate(some)} for some in known]
         try:
             period, prior, size = (
                 np.array([number[name] for name in names], np.int64)
-                for names, number in zip(others, self._numbers(), strict=True)
+                for names, number in zip(others, numbers, strict=True)
             )
         except KeyError:
             raise _of_others() from None
         return (period, at, prior, size), self.users[at] == np.array(targets, np.int64)
-
-    def _numbers(self) -> list[dict[Any, int]]:
-        names = self.periods, self.priors, self.sizes
-        return [{name: i for i, name in enumerate(some)} for some in names]
 
 
 def _of_others() -> DamagedError:

@@ -224,9 +224,10 @@ def certification_of(plan: AuditPlan, stated: CertifyPlan | None = None) -> Cert
 
 def _describe(plan: AuditPlan) -> dict[str, Cell]:
     """Return the settings of a plan by name."""
+    targets = plan.describe()["targets"].items()
     lists = {} if plan.groups is None else {"groups from": describe_lists(plan.groups)}
     return {
-        "targets": _describe_targets(plan),
+        "targets": ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in targets),
         **lists,
         "group sizes": ", ".join(f"{size:,}" for size in plan.group_sizes),
         "periods": [period.label for period in plan.periods],
@@ -250,11 +251,6 @@ def _describe_size(plan: AuditPlan) -> str:
         (len(plan.attacks), "attack"),
     )
     return " × ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in parts)
-
-
-def _describe_targets(plan: AuditPlan) -> str:
-    targets = plan.describe()["targets"]
-    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in targets.items())
 
 
 def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:

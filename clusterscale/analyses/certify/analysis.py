@@ -37,11 +37,6 @@ Table = tuple[Ints, Singles]
 """Keys of visits, increasing, and the statistics of each, float32, shape (key, statistic)."""
 
 
-def visits_in(uri: str) -> Records[tuple[int, list[tasks.SettingVisits]]]:
-    """Return the visits that are kept in a folder, a file per block, with its first user."""
-    return Records(uri, _encode_visits, _decode_visits)
-
-
 def _encode_visits(block: tuple[int, list[tasks.SettingVisits]]) -> Parts:
     start, visits = block
     arrays = {f"keys_{i}": one.keys for i, one in enumerate(visits)}
@@ -56,15 +51,6 @@ def _decode_visits(
         tasks.SettingVisits(arrays[f"keys_{i}"], tuple(Bounds(**fields) for fields in some))
         for i, some in enumerate(limits)
     ]
-
-
-def ceilings_in(uri: str) -> Records[tuple[str, tasks.Ceilings]]:
-    """Return the ceilings that are kept in a folder, a file per task, with its name."""
-    return Records(
-        uri,
-        lambda pair: ([pair[0], asdict(pair[1])], {}),
-        lambda plain, _: (plain[0], tasks.Ceilings(**plain[1])),
-    )
 
 
 def _select(tables: Sequence[Table], keys: Sequence[Ints]) -> Singles:
@@ -206,7 +192,7 @@ class _Visits:
     """The visits of blocks of users: the file of each, by its first user, and their summary."""
 
     def __init__(self, uri: str) -> None:
-        self._records, self.files = visits_in(uri), dict[int, str]()
+        self._records, self.files = Records(uri, _encode_visits, _decode_visits), dict[int, str]()
         self.total: list[tasks.VisitsSummary] = []
         for path in self._records.paths:
             start, visits = self._records.read(path)
@@ -239,7 +225,11 @@ class _Ceilings:
         job: study.Study,
     ) -> None:
         self._made, self._settings, self._cube = certification, settings, job.cube
-        self._records = ceilings_in(f"{job.uri}/ceilings")
+        self._records = Records[tuple[str, tasks.Ceilings]](
+            f"{job.uri}/ceilings",
+            lambda pair: ([pair[0], asdict(pair[1])], {}),
+            lambda plain, _: (plain[0], tasks.Ceilings(**plain[1])),
+        )
         self.found = dict(self._records)
         self.tasks = [
             task

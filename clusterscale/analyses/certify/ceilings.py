@@ -210,13 +210,9 @@ def against(
     return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
 
 
-def _of(changes: tuple[Changes, ...], tight: bool, reason: str) -> Ceiling:
-    return Ceiling(*_curve(changes), tight, reason, changes)
-
-
 @lru_cache(maxsize=8)  # of other group sizes; a curve may have a million corners
-def _curve(changes: tuple[Changes, ...]) -> tuple[Floats, Floats]:
-    return best_test(changes)
+def _of(changes: tuple[Changes, ...], tight: bool, reason: str) -> Ceiling:
+    return Ceiling(*best_test(changes), tight, reason, changes)
 
 
 def _unbounded(mechanism: Mechanism) -> Ceiling:

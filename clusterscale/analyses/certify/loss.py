@@ -311,9 +311,7 @@ class LossGrid:
         """Return the loss of ``times`` independent ones."""
         if times == 0:
             return LossGrid(self.step, 0, np.ones(1), 0.0)
-        if times == 1:
-            return self
-        if self.infinite >= 1:
+        if times == 1 or self.infinite >= 1:
             return self
         low, high = self._range(times)
         if low > high:  # the tail has all that is finite

@@ -258,36 +258,34 @@ class PublishPlan(ConfigModel):
             raise ValueError("\n".join(faults))
         return self
 
-    def _over_budget(self) -> list[str]:
+    def _over_budget(self) -> Iterator[str]:
         bound = bind_without_data(self.mechanism, null_roi=self.null_roi) or self.mechanism
         guarantee = bound.guarantee
         if self.budget is None:
-            if guarantee.unit == "none":
-                return []
             delta = f", delta: {4 * guarantee.delta:g}" if guarantee.delta else ""
-            return [
-                "budget: missing; the mechanism has a guarantee, so state what the series may "
-                f"spend, e.g. budget: {{unit: {guarantee.unit}, epsilon: "
-                f"{4 * guarantee.epsilon:g}{delta}}}"
-            ]
-        if guarantee.unit == "none":
-            return [
+            if guarantee.unit != "none":
+                yield (
+                    "budget: missing; the mechanism has a guarantee, so state what the series may "
+                    f"spend, e.g. budget: {{unit: {guarantee.unit}, epsilon: "
+                    f"{4 * guarantee.epsilon:g}{delta}}}"
+                )
+        elif guarantee.unit == "none":
+            yield (
                 f"mechanism: {self.mechanism.label} has no guarantee ({guarantee.reason}), so it "
                 "cannot be in a series with a budget: add laplace with discrete: true, or publish "
                 "it in a series without a budget"
-            ]
-        if guarantee.unit != self.budget.unit:
-            return [
+            )
+        elif guarantee.unit != self.budget.unit:
+            yield (
                 f"budget.unit: {self.budget.unit}, but the guarantee of {self.mechanism.label} is "
                 f"for one {guarantee.unit}: state the same unit in both"
-            ]
-        if guarantee.delta > self.budget.delta:
-            return [
+            )
+        elif guarantee.delta > self.budget.delta:
+            yield (
                 f"budget.delta: {self.budget.delta:g}, but {self.mechanism.label} spends a δ of "
                 f"{guarantee.delta:g}: state what the series may spend, e.g. delta: "
                 f"{4 * guarantee.delta:g}"
-            ]
-        return []
+            )
 
     def _misplaced(self) -> Iterator[str]:
         if self.places is None and self.other_places != "drop":

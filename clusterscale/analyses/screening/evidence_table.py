@@ -26,7 +26,6 @@ from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism, Value
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.seeds import stream
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 _CELLS = 1024  # cells per step: with 200 groups they are 1.6 MB, which stays in cache
@@ -64,8 +63,8 @@ class EvidenceTable:
     """
 
     terms: Singles
-    start: Floats
-    shift: Floats
+    start: Values
+    shift: Values
 
 
 def table_bytes(n_rows: int, n_groups: int, n_attacks: int) -> int:
@@ -101,7 +100,7 @@ def publish(
 @lru_cache(maxsize=1)  # users of other weights come next
 def moments(
     base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str
-) -> tuple[Floats, Floats]:
+) -> tuple[Values, Values]:
     """Return mean and variance of the releases of all members, float64, shape (row,).
 
     The parameters are those of :func:`publish`.
@@ -116,7 +115,7 @@ def moments(
     return mean, np.maximum(squares / len(groups) - mean**2, 0.0)
 
 
-def _noise(base: BaseGroups, mechanism: Mechanism, key: str, group: int) -> Floats | None:
+def _noise(base: BaseGroups, mechanism: Mechanism, key: str, group: int) -> Values | None:
     """Return the noise of a group's releases, shape (row,); None if it is not only added."""
     if not isinstance(mechanism, AdditiveNoise) or not mechanism.noise_is_count_independent:
         return None
@@ -143,9 +142,7 @@ def _release(
         return (counts + more).astype(np.float32)
     path = ("screen noise", *base.setting.path, key, group)
     rng = stream(base.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,)))
-    values = base.everywhere(counts)
-    if more:
-        values = values + more
+    values = base.everywhere(counts) + more
     shape, size = (1, *base.shape), base.setting.group_size
     weighed = None if sums is None else (base.everywhere(sums) + weight).reshape(shape)
     released = release_counts(mechanism, values.reshape(shape), weighed, group_size=size, rng=rng)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.analyses.traits.characteristics import SET_BYTES, Sets, movement
-from clusterscale.contracts import Ints, Traces
+from clusterscale.contracts import Ints
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, block_size, open_source, ranges
 from clusterscale.cube.transforms import cut
@@ -74,15 +74,10 @@ def measure(task: MeasureTask) -> list[MobilityMeasures]:
         values = movement(own, days[begin:end]).astype(np.float32)
         by_roi = np.bincount(roi, minlength=own.n_rois)
         by_epoch = np.bincount(epoch, minlength=own.n_epochs)
-        measures.append(MobilityMeasures(values, by_roi, by_epoch, _active(epoch, own)))
+        present = np.zeros((own.n_held, own.n_epochs), np.bool_)
+        present[np.repeat(np.arange(own.n_held), np.diff(own.offsets)), epoch] = True
+        measures.append(MobilityMeasures(values, by_roi, by_epoch, present.sum(axis=0)))
     return measures
-
-
-def _active(epoch: NDArray[np.integer], traces: Traces) -> Ints:
-    """Return the number of users with an event in each epoch, shape (epoch,)."""
-    present = np.zeros((traces.n_held, traces.n_epochs), np.bool_)
-    present[np.repeat(np.arange(traces.n_held), np.diff(traces.offsets)), epoch] = True
-    return np.asarray(present.sum(axis=0))
 
 
 def count_unique(task: UnicityTask) -> NDArray[np.int32]:

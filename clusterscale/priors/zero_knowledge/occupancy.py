@@ -178,9 +178,8 @@ def _revise(values: Values, model: Floats, curve: ResponseCurve) -> Floats:
     rises = np.concatenate([[True], np.diff(curve.published) > 0])
     revised = np.interp(expected + share * error, curve.published[rises], curve.means[rises])
     counts: Floats = np.where(share > 0, revised, model)
-    return np.asarray(
-        counts * (model.sum() / max(counts.sum(), 1e-300))
-    )  # the total is the least noisy
+    # the total is the least noisy
+    return np.asarray(counts * (model.sum() / max(counts.sum(), 1e-300)))
 
 
 def _check_scale(

@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
 
 from clusterscale.contracts import (
     Count,
@@ -17,7 +16,6 @@ from clusterscale.contracts import (
     Ints,
     Knowledge,
     Mechanism,
-    Prior,
     Release,
     Share,
     TargetKnowledge,
@@ -37,8 +35,8 @@ from clusterscale.priors.zero_knowledge.occupancy import mix_rhythms
 from clusterscale.priors.zero_knowledge.target_information import (
     Knows,
     TargetInformation,
+    TargetPrior,
     Times,
-    check_limits,
     describe_target,
     join,
     name_places,
@@ -110,12 +108,8 @@ class PoissonCounts:
         The trace is marked as incomplete, so that attacks use only the target's own cells: the
         errors of the model in the many other cells would add up.
         """
-        return TargetKnowledge(
-            self.trace,
-            False,
-            self.population.occupancy_probabilities * _NOMINAL_USERS,
-            _NOMINAL_USERS,
-        )
+        visits = self.population.occupancy_probabilities * _NOMINAL_USERS
+        return TargetKnowledge(self.trace, False, visits, _NOMINAL_USERS)
 
 
 ReferencePopulation = SyntheticUsers | PoissonCounts
@@ -140,7 +134,7 @@ def _append_user(traces: Traces, trace: Ints) -> Traces:
 Law = Annotated[synthesis.ActivityLaw, synthesis.ACTIVITIES.entry()]
 
 
-class ZeroKnowledge(Prior):
+class ZeroKnowledge(TargetPrior):
     """Knows a release, its public description and the target's trace (POPETS24 §2.5, §4).
 
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
@@ -203,11 +197,7 @@ class ZeroKnowledge(Prior):
     crowd: Literal["users", "counts"] = "users"
     positions: Literal["known", "unknown"] = "known"
 
-    gives_whereabouts: ClassVar[bool] = True
     guesses_cells: ClassVar[bool] = True
-    adds_challenges: ClassVar[bool] = True
-
-    _consistent = model_validator(mode="after")(check_limits)
 
     @property
     def phrase(self) -> str:
@@ -232,11 +222,6 @@ class ZeroKnowledge(Prior):
         changed = self.model_dump(exclude_defaults=True)
         parts = [f"adversary knows only {known}", f"trains on {self.training:,} groups"]
         return ", ".join([*parts, *(others[name] for name in others if name in changed)])
-
-    @property
-    def n_challenges(self) -> int:
-        """The field ``challenges``."""
-        return self.challenges
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return the number of challenges and controls."""

@@ -1,11 +1,12 @@
 """What an adversary knows of the target, and the cells that it assumes from that."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
+from pydantic import model_validator
 
-from clusterscale.contracts import Ints, Traces
+from clusterscale.contracts import Ints, Prior, Traces
 from clusterscale.groups import subsample_trace
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, draw_epochs
 from clusterscale.validation_messages import plural
@@ -14,36 +15,31 @@ Knows = Literal["trace", "rois"]
 Times = Literal["greedy", "random"]
 
 
-class Limits(Protocol):
-    """How much an adversary knows of the target; the fields of a prior."""
+class TargetPrior(Prior):
+    """An adversary who knows the target's trace, or some of it, before it sees challenges."""
+
+    gives_whereabouts: ClassVar[bool] = True
+    adds_challenges: ClassVar[bool] = True
+
+    if TYPE_CHECKING:  # each prior has these fields, in an order of its own
+        challenges: int
+        knows: Knows
+        known_fraction: float
+        top_rois: int | None
+        times: Times
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.knows == "trace" and self.top_rois is not None:
+            raise ValueError("top_rois needs an adversary who knows only ROIs: set knows to rois")
+        if self.knows == "rois" and self.known_fraction < 1:
+            raise ValueError("known_fraction is a share of the trace, but only ROIs are known")
+        return self
 
     @property
-    def knows(self) -> Knows:
-        """Whether it knows when the target was where, or only where."""
-
-    @property
-    def known_fraction(self) -> float:
-        """Share of the visits that is known."""
-
-    @property
-    def top_rois(self) -> int | None:
-        """Number of ROIs that are known, None for all."""
-
-    @property
-    def times(self) -> Times:
-        """How times are guessed."""
-
-
-AnyLimits = TypeVar("AnyLimits", bound=Limits)
-
-
-def check_limits(limits: AnyLimits) -> AnyLimits:
-    """Return the fields of a prior; raise ValueError if they contradict each other."""
-    if limits.knows == "trace" and limits.top_rois is not None:
-        raise ValueError("top_rois needs an adversary who knows only ROIs: set knows to rois")
-    if limits.knows == "rois" and limits.known_fraction < 1:
-        raise ValueError("known_fraction is a share of the trace, but only ROIs are known")
-    return limits
+    def n_challenges(self) -> int:
+        """The field ``challenges``."""
+        return self.challenges
 
 
 def name_places(top_rois: int | None) -> str:
@@ -110,7 +106,7 @@ def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) 
 
 
 def describe_target(
-    traces: Traces, target: int, limits: Limits, *, rng: np.random.Generator
+    traces: Traces, target: int, limits: TargetPrior, *, rng: np.random.Generator
 ) -> TargetInformation:
     """Return what an adversary knows of a target, which is among ``traces``."""
     trace = traces.trace(target).copy()  # a view would give access to all users' cells

@@ -55,7 +55,7 @@ def show_bandwidth(traces: Traces, training: Members) -> None:
     slices = Pool(traces, everybody, 0, training.shape[1], "benchmark").slices(
         len(training), rng=stream(0, "bandwidth")
     )
-    drawn = np.concatenate([part.members for part in slices])
+    drawn = np.concatenate([members for members, _ in slices])
     counts = count_visits(traces, drawn)
     pieces = [
         *_counting("training groups", traces, training, np.unique(training)),

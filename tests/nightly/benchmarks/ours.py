@@ -54,7 +54,7 @@ class Task:
 
         def draw(pool, n_groups, **wanted):
             found = list(slices(pool, n_groups, **wanted))
-            heard.append(np.concatenate([each.members for each in found]))
+            heard.append(np.concatenate([members for members, _ in found]))
             return iter(found)
 
         slices = groups.Pool.slices
