@@ -290,23 +290,16 @@ def _search(
         weights = np.concatenate([weights, np.zeros(len(entering))])
         # An exact solution for the candidates is useless while other features are not optimal.
         inside = max(goal / 3, outside.max(initial=0) / 30)
-        weights = _descend(columns, signs, weights, cost, inside)
+        # Well-fitted rows have so little curvature that the Hessian of a few hundred candidates
+        # would be singular. Their curvature is raised to a share of the largest one, which makes
+        # steps shorter but keeps them descent directions. Steps are too short where well-fitted
+        # rows have large counts and another row has none, so a smaller share is tried if the goal
+        # is not reached.
+        for ridge in (SHARE, LEAST_SHARE):
+            weights, reached = _step_down(columns, signs, weights, cost, inside, ridge)
+            if reached:
+                break
     return candidates, weights, gradient
-
-
-def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float) -> Floats:
-    """Take Newton steps on the candidates until their violations sum to at most ``goal``.
-
-    Well-fitted rows have so little curvature that the Hessian of a few hundred candidates would be
-    singular. Their curvature is raised to a ``share`` of the largest one, which makes steps shorter
-    but keeps them descent directions. Steps are too short where well-fitted rows have large counts
-    and another row has none, so a smaller share is tried if the goal is not reached.
-    """
-    for share in (SHARE, LEAST_SHARE):
-        weights, reached = _step_down(columns, signs, weights, cost, goal, share)
-        if reached:
-            break
-    return weights
 
 
 def _step_down(

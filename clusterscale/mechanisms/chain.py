@@ -74,11 +74,6 @@ def last_suppression(mechanism: Mechanism) -> Suppression | None:
     return hiding[-1] if hiding else None
 
 
-def name_of(step: Any) -> str:
-    """Return the name of a mechanism in a config."""
-    return str(step.name)
-
-
 if TYPE_CHECKING:
     Steps = tuple[base.BaseMechanism, ...]
 else:

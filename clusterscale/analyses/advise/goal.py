@@ -20,9 +20,6 @@ UNITS = ("event", "user_day", "user")
 Measured = Annotated[Utility, UTILITIES.entry()]
 
 _Auc = Annotated[float, Strict(), Field(ge=0.5, le=1)]
-_Loss = Annotated[float, Strict(), Field(ge=0, le=1)]
-_Part = Annotated[float, Strict(), Field(ge=0, lt=1)]
-_Weight = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class Aim(ConfigModel):
     """
 
     measure: Measured
-    weight: _Weight | None = None
+    weight: Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)] | None = None
     bound: Annotated[float, Strict(), Field(allow_inf_nan=False)] | None = None
     worst: Positive = 1.0
 
@@ -141,7 +138,7 @@ class CertifiedLimit(ConfigModel):
     """
 
     auc: _Auc
-    share: _Part = 0.0
+    share: Annotated[float, Strict(), Field(ge=0, lt=1)] = 0.0
 
 
 class ScreenedLimit(ConfigModel):
@@ -155,7 +152,7 @@ class ScreenedLimit(ConfigModel):
         Largest share of exposed users, e.g. ``0.05``.
     """
 
-    loss: _Loss
+    loss: Annotated[float, Strict(), Field(ge=0, le=1)]
     share: Annotated[float, Strict(), Field(gt=0, lt=1)]
 
 

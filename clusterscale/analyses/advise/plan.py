@@ -36,9 +36,6 @@ CONFIDENCE = 0.95
 
 _QUICK_TEST = VerdictPlan(trials=4, units=1)  # guarantees are tested on the finalists only
 
-Goal = Annotated[tuple[Aim, ...], *NonEmptyUnique]
-Families = Annotated[tuple[Family, ...], *OptionalUnique]
-
 
 _USUAL_GOAL = tuple(
     Aim(measure=UTILITIES.create(name))
@@ -81,9 +78,9 @@ class AdvicePlan(ConfigModel):
         searched, too, if no candidate can be advised.
     """
 
-    goal: Goal = _USUAL_GOAL
+    goal: Annotated[tuple[Aim, ...], *NonEmptyUnique] = _USUAL_GOAL
     limits: Limits = Limits()
-    families: Families | None = None
+    families: Annotated[tuple[Family, ...], *OptionalUnique] | None = None
     held_out: Probability = 0.5
     groups: Annotated[int, Strict(), Field(ge=2, le=10_000)] = 4
     rounds: Annotated[int, Strict(), Field(ge=1, le=10)] = 4

@@ -20,8 +20,6 @@ ALL_PERIODS = "all periods"
 
 _Rate = Annotated[float, Strict(), Field(gt=0, lt=1)]
 
-Rates = Annotated[tuple[_Rate, ...], *NonEmptyUnique]
-
 
 CERTIFICATES_FORMAT = "clusterscale-certificates"
 """Value of the attribute ``format`` of certificates."""
@@ -74,7 +72,7 @@ class CertifyPlan(ConfigModel):
         probability after it follows, e.g. ``0.01``.
     """
 
-    false_positive_rates: Rates = (0.001, 0.01)
+    false_positive_rates: Annotated[tuple[_Rate, ...], *NonEmptyUnique] = (0.001, 0.01)
     prior: _Rate = 0.01
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, model_validator
 
 from clusterscale.analyses.audit import Period
 from clusterscale.contracts import (
@@ -27,7 +27,7 @@ from clusterscale.mechanisms.noisy_counts import Gaussian, Laplace
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 from clusterscale.release import DeclaredMechanism
-from clusterscale.release.metadata import STATED, Size
+from clusterscale.release.metadata import STATED, Delta, Size
 
 _WITHOUT_NOISE = (Exact, CoarsenSpace, CoarsenTime, CapContributions, SampleTraces, RoundToBase)
 
@@ -135,8 +135,6 @@ ENDINGS = {"zarr": ".zarr", "netcdf": ".nc", "parquet": ".parquet", "csv": ".csv
 """Ending of the name of a release in each format."""
 
 Words = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Delta = Annotated[float, Strict(), Field(ge=0, lt=1)]
-SeriesName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
 
 class Budget(ConfigModel):
@@ -233,7 +231,7 @@ class PublishPlan(ConfigModel):
 
     mechanism: DeclaredMechanism
     period: Period
-    series: SeriesName
+    series: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
     budget: Budget | None = None
     choose_cap: CapChoice | None = None
     population: Address = EVERYONE

@@ -13,7 +13,6 @@ from clusterscale.analyses.publish.release import (
     describe_entry,
     draw,
     files_of,
-    gate_entry,
     make_release,
     staged_release,
     state_guarantee,
@@ -229,8 +228,10 @@ class Publication:
         """
         if self.gate is None:
             return None
-        job, folder = self.job, f"{self.job.uri}/{_GATE}"
-        entry = gate_entry(self.plan, job.cube, counted, uri)
+        job, folder, n = self.job, f"{self.job.uri}/{_GATE}", counted.n_users
+        # the true numbers of people, which the release may not state
+        among = self.plan.among or (job.cube.n_users if n < job.cube.n_users else 2 * n)
+        entry = ReleaseEntry(counts=uri, group_size=n, population=among)
         return self.gate.evaluate(entry, job.cube, folder, executor, memory=job.memory, tell=tell)
 
     def _remove_counts(self) -> None:

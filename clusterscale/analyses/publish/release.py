@@ -41,7 +41,6 @@ from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.reading.tables import read_column, read_frame
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
-from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.explanation import CENTRE, digest_texts, explain_release
 from clusterscale.release.metadata import README, STATED, Accuracy
 from clusterscale.storage.result_table import consolidate
@@ -359,13 +358,6 @@ def _centres(plan: PublishPlan, cube: TraceCube, rois: tuple[str, ...]) -> Value
     centres = np.array([at.get(name, (np.nan, np.nan)) for name in rois])
     is_public = plan.places is not None or "places" in cube.public
     return centres if is_public and np.isfinite(centres).any() else None
-
-
-def gate_entry(plan: PublishPlan, cube: TraceCube, counted: Counted, uri: str) -> ReleaseEntry:
-    """Return the release for a gate, with the true numbers of people, which it may not state."""
-    n_counted = counted.n_users
-    among = plan.among or (cube.n_users if n_counted < cube.n_users else 2 * n_counted)
-    return ReleaseEntry(counts=uri, group_size=n_counted, population=among)
 
 
 def _cells(

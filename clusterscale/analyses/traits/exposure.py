@@ -24,7 +24,6 @@ from clusterscale.study.identity import has_code
 
 if TYPE_CHECKING:
     import xarray as xr
-    import zarr
 
 
 _WHO = {"audit": "target", "screen": "user"}
@@ -105,8 +104,10 @@ class TargetAUCs:
             second = _mean(np.asarray(group["auc"][(slice(None), *self.at[:-1])], np.float64))
         users = np.asarray(group[_WHO[self.source]][:], np.int64)
         known = np.isfinite(auc)
-        if self.source == "screen" and not _counts_unseen(group):
-            known &= np.asarray(group["n_events"][:, self.at[0]]) > 0
+        if self.source == "screen":
+            plan = json.loads(str(group.attrs.get("plan", "{}")))
+            if plan.get("unseen") != "include":
+                known &= np.asarray(group["n_events"][:, self.at[0]]) > 0
         return Exposed(users[known], auc[known], np.nan_to_num(second[known]))
 
 
@@ -155,11 +156,6 @@ def hash_exposures(exposures: Iterable[TargetAUCs]) -> str:
         for numbers in (exposed.auc, exposed.second):
             total.update(numbers.astype("<f8").tobytes())
     return total.hexdigest()
-
-
-def _counts_unseen(screened: zarr.Group) -> bool:
-    plan = json.loads(str(screened.attrs.get("plan", "{}")))
-    return bool(plan.get("unseen") == "include")
 
 
 def _mean(auc: Values) -> Values:

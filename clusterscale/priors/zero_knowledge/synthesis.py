@@ -104,7 +104,7 @@ class VisitCounts:
         return self.law.draw(self.mean, n, rng=rng)
 
 
-Edges = NDArray[np.int64]
+Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +125,8 @@ class Graph:
         If offsets or neighbours are out of range.
     """
 
-    offsets: Edges
-    neighbours: Edges
+    offsets: Longs
+    neighbours: Longs
 
     def __post_init__(self) -> None:
         offsets, near = self.offsets, self.neighbours
@@ -145,7 +145,7 @@ class Graph:
         return len(self.offsets) - 1
 
     @classmethod
-    def of(cls, n_rois: int, edges: Edges) -> "Graph":
+    def of(cls, n_rois: int, edges: Longs) -> "Graph":
         """Return the graph of undirected ``edges``, int64, shape (edge, 2), in any order."""
         both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
         both = both[both[:, 0] != both[:, 1]]
@@ -179,7 +179,7 @@ def triangulate(frame: CellCoordinates) -> Graph:
     return Graph.of(len(flat), np.concatenate([first[_edges(points)], coincident]))
 
 
-def _edges(places: Floats) -> Edges:
+def _edges(places: Floats) -> Longs:
     """Return the edges between distinct positions, int64, shape (edge, 2)."""
     middle = places - places.mean(axis=0)
     size = np.abs(middle).max(initial=0.0)
@@ -193,7 +193,7 @@ def _edges(places: Floats) -> Edges:
     return np.column_stack([order[:-1], order[1:]]).astype(np.int64)
 
 
-def _triangles(places: Floats) -> Edges:
+def _triangles(places: Floats) -> Longs:
     triangulation = scipy.spatial.Delaunay(places)
     corners = triangulation.simplices.astype(np.int64)
     edges = [corners[:, [i, j]] for i, j in ((0, 1), (1, 2), (2, 0))]
@@ -205,7 +205,7 @@ def _triangles(places: Floats) -> Edges:
     return np.concatenate(edges)
 
 
-def correlated_rois(values: Floats, days: Edges) -> Graph | None:
+def correlated_rois(values: Floats, days: Longs) -> Graph | None:
     """Return as neighbours the ROIs whose published series correlate; None if none do.
 
     The correlation is that of what the sum of all series, by least squares, does not explain; it
@@ -240,8 +240,6 @@ def correlated_rois(values: Floats, days: Edges) -> Graph | None:
     offsets = np.concatenate([[0], np.cumsum(near.sum(axis=1))])
     return Graph(offsets, np.nonzero(near)[1])
 
-
-Longs = NDArray[np.int64]
 
 NEIGHBOURHOOD = 10
 """Maximum number of ROIs that a user visits (algorithm 1)."""
