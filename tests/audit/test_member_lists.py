@@ -73,10 +73,10 @@ def test_released_groups_of_every_prior_are_of_one_list(cube, fields, monkeypatc
     members, draw = [], Pool.slices
 
     def watched(pool, *args, **options):
-        for part in draw(pool, *args, **options):
+        for some, replacing in draw(pool, *args, **options):
             if pool.lists is not None:
-                members.extend(part.members)
-            yield part
+                members.extend(some)
+            yield some, replacing
 
     monkeypatch.setattr(Pool, "slices", watched)
     lists = [range(0, 20), range(20, 40), range(40, 60)]

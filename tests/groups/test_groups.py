@@ -22,7 +22,7 @@ def draw_groups(users, target, *, size, n_groups, name, rng, paired=False):
     traces = traces_of(np.zeros((max(users) + 1, 1, 1), bool))
     again = deepcopy(rng)
     slices = Pool(traces, users, target, size, name).slices(n_groups, rng=rng, paired=paired)
-    members = np.concatenate([each.members for each in slices])
+    members = np.concatenate([members for members, _ in slices])
     counted, _ = Pool(traces, users, target, size, name).draw(n_groups, rng=again, paired=paired)
     return members, counted.labels
 
