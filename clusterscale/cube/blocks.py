@@ -53,10 +53,6 @@ class Source:
         where = absolute(cube.uri), cube.fingerprint
         return cls(*where, null_roi, seed, *more, weights=weights)
 
-    def stream(self, *path: str | int) -> np.random.Generator:
-        """Return the generator for one purpose of the trace steps."""
-        return stream(self.seed, *path)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
@@ -75,9 +71,6 @@ class Block:
     traces: Traces
     bounds: Bounds
     frames: tuple[CellCoordinates, ...]
-
-
-node_copy.register(Block)
 
 
 def block_size(cube: TraceCube) -> int:
@@ -110,7 +103,7 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
         traces, frames = cut(whole, first - begin, last - begin), [cube.frame((first, last))]
         for i, step in enumerate(steps):
             path = ("trace step", i, step.id, first, last, "users", start)
-            traces, frame = step.apply(traces, frames[-1], rng=source.stream(*path))
+            traces, frame = step.apply(traces, frames[-1], rng=stream(source.seed, *path))
             frames.append(frame)
         traces = with_null_roi(traces) if source.null_roi else traces
         bounds = bounds_before(steps, frames, traces)
@@ -138,7 +131,7 @@ def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[
             f"users {first} to {last} of {cube.n_users} are not whole blocks of {size}"
         )
     joints: list[_JoinedTraces] = []
-    merged: list[Block] = []
+    merged: list[Bounds] = []
     for start, stop in ranges(first, last, size):
         blocks = read_block(source, windows, start, stop)
         if not joints:
@@ -147,10 +140,11 @@ def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[
             joints = [_JoinedTraces(block.traces, last - first, n_events) for block in blocks]
         for joint, block in zip(joints, blocks, strict=True):
             joint.add(block.traces)
-        merged = list(map(_merge, merged, blocks)) if merged else blocks
+        bounds = [block.bounds for block in blocks]
+        merged = list(map(merge_bounds, merged, bounds)) if merged else bounds
     return [
-        replace(block, traces=joint.traces(first, cube.n_users))
-        for joint, block in zip(joints, merged, strict=True)
+        Block(joint.traces(first, cube.n_users), bounds_of, block.frames)
+        for joint, bounds_of, block in zip(joints, merged, blocks, strict=True)
     ]
 
 
@@ -182,22 +176,8 @@ class _JoinedTraces:
     def traces(self, first: int, population: int) -> Traces:
         """Return all traces, with their position in the population."""
         self._cells.resize(self._n_events, refcheck=False)
-        n_rois, n_epochs = self._cells_of
-        return Traces(
-            self._offsets,
-            self._cells,
-            n_rois,
-            n_epochs,
-            self._idle,
-            first,
-            population,
-            self._weights,
-        )
-
-
-def _merge(one: Block, other: Block) -> Block:
-    """Merge the bounds; the traces are replaced later."""
-    return replace(other, bounds=merge_bounds(one.bounds, other.bounds))
+        events, users = (self._offsets, self._cells), (first, population)
+        return Traces(*events, *self._cells_of, self._idle, *users, self._weights)
 
 
 def expand(values: Values, steps: Steps, frames: Sequence[CellCoordinates]) -> Values:

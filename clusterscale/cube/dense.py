@@ -21,7 +21,6 @@ import posixpath
 from collections.abc import Collection, Iterator
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -34,7 +33,7 @@ from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import new_cube
-from clusterscale.storage.groups import errors_as
+from clusterscale.storage.groups import errors_as, open_with_xarray
 
 _DIMS = ("user", "roi", "epoch")
 _TILE = 1 << 22  # cells decoded at once, unless one chunk is larger
@@ -96,16 +95,7 @@ def _open(uri: str) -> xr.Dataset:
     with errors_as(errors.FormatError, what, detailed=True):
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
-        # Use the metadata that was just checked.
-        return xr.open_dataset(
-            storage.open_store(uri),
-            engine="zarr",
-            zarr_format=group.metadata.zarr_format,
-            consolidated=group.metadata.consolidated_metadata is not None,
-            chunks=None,
-            cache=False,
-            mask_and_scale=False,
-        )
+        return open_with_xarray(group, cache=False, mask_and_scale=False)
 
 
 def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
@@ -164,9 +154,9 @@ def _regions(source: xr.Dataset, trace: xr.DataArray) -> Regions:
 
 
 def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
-    if "epoch" not in source.coords or _is_index(source["epoch"].values):
+    times = source.coords.get("epoch", xr.DataArray(np.arange(n_epochs))).values
+    if times.dtype.kind in "iu" and (times == np.arange(len(times))).all():
         return Calendar(0, _HOUR, n_epochs, timezone)
-    times = source["epoch"].values
     if times.dtype.kind != "M":
         raise errors.FormatError(f"the coordinate epoch is {times.dtype}, not datetime64")
     if np.isnat(times).any():
@@ -187,10 +177,6 @@ def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
     if (calendar.seconds() != seconds).any():
         raise errors.FormatError(uneven)
     return calendar
-
-
-def _is_index(values: NDArray[Any]) -> bool:
-    return values.dtype.kind in "iu" and bool((values == np.arange(len(values))).all())
 
 
 def _blocks(trace: xr.DataArray) -> Iterator[tuple[int, Ints, Ints]]:

@@ -1,5 +1,6 @@
 """Write a cube: users block by block, in whole chunks, attributes last."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -30,6 +31,8 @@ from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.chunk_store import ChunkStore
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # which UTF-8 cannot encode
 
 
 class Fingerprint:
@@ -200,18 +203,15 @@ class _GrowingArray:
     def _write(self, size: int) -> None:
         values = np.concatenate(self._waiting) if self._waiting else np.empty(0)
         if self._array is None:
-            self._array = self._create(size)
+            chunk, own = max(1, min(size, CHUNK)), (self._group, self._name)
+            self._array = arrays.new_array(
+                *own, dtype=self._dtype, chunk=chunk, dim=self._dim, size=size
+            )
         elif size:
             self._array.resize((self._array.shape[0] + size,))
         if size:
             self._array[self._array.shape[0] - size :] = values[:size]
         self._waiting, self._n_waiting = [values[size:]], len(values) - size
-
-    def _create(self, size: int) -> zarr.Array[Any]:
-        chunk = max(1, min(size, CHUNK))
-        return arrays.new_array(
-            self._group, self._name, dtype=self._dtype, chunk=chunk, dim=self._dim, size=size
-        )
 
 
 def _summarise(weights: Weights) -> dict[str, float]:
@@ -234,13 +234,5 @@ def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -
     if find_unsorted(np.concatenate([[0], np.cumsum(sizes)]), cells) >= 0:
         raise InputError("cells must increase within a user, each at most once")
     for user in users:
-        if not isinstance(user, str) or user == arrays.LOST_TEXT or not _is_unicode(user):
+        if not isinstance(user, str) or user == arrays.LOST_TEXT or _SURROGATE.search(user):
             raise InputError(f"{user!r} is not a pseudonym: it must be text that UTF-8 can encode")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -145,13 +143,16 @@ def ingest(
     weights = None
     if options.weights is not None:
         weights = read_weights(options.weights, options.reader, options.pseudonymise)
-    with _naming_formats(options.reader):
+    reader = options.reader
+    try:
         with reading(source):
-            packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
+            packs = pack(reader.pieces(source, block_bytes), block_bytes)
         if not packs:
             raise SourceError(f"{source} contains no records")
         run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
         report = _write_cube(source, uri, options, run, weights, force=force)
+    except SourceError as error:
+        raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
     return replace(report, seconds=time.perf_counter() - began)
 
 
@@ -210,15 +211,6 @@ def _write_cube(
         )
         provenance.update(report.counts())
     return report
-
-
-@contextmanager
-def _naming_formats(reader: Reader) -> Iterator[None]:
-    """Append the formats that the reader accepts to each :class:`SourceError`."""
-    try:
-        yield
-    except SourceError as error:
-        raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
 
 
 def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:

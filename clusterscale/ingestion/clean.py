@@ -53,7 +53,10 @@ class Cleaner:
         return len(self.names) * self.calendar.n_epochs
 
     def _bin(self, records: Records, file: str, tally: ReadingReport) -> UserCells:
-        _read(records, file, tally)
+        counts, n_malformed = tally.file(file), records.malformed.count
+        counts.n_records += len(records) + n_malformed
+        counts.n_unread += n_malformed
+        tally.dropped["unparsable"] += n_malformed
         rows = _usable(records, tally, file)
         time = records.time.values[rows]
         tally.time.add(time)
@@ -91,13 +94,6 @@ class Cleaner:
         if self.key is not None:
             names = pa.array(pseudonyms(names.to_pylist(), self.key), pa.string())
         return UserCells(names, sizes.astype(np.int64), cells)
-
-
-def _read(records: Records, file: str, tally: ReadingReport) -> None:
-    counts = tally.file(file)
-    counts.n_records += len(records) + records.malformed.count
-    counts.n_unread += records.malformed.count
-    tally.dropped["unparsable"] += records.malformed.count
 
 
 def _usable(records: Records, tally: ReadingReport, file: str) -> Any:

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from math import hypot, inf, isfinite, nan
 
@@ -78,14 +79,10 @@ class Results:
             return _divide(*(self.find(end) for end in selection.ends()))
         dataset = self.dataset(selection.of)
         selected = self._select(dataset, selection)
-        who = [dim for dim in selected.dims if dim in papers.PEOPLE]
-        values = np.asarray(selected.values, np.float64).ravel()
-        if not who:
-            return _without_people(dataset, selection, values[0], self._select)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            raise NotComputed(f"{selection.of}: no value was computed")
-        return _reduce(values, selection)
+        if not {*selected.dims} & {*papers.PEOPLE}:
+            value = np.asarray(selected.values, np.float64).ravel()[0]
+            return _without_people(dataset, selection, value, self._select)
+        return _reduce(self.values(selection), selection)
 
     def values(self, selection: papers.ResultSelection, along: str = "") -> NDArray[np.float64]:
         """Return people's values, or those along a dimension, float64, shape (value,); none is NaN.
@@ -244,15 +241,38 @@ def compare(
     from presets, and numbers that depend on something the paper does not state, are reported but
     not compared. Raises ConfigError if the results have no such variable or dimension.
     """
+    reproduces = study.is_real if is_real is None else is_real
     for published in study.published:
         for figure in published.figures():
             ours = find_or_none(results, figure.selection)
-            if ours is not None:
-                as_in_paper = find_or_none(results, figure.as_in_paper)
-                compared = _compare_one(study, published, figure, ours, as_in_paper)
-                if not (study.is_real if is_real is None else is_real):
-                    compared = replace(compared, verdict=report.NOT_COMPARED, why=PRESET)
-                yield compared
+            if ours is None:
+                continue
+            as_in_paper = find_or_none(results, figure.as_in_paper)
+            allowed = partial(_largest_difference, study, published, figure)
+            own, room = ours.known_error, allowed(ours)
+            verdict, why = report.NOT_REPRODUCED, published.differs
+            if not reproduces:
+                verdict, why = report.NOT_COMPARED, PRESET
+            elif published.unstated:
+                verdict, why = report.NOT_COMPARED, published.unstated
+            elif abs(ours.value - figure.value) <= room:
+                verdict, why = report.AGREES, ""
+            elif as_in_paper and abs(as_in_paper.value - figure.value) <= allowed(as_in_paper):
+                verdict = report.EXPLAINED
+            yield report.ComparedNumber(
+                item=published.item,
+                source=published.source,
+                setting=_describe(figure.selection),
+                paper=figure.value,
+                step=published.step,
+                ours=ours.value,
+                low=ours.value - ours.quantile * own if own else nan,
+                high=ours.value + ours.quantile * own if own else nan,
+                room=room,
+                verdict=verdict,
+                why=why,
+                as_in_paper=nan if as_in_paper is None else as_in_paper.value,
+            )
 
 
 def find_or_none(results: Results, selection: papers.ResultSelection | None) -> Number | None:
@@ -261,40 +281,6 @@ def find_or_none(results: Results, selection: papers.ResultSelection | None) -> 
         return None if selection is None else results.find(selection)
     except NotComputed:
         return None
-
-
-def _compare_one(
-    study: papers.PaperStudy,
-    published: papers.PublishedNumbers,
-    figure: papers.Figure,
-    ours: Number,
-    as_in_paper: Number | None,
-) -> report.ComparedNumber:
-    own = ours.known_error
-    room = _largest_difference(study, published, figure, ours)
-    verdict, why = report.NOT_REPRODUCED, published.differs
-    if published.unstated:
-        verdict, why = report.NOT_COMPARED, published.unstated
-    elif abs(ours.value - figure.value) <= room:
-        verdict, why = report.AGREES, ""
-    elif as_in_paper is not None and abs(as_in_paper.value - figure.value) <= _largest_difference(
-        study, published, figure, as_in_paper
-    ):
-        verdict = report.EXPLAINED
-    return report.ComparedNumber(
-        item=published.item,
-        source=published.source,
-        setting=_describe(figure.selection),
-        paper=figure.value,
-        step=published.step,
-        ours=ours.value,
-        low=ours.value - ours.quantile * own if own else nan,
-        high=ours.value + ours.quantile * own if own else nan,
-        room=room,
-        verdict=verdict,
-        why=why,
-        as_in_paper=nan if as_in_paper is None else as_in_paper.value,
-    )
 
 
 def _largest_difference(

@@ -215,7 +215,7 @@ def reproduce(
     with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
         cube, uri, datasets = cubes.open(study), f"{folder}/run", {}
         study = cubes.with_targets(study, cube)
-        for analysis in _analyses(study):
+        for analysis in analyses_of(study):
             dataset = run(analysis, cube, uri, executor, memory=memory, on_progress=tell)
             if analysis.kind == "audit" and (n_failed := count_failed(dataset)):
                 raise ClusterscaleError(
@@ -240,7 +240,8 @@ def reproduce(
     )
 
 
-def _analyses(study: PaperStudy) -> Iterator[Analysis]:
+def analyses_of(study: PaperStudy) -> Iterator[Analysis]:
+    """Yield the analyses of a study, in the order in which they run."""
     if study.audit is not None:
         yield AuditAnalysis(study.audit)
         if study.traits is not None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from clusterscale.analyses.marginals import ESTIMATES, LAWS, MARGINALS, SCHEMA
-from clusterscale.analyses.recovery import RECOVERY
+from clusterscale.analyses.marginals import ESTIMATES, LAWS, MARGINALS
 from clusterscale.analyses.recovery.estimates import DECISION_RULES
 from clusterscale.analyses.recovery.task import BASELINES
-from clusterscale.analyses.traits import TRAITS
 from clusterscale.papers import study as papers
-from clusterscale.schema import RESULTS, Variable
+from clusterscale.papers.driver import analyses_of
+from clusterscale.schema import Variable
 from clusterscale.validation_messages import choices
 
 Known = Mapping[str, list[papers.Label]]
@@ -19,33 +18,34 @@ def find_faults(study: papers.PaperStudy) -> Iterator[str]:
 
     A study shortened for a quick run has such faults; they are not errors there.
     """
-    known = list(_variables(study))
+    known = [analysis.schema for analysis in analyses_of(study)]
     labels = _labels(study)
-    for published in study.published:
-        for figure in published.figures():
-            for selection in filter(None, (figure.selection, figure.as_in_paper)):
-                yield from _of(selection, published.item, known, labels)
-    for claim in study.claims:
-        for selection in _selections(claim):
-            yield from _of(selection, claim.text, known, labels)
-    for drawn in study.figures:
-        for series in (series for _, several in drawn.panels() for series in several):
-            for selection in (*series.selections, *series.losses):
-                yield from _of(selection, drawn.item, known, labels)
+    for selection, where in _selections(study):
+        for end in selection.ends():
+            yield from _faults(end, where, known, labels)
     for label in study.best:
         if label not in labels.get("attack", []):
             yield f"best: {choices(label, map(str, labels.get('attack', [])))}"
 
 
-def _variables(study: papers.PaperStudy) -> Iterator[Mapping[str, Variable]]:
-    if study.audit is not None:
-        yield RESULTS
-    if study.traits is not None:
-        yield TRAITS
-    if study.recovery is not None:
-        yield RECOVERY
-    if study.marginals is not None:
-        yield SCHEMA
+def _selections(study: papers.PaperStudy) -> Iterator[tuple[papers.ResultSelection, str]]:
+    """Yield each selection of a study, and what it is for."""
+    for published in study.published:
+        for figure in published.figures():
+            for selection in filter(None, (figure.selection, figure.as_in_paper)):
+                yield selection, published.item
+    for claim in study.claims:
+        ends: Iterable[papers.Labels] = [{}]
+        if claim.along:
+            ends = [{claim.along: label} for label in claim.labels]
+        elif isinstance(claim.than, Mapping):
+            ends = [{}, claim.than]
+        for end in ends:
+            yield claim.where({**claim.at, **claim.each, **end}), claim.text
+    for drawn in study.figures:
+        for series in (series for _, several in drawn.panels() for series in several):
+            for selection in (*series.selections, *series.losses):
+                yield selection, drawn.item
 
 
 def _labels(study: papers.PaperStudy) -> Known:
@@ -80,27 +80,7 @@ def _labels(study: papers.PaperStudy) -> Known:
     return labels
 
 
-def _selections(claim: papers.Claim) -> Iterator[papers.ResultSelection]:
-    ends: Iterable[papers.Labels] = [{}]
-    if claim.along:
-        ends = [{claim.along: label} for label in claim.labels]
-    elif isinstance(claim.than, Mapping):
-        ends = [{}, claim.than]
-    for end in ends:
-        yield claim.where({**claim.at, **claim.each, **end})
-
-
-def _of(
-    selection: papers.ResultSelection,
-    where: str,
-    known: list[Mapping[str, Variable]],
-    labels: Known,
-) -> Iterator[str]:
-    for end in selection.ends():
-        yield from _of_one(end, where, known, labels)
-
-
-def _of_one(
+def _faults(
     end: papers.ResultSelection, where: str, known: list[Mapping[str, Variable]], labels: Known
 ) -> Iterator[str]:
     fitting = [variables[end.of] for variables in known if end.of in variables]

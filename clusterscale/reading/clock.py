@@ -109,19 +109,18 @@ class Clock:
         if self.drops_skipped and is_text(plain.type):
             local = decode.parse_stamps(name, plain, None, "UTC", where="", setting="").notna()
             seconds = np.where(np.isnan(seconds) & local, SKIPPED, seconds)
-        if np.isnan(seconds).any():
-            row = int(np.argmax(np.isnan(seconds)))
+
+        def fault(row: int) -> str:
             shown = "" if plain[row].as_py() is None else f"{quote(str(plain[row].as_py()))} "
-            raise SourceError(f"{spot.name(row, name)}: {shown}{times.fault(row)}")
+            return shown + times.fault(row)
+
+        spot.refuse(np.isnan(seconds), name, fault)
         return seconds
 
     def _without_length(self, name: str, texts: Any, spot: Spot) -> Any:
         """Return times without the lengths that they state, which must be the step that is set."""
         stated = pc.struct_field(pc.extract_regex(texts, _LENGTH), "length")
-        given = pc.unique(stated.drop_null()).to_pylist()
-        if not given:
-            return texts
-        for length in given:
+        for length in pc.unique(stated.drop_null()).to_pylist():
             shown = step_of(length)
             if self.step is None or not shown or Step.parse(shown) != Step.parse(self.step):
                 row = int(pc.index(stated, length).as_py())
@@ -168,20 +167,15 @@ class Clock:
             spot.refuse(hour.bad, self.hour, fault)
         texts = text_of(raw)
         stamps = decode.parse_stamps(name, texts, self.format, self.timezone, **settings)
+        how = f"in the format {self.format}" if self.format else "an ISO date"
         wrong = stamps.isna().to_numpy()
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            how = f"in the format {self.format}" if self.format else "an ISO date"
-            shown = quote(str(texts[row].as_py()))
-            raise SourceError(f"{spot.name(row, name)}: {shown} is not {how}")
+        spot.refuse(wrong, name, lambda row: f"{quote(str(texts[row].as_py()))} is not {how}")
         seconds = decode.utc_seconds(stamps, self.timezone)
         skipped = np.isnan(seconds)
-        if skipped.any() and not self.drops_skipped:
-            row = int(np.argmax(skipped))
-            raise SourceError(
-                f"{spot.name(row, name)}: {stamps[row]} does not exist: clocks in {self.timezone} "
-                "skip it; `skipped_hour: drop`, in a long table, leaves its rows out"
-            )
+        if not self.drops_skipped:
+            fault = f"does not exist: clocks in {self.timezone} skip it; `skipped_hour: drop`, in "
+            fault += "a long table, leaves its rows out"
+            spot.refuse(skipped, name, lambda row: f"{stamps[row]} {fault}")
         return self._checked(name, np.where(skipped, SKIPPED, np.floor(seconds)), spot)
 
 

@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from clusterscale import storage
@@ -51,14 +52,10 @@ def lines(piece: Piece) -> Iterator[object]:
         for line in block.splitlines():
             line = line.removeprefix(b"\xef\xbb\xbf").strip(b"\x1e \t")
             if line:
-                yield _parsed(line)
-
-
-def _parsed(line: bytes) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+                value = None
+                with suppress(ValueError, RecursionError):
+                    value = json.loads(line)
+                yield value
 
 
 def members(file: File) -> Iterator[object]:

@@ -327,20 +327,16 @@ def _drop_undecodable(lines: bytes, n_columns: int, delimiter: str, faults: list
     except UnicodeDecodeError:
         kept = []
     for line in lines.splitlines(keepends=True):
-        n_fields = n_columns if _is_utf8(line) else _count_fields(line, delimiter)
+        try:
+            line.decode()
+            n_fields = n_columns
+        except UnicodeDecodeError:
+            n_fields = _count_fields(line, delimiter)
         if n_fields == n_columns:
             kept.append(line)
         elif not faults:
             faults.append(f"has {plural(n_fields, 'field')}, not {n_columns}")
     return b"".join(kept)
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _count_fields(line: bytes, delimiter: str) -> int:

@@ -52,10 +52,14 @@ class Spot:
         row = row if self.kept is None else int(self.kept[row])
         return f"{self.file}: {self.unit} {self.first + row:,}, column {column}"
 
-    def refuse(self, wrong: NDArray[np.bool_], column: str, fault: str) -> None:
+    def refuse(
+        self, wrong: NDArray[np.bool_], column: str, fault: str | Callable[[int], str]
+    ) -> None:
         """Raise :class:`SourceError` for the first row that is wrong, if any is."""
         if wrong.any():
-            raise SourceError(f"{self.name(int(np.argmax(wrong)), column)}: {fault}")
+            row = int(np.argmax(wrong))
+            text = fault if isinstance(fault, str) else fault(row)
+            raise SourceError(f"{self.name(row, column)}: {text}")
 
 
 def located_batches(
@@ -204,18 +208,15 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
     plain = decode.plain(raw)
     if pa.types.is_integer(plain.type) or pa.types.is_floating(plain.type):
         values = np.array(decode.numbers(name, plain, where=spot.file).values)
-        empty = np.isnan(values)
         codes = [float(code) for code in hidden if re.fullmatch(r"[+-]?\d+(\.\d+)?", code)]
         values[np.isin(values, codes)] = np.nan
-        texts = None
     else:
         texts = text_of(plain)
         empty = among(texts, hidden) | matches(texts, BAND)
         numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), marks.plain(texts))
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
-    if texts is not None and (wrong := np.isnan(values) & ~empty).any():
-        row = int(np.argmax(wrong))
-        raise SourceError(f"{spot.name(row, name)}: {marks.fault(texts[row].as_py() or '')}")
+        wrong = np.isnan(values) & ~empty
+        spot.refuse(wrong, name, lambda row: marks.fault(texts[row].as_py() or ""))
     spot.refuse(np.isinf(values), name, "the value is infinite")
     return values
 
@@ -225,10 +226,8 @@ def bands_in(raw: Any, values: Values) -> set[int]:
 
     ``values`` are decoded ones; where none is hidden, no text is looked at.
     """
-    if not np.isnan(values).any():
-        return set()
     plain = raw.dictionary if pa.types.is_dictionary(raw.type) else decode.plain(raw)
-    if not is_text(plain.type):
+    if not (np.isnan(values).any() and is_text(plain.type)):
         return set()
     texts = pc.unique(text_of(plain)).drop_null()
     shown = texts.filter(pa.array(matches(texts, BAND))).to_pylist()

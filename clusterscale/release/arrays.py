@@ -20,7 +20,7 @@ from clusterscale.release.explanation import CENTRE, explain_columns, explain_re
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.groups import errors_as
+from clusterscale.storage.groups import errors_as, open_with_xarray
 from clusterscale.storage.result_table import TIME_ATTRIBUTES
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class ArrayStore(TableFormat):
             array = dataset[name].load().transpose(*_DIMS)  # some backends are not lazy
             values = _numbers(array.values, f"{uri}: {name}")
             totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
-            rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
+            rois, epochs = (array[dim].values if dim in array.coords else None for dim in _DIMS)
             metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
             ours: Any = {} if metadata.ledger is None else dataset
             flags: Any = ours[_FLAG].values if _FLAG in ours else None
@@ -156,13 +156,7 @@ def _open(uri: str) -> xr.Dataset:
         arrays.refuse_pickles(group, where=uri)
         for name, array in group.arrays():
             _check_sizes(uri, name, array.shape, array.chunks, array.dtype)
-        dataset: xr.Dataset = xr.open_zarr(  # with the metadata that was just checked
-            storage.open_store(uri),
-            zarr_format=group.metadata.zarr_format,
-            consolidated=group.metadata.consolidated_metadata is not None,
-            chunks=None,
-        )
-        return dataset
+        return open_with_xarray(group)
 
 
 def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
@@ -235,10 +229,6 @@ def _total(dataset: xr.Dataset, name: str, uri: str) -> Values | None:
     if dataset[name].dims != _TOTALS[name]:
         raise FormatError(f"{uri}: {name} has dimensions {dataset[name].dims}, not {_TOTALS[name]}")
     return _numbers(dataset[name].values, f"{uri}: {name}")
-
-
-def _coordinate(array: xr.DataArray, dim: str) -> NDArray[Any] | None:
-    return array[dim].values if dim in array.coords else None
 
 
 def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:

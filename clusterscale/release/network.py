@@ -51,7 +51,7 @@ class Network:
                 f"totals require a flow of {required:,} visits, but the solver's limit is {_MOST:,}"
             )
         nodes = np.arange(self.n_nodes)
-        alone = (supply != 0) & (nodes >= FIRST) & ~np.isin(nodes, self._ends)
+        alone = (supply != 0) & (nodes >= FIRST) & ~np.isin(nodes, [self.out, self.into])
         if alone.any():
             return None, int(alone.argmax())  # a total without an adjustable cell
         sources, sinks = np.flatnonzero(supply > 0), np.flatnonzero(supply < 0)
@@ -66,22 +66,19 @@ class Network:
             sent = result.flow[[_SOURCE]].toarray()[0]
             received = result.flow[:, [_SINK]].toarray()[:, 0]
             return None, int(np.flatnonzero(sent - received != supply).max())
-        return self._shared(result.flow.tocoo()), -1
+        return self._shared(result.flow), -1
 
     def _graph(self, data: NDArray[Any], out: Ints, into: Ints) -> sparse.csr_array:
         """Return edges as a sparse matrix with int32 nodes, as SciPy's graph algorithms expect."""
         nodes = out.astype(np.int32), into.astype(np.int32)
         return sparse.coo_array((data, nodes), (self.n_nodes, self.n_nodes)).tocsr()
 
-    @property
-    def _ends(self) -> Ints:
-        return np.unique(np.concatenate([self.out, self.into]))
-
-    def _shared(self, flow: sparse.coo_array) -> Ints:
+    def _shared(self, flow: sparse.csr_array) -> Ints:
         """Return the flow of each edge; parallel edges are filled one after another."""
         order = np.lexsort((self.into, self.out))
         out, into, room = self.out[order], self.into[order], self.room[order]
-        total = np.where(out == into, 0, np.maximum(_looked_up(flow, out, into), 0))
+        sent = flow[out[:, None], into[:, None]].toarray()[:, 0].astype(np.int64)
+        total = np.where(out == into, 0, np.maximum(sent, 0))
         filled = np.cumsum(room) - room
         new = np.r_[True, (np.diff(out) != 0) | (np.diff(into) != 0)][: len(out)]
         filled -= filled[new][np.cumsum(new) - 1] if len(out) else 0
@@ -309,19 +306,6 @@ def _hide(moves: _Moves, edges: Ints, need: Ints, hidden_for: Ints, fails: Flags
             for one, _ in cheapest:
                 if moves.price[one] > _STEP:
                     moves.price[one], hidden_for[one] = _STEP, i
-
-
-def _looked_up(matrix: sparse.coo_array, row: Ints, column: Ints) -> Ints:
-    """Return entries of a sparse matrix, 0 where it has none, shape (entry,)."""
-    keys = matrix.row * np.int64(matrix.shape[1]) + matrix.col
-    order = np.argsort(keys)
-    wanted = row * matrix.shape[1] + column
-    position = np.minimum(np.searchsorted(keys, wanted, sorter=order), max(len(keys) - 1, 0))
-    entries = np.zeros(len(wanted), np.int64)
-    if len(keys):
-        position = order[position]
-        entries = np.where(keys[position] == wanted, matrix.data[position].astype(np.int64), 0)
-    return entries
 
 
 def bridges(ends: NDArray[Any], n_nodes: int) -> Flags:

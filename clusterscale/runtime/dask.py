@@ -4,6 +4,7 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from importlib.metadata import version
 from itertools import chain, islice
 from time import monotonic
@@ -172,7 +173,10 @@ class SchedulerConnection:
             reraise=True,
         )
         try:
-            self._client = attempts(self._open_client, min(_ATTEMPT, patience))
+            timeout, security = min(_ATTEMPT, patience), self._security
+            self._client = attempts(
+                Client, self._address, security=security, timeout=timeout, set_as_default=False
+            )
         except OSError as error:
             raise OSError(
                 f"no scheduler answers at {self._address} within {patience:g} seconds: {error}"
@@ -192,9 +196,6 @@ class SchedulerConnection:
         if self._client is not None:
             self._client.close(timeout=_ATTEMPT)
             self._client = None
-
-    def _open_client(self, timeout: float) -> Client:
-        return Client(self._address, security=self._security, timeout=timeout, set_as_default=False)
 
 
 class DaskExecutor:
@@ -295,8 +296,8 @@ class DaskExecutor:
             if error is not None:
                 yield [Finished(item, error=error) for item in batch.items]
                 continue
-            if isinstance(value, scheduling.Unwritten):
-                raise value.error
+            if isinstance(value, BaseException):
+                raise value
             results, seconds = value
             size.update(len(results), seconds)
             rest = batch.items[len(results) :]
@@ -348,11 +349,11 @@ class DaskExecutor:
         packed_sum = dumps(reduction.combine)
 
         def join(left: Future, right: Future) -> Future:
-            return self._client.submit(scheduling.combine_sums, packed_sum, left, right, pure=False)
+            return self._client.submit(scheduling.call, packed_sum, left, right, pure=False)
 
-        packed_end = dumps((reduction.finish, reduction.item))
+        packed_end = dumps(partial(reduction.finish, reduction.item))
         whole = scheduling.combine_pairwise(sums, join)
-        return self._client.submit(scheduling.finish_reduction, packed_end, whole, pure=False)
+        return self._client.submit(scheduling.call, packed_end, whole, pure=False)
 
     def _run(
         self,

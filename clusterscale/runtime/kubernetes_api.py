@@ -124,7 +124,11 @@ def hosted(manifest: Object, api: Api) -> Iterator["ClusterMonitor"]:
     with _api_errors(f"create DaskCluster {name} in namespace {api.namespace}"):
         if (existing := api.get(name)) is not None:
             _replace_leftover(existing, api)
-        api.create(_owned(manifest))
+        pod, uid = _own_pod()
+        if pod and uid:  # which owns the cluster
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}
+            manifest = manifest | {"metadata": manifest["metadata"] | {"ownerReferences": [owner]}}
+        api.create(manifest)
     try:
         yield ClusterMonitor(name, api)
     finally:
@@ -158,26 +162,11 @@ class ClusterMonitor:
         faults: dict[str, list[str]] = defaultdict(list)
         for pod in pods:
             faults[pod["metadata"]["labels"].get("dask.org/component", "")].append(_fault(pod))
-        for kind, kind_faults in faults.items():
-            self._check_kind(kind, kind_faults)
-
-    def _check_kind(self, kind: str, faults: list[str]) -> None:
-        """Raise if all pods of a kind have had a fault for too long; no fault is ``""``."""
-        if not all(faults):
-            self._since.pop(kind, None)
-            return
-        since = self._since.setdefault(kind, monotonic())
-        if monotonic() - since > _GRACE:
-            raise ClusterError(f"no {kind} pod can start: {faults[0]}")
-
-
-def _owned(manifest: Object) -> Object:
-    """Return the manifest with the pod of this process as owner, if it runs in one."""
-    name, uid = _own_pod()
-    if not (name and uid):
-        return manifest
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
-    return manifest | {"metadata": manifest["metadata"] | {"ownerReferences": [owner]}}
+        for kind, of_kind in faults.items():
+            if not all(of_kind):  # no fault is ""
+                self._since.pop(kind, None)
+            elif monotonic() - self._since.setdefault(kind, monotonic()) > _GRACE:
+                raise ClusterError(f"no {kind} pod can start: {of_kind[0]}")
 
 
 def _own_pod() -> tuple[str, str]:

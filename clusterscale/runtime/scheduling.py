@@ -193,24 +193,18 @@ BatchResult = tuple[list[tuple[Any, BaseException | None, str]], float]
 """For each finished item its value, error and traceback; and the seconds of the whole batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unwritten:
-    """The error that kept the results of a batch from being written."""
-
-    error: BaseException
-
-
-def run_batch(packed: bytes, seconds: float) -> BatchResult | Unwritten:
+def run_batch(packed: bytes, seconds: float) -> BatchResult | BaseException:
     """Call a function with the items of a batch, and write the results if they are to be kept.
 
-    No further item is started after ``seconds``.
+    No further item is started after ``seconds``. An error that is returned kept the results from
+    being written.
     """
     function, items, write = loads(packed)
     started = perf_counter()
     try:
         finished = run_items(function, items, write, seconds)
     except Exception as error:
-        return Unwritten(_portable(error))
+        return _portable(error)
     results = [
         (one.value, None if one.error is None else _portable(one.error), one.traceback)
         for one in finished
@@ -225,15 +219,9 @@ def add_part(packed: bytes, total: Any) -> Any:
     return value if total is None else add(total, value)
 
 
-def combine_sums(packed: bytes, left: Any, right: Any) -> Any:
-    """Combine two results."""
-    return loads(packed)(left, right)
-
-
-def finish_reduction(packed: bytes, total: Any) -> Any:
-    """Return the value of a reduction from its item and the sum of its parts."""
-    function, item = loads(packed)
-    return function(item, total)
+def call(packed: bytes, *values: Any) -> Any:
+    """Return what a function makes of some results."""
+    return loads(packed)(*values)
 
 
 def _portable(error: BaseException) -> BaseException:

@@ -54,10 +54,8 @@ class ProcessId(BaseModel):
             return False
         try:
             os.kill(self.pid, 0)  # signal 0 only checks whether the process exists
-        except ProcessLookupError:
-            return True
-        except OSError:
-            return False  # another user's: it may be this one or a later one
+        except OSError as error:  # another user's: it may be this one or a later one
+            return isinstance(error, ProcessLookupError)
         stat = _read_stat(self.pid)
         if stat is None:
             return False

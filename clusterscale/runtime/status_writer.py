@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from time import monotonic, time
-from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from clusterscale.redaction import clean
 from clusterscale.runtime.status import BEAT, ProcessId, Stage, Status, status_uri
@@ -95,12 +94,7 @@ class StatusWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._stages:
             return
         with self._lock:
@@ -202,14 +196,10 @@ class StatusWriter:
             )
 
     def _stage_of(self, name: str, progress: _StageProgress, now: float) -> Stage:
-        return Stage(
-            name=name,
-            n_total=int(progress.n_total),
-            n_done=int(progress.n_done),
-            n_failed=int(progress.n_failed),
-            n_before=int(progress.n_before),
-            seconds=progress.seconds + (now - self._since if name == self._stage else 0.0),
-        )
+        counts = ("n_total", "n_done", "n_failed", "n_before")
+        stated: dict[str, Any] = {count: int(getattr(progress, count)) for count in counts}
+        since = now - self._since if name == self._stage else 0.0
+        return Stage(name=name, seconds=progress.seconds + since, **stated)
 
 
 def _end(error: BaseException | None) -> Ending:

@@ -79,7 +79,8 @@ def check_address(uri: str) -> str:
             "itself"
         )
     protocol = protocol_of(uri)
-    if protocol not in _ALLOWED and protocol not in _set_by_operator():
+    by_operator = {name.strip() for name in os.environ.get(VARIABLE, "").split(",")}
+    if protocol not in {*_ALLOWED, *by_operator}:
         raise InputError(
             f"{uri}: addresses with the protocol {protocol!r} are not opened: give a local path or "
             f"one of {', '.join(f'{name}://' for name in _ALLOWED)}; whoever runs clusterscale can "
@@ -171,10 +172,6 @@ def _memory_of_machine() -> float:
     with suppress(OSError, ValueError):
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return float(min(limits))
-
-
-def _set_by_operator() -> set[str]:
-    return {name.strip() for name in os.environ.get(VARIABLE, "").split(",")}
 
 
 def _of_kernel(uri: str) -> InputError:

@@ -42,6 +42,15 @@ def reclaim(uri: str) -> None:
     _abandoned.discard(uri)
 
 
+def _retried(name: str) -> Callable[..., Any]:
+    """Return a method that calls the one of the inner store, with retries."""
+
+    async def method(self: "ChunkStore", *args: Any) -> Any:
+        return await self._try(args[0] if args else "", getattr(self._store, name), *args)
+
+    return method
+
+
 class ChunkStore(WrapperStore):  # type: ignore[misc]
     """A Zarr store that retries transient errors; concurrency is that of the inner store.
 
@@ -125,26 +134,10 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         if self._durable:
             await self._try(key, asyncio.to_thread, _flush_chunk, self._store.root / key)
 
-    async def set_if_not_exists(self, key: str, value: Any) -> None:
-        await self._try(key, self._store.set_if_not_exists, key, value)
-
-    async def delete(self, key: str) -> None:
-        await self._try(key, self._store.delete, key)
-
-    async def delete_dir(self, prefix: str) -> None:
-        await self._try(prefix, self._store.delete_dir, prefix)
-
-    async def clear(self) -> None:
-        await self._try("", self._store.clear)
-
-    async def exists(self, key: str) -> bool:
-        return bool(await self._try(key, self._store.exists, key))
-
-    async def is_empty(self, prefix: str) -> bool:
-        return bool(await self._try(prefix, self._store.is_empty, prefix))
-
-    async def getsize(self, key: str) -> int:
-        return int(await self._try(key, self._store.getsize, key))
+    set_if_not_exists, delete, delete_dir = map(
+        _retried, ("set_if_not_exists", "delete", "delete_dir")
+    )
+    clear, exists, is_empty, getsize = map(_retried, ("clear", "exists", "is_empty", "getsize"))
 
     async def list(self) -> AsyncIterator[str]:
         for key in await self._try("", _listed, self._store.list):

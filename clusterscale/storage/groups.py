@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import zarr
 from zarr.core.sync import sync
@@ -97,18 +97,17 @@ def open_dataset(uri: str) -> xr.Dataset:
     StoreError
         If it cannot be read.
     """
+    with errors_as(FormatError, f"{uri} is not a Zarr store that xarray can open"):
+        return open_with_xarray(zarr.open_group(open_store(uri), mode="r", zarr_format=3))
+
+
+def open_with_xarray(group: zarr.Group, **options: Any) -> xr.Dataset:
+    """Open a group lazily, by the metadata that it was opened with."""
     import xarray as xr  # imported here because workers do not need it
 
-    with errors_as(FormatError, f"{uri} is not a Zarr store that xarray can open"):
-        store = open_store(uri)
-        root = zarr.open_group(store, mode="r", zarr_format=3).metadata
-        dataset: xr.Dataset = xr.open_zarr(
-            store,
-            zarr_format=3,
-            consolidated=root.consolidated_metadata is not None,
-            chunks=None,
-        )
-    return dataset
+    root = group.metadata
+    options |= {"consolidated": root.consolidated_metadata is not None, "chunks": None}
+    return xr.open_dataset(group.store, engine="zarr", zarr_format=root.zarr_format, **options)
 
 
 @contextmanager

@@ -198,10 +198,8 @@ def _is_gone(about: _Holder) -> bool:
         return False
     try:
         os.kill(about["process"], 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
     return False
 
 

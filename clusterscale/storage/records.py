@@ -82,9 +82,8 @@ class Records(Generic[T]):
 
     def add(self, value: T) -> str:
         """Write a value to stable storage, and return the URI of its file."""
-        paths = self.paths
-        paths.append(self.write(value))
-        return paths[-1]
+        self.paths.append(self.write(value))
+        return self.paths[-1]
 
     def write(self, value: T) -> str:
         """Do as :meth:`add`, for another process, which knows the other files."""

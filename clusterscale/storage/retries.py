@@ -197,19 +197,16 @@ def _replace_error(error: Exception, where: str) -> Exception:
         return error
     if not (isinstance(error, OSError) or _is_of_client(error)):
         return error
-    if _is_full(error):
-        return StoreError(
-            clean(
-                f"{where} is full; finished work is kept; free some space and run the same command "
-                "again"
-            )
-        )
     reason = f"{type(error).__name__}: {error}"
-    if is_transient(error):
-        return StoreError(clean(f"{where}: tried {attempts()} times; last error: {reason}"))
-    if isinstance(error, PermissionError):
-        return StoreError(clean(f"{where}: access denied ({reason})"))
-    return StoreError(clean(f"{where} cannot be used ({reason})"))
+    text = f"{where} cannot be used ({reason})"
+    if _is_full(error):
+        text = f"{where} is full; finished work is kept; free some space and run the same command "
+        text += "again"
+    elif is_transient(error):
+        text = f"{where}: tried {attempts()} times; last error: {reason}"
+    elif isinstance(error, PermissionError):
+        text = f"{where}: access denied ({reason})"
+    return StoreError(clean(text))
 
 
 def _is_full(error: BaseException) -> bool:

@@ -56,19 +56,10 @@ ROAMERS, ROAMING, HASTE = 0.0005, 0.92, 0.5  # rare cards that travel all day: t
 
 HABIT = np.dtype(
     [
-        ("home", np.int32),
-        ("work", np.int32),
-        ("n_places", np.int32),
+        *((name, np.int32) for name in ("home", "work", "n_places")),
         ("works", np.uint8, 7),  # by day of the week
-        ("depart", np.float32),
-        ("back", np.float32),
-        ("jitter", np.float32),
-        ("jitter_back", np.float32),
-        ("midday", np.float32),
-        ("detour", np.float32),
-        ("evening", np.float32),
-        ("outing", np.float32),
-        ("dwell", np.float32),
+        *((name, np.float32) for name in ("depart", "back", "jitter", "jitter_back")),
+        *((name, np.float32) for name in (*CHANCES, "dwell")),
     ]
 )
 

@@ -79,15 +79,8 @@ class Phones:
         law = self._activity
         amount = law.median * np.exp(law.sigma * rng.standard_normal(self.block))
         n_reports = np.clip(np.rint(amount), law.least, law.most).astype(np.int64)[:n_users]
-        return _simulate(
-            rng,
-            n_reports,
-            law.stretches,
-            self._popular,
-            self._nearest,
-            self._time,
-            self._working,
-        )
+        city = self._popular, self._nearest, self._time, self._working
+        return _simulate(rng, n_reports, law.stretches, *city)
 
 
 def antennas(n_rois: int) -> Regions:
