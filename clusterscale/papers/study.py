@@ -117,7 +117,8 @@ class PublishedNumbers(ResultSelection):
         Why our result differs.
     as_in_paper
         Labels at which our result is computed as in the paper, to confirm that reason: one per
-        label of a dimension in ``by``, or one for a dimension in ``at``.
+        label of a dimension in ``by``, or one for a dimension in ``at``; those of a dimension in
+        ``over`` are of the divisor.
     unstated
         A setting that the number depends on but the paper does not state; the number is then
         reported but not compared.
@@ -177,7 +178,9 @@ class PublishedNumbers(ResultSelection):
             dim: labels[which[dim]] if dim in which and isinstance(labels, tuple) else labels
             for dim, labels in self.as_in_paper.items()
         }
-        return self.where({**at, **other})
+        divisor = {dim: label for dim, label in other.items() if dim in self.over}
+        at = {**at, **{dim: label for dim, label in other.items() if dim not in divisor}}
+        return self.where(at).model_copy(update={"over": {**self.over, **divisor}})
 
     def _value(self, numbers: tuple[int, ...]) -> float | None:
         value = self.values
