@@ -26,11 +26,14 @@ CHECK_VERDICTS: Mapping[str, str] = {
 }
 """Words for the verdicts on a published table, best first."""
 
+NOT_SEEN = "not seen to be exposed"
+"""Verdict on mechanisms of which no attack recognised anybody."""
+
 LOOKS: Mapping[str, str] = {
     CONSISTENT: "good",
     BROKEN: "bad",
     "inconsistent": "bad",
-    "not seen to be exposed": "good",
+    NOT_SEEN: "good",
     "inconclusive": "middling",
     "partly exposed": "bad",
     "exposed": "bad",

@@ -136,7 +136,11 @@ def init(
         if file.exists() and not force:
             raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
     given = {"cube": cube, "who": who, "often": often, "length": length, "cell": cell}
-    answers = _ask({**given, "publishes": publishes, "limit": limit}, knows)
+    given |= {"publishes": publishes, "limit": limit}
+    if not sys.stdin.isatty() and (usual := [f"--{name}" for name in given if not given[name]]):
+        text = f"not asked, as there is no terminal; taken as usual: {', '.join(usual)}"
+        out.print(text, markup=False, soft_wrap=True)
+    answers = _ask(given, knows)
     texts = _fill(answers, files)
     config.parent.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

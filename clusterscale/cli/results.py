@@ -24,7 +24,7 @@ from clusterscale.cli.tables import (
     new_table,
     several,
 )
-from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, NOT_TESTED
+from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, NOT_SEEN, NOT_TESTED
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import find_ties
 
@@ -68,6 +68,10 @@ def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     yield from _count(worst, EXPOSURES, "", key, most)
     if worst.get(raw := str(audit.defences.raw_counts)) == "inconclusive":
         yield f"{key.name(raw)}: {escape(audit.worst[raw].reason)}"
+    promises = np.isfinite(audit.results["guarantee_epsilon"]).all("period").to_series()
+    unseen = [one for one in worst if worst[one] == NOT_SEEN and not promises[one]]
+    if unseen:
+        yield f"no guarantee, so other attacks may find people: {key.names(unseen, most)}"
 
 
 def name_refused(audit: AuditReport, key: Key, most: int) -> Iterator[str]:

@@ -209,7 +209,7 @@ def _exposure_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     if finding.exposure == "inconclusive":
         text = f"whether users are exposed is inconclusive: {finding.reason}"
     level = policy.level_of_exposure(finding.exposure)
-    if level == "pass" and finding.exposure != "not seen to be exposed":
+    if level == "pass" and finding.exposure != phrases.NOT_SEEN:
         text += "; the policy lets this pass"
     return Reason("exposure", level, finding.mean, nan, text)
 
