@@ -73,6 +73,9 @@ class Block:
     frames: tuple[CellCoordinates, ...]
 
 
+node_copy.register(Block)
+
+
 def block_size(cube: TraceCube) -> int:
     """Return how many users are read at once: a power of two that depends only on the cube."""
     mean = max(1, cube.n_events // cube.n_users)

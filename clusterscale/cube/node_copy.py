@@ -8,20 +8,27 @@ little space, which is logged.
 """
 
 import atexit
+import json
 import logging
+import math
 import mmap
 import os
-import pickle
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from random import SystemRandom
 from typing import IO, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Bounds, CellCoordinates, Traces
 
 T = TypeVar("T")
 
@@ -39,6 +46,11 @@ _LOG = logging.getLogger(__name__)
 _held: dict[str, IO[bytes]] = {}  # files that this process has written, by their key
 
 
+def register(cls: type) -> None:
+    """Let values of a dataclass be shared, beside those of contracts."""
+    _TYPES.append(cls)
+
+
 def share(keys: Sequence[str], make: Callable[[list[int]], list[T]]) -> list[T]:
     """Return a value for each key, made by one process of this node for all that share it.
 
@@ -49,10 +61,7 @@ def share(keys: Sequence[str], make: Callable[[list[int]], list[T]]) -> list[T]:
     if folder is None:
         _stagger()
         return make(list(range(len(keys))))
-    import fcntl
-
-    with (folder / _LOCK).open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one process of this node at a time looks and writes
+    with _turn(folder):
         found = [_find(_path(folder, key), key) for key in keys]
         missing = [i for i, value in enumerate(found) if value is None]
         if missing:
@@ -110,6 +119,16 @@ def _place(name: str) -> Path:
     return Path(tempfile.gettempdir()) / os.path.expandvars(name)
 
 
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Let one process of this node at a time look and write."""
+    import fcntl
+
+    with (folder / _LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _find(path: Path, key: str) -> tuple[Any] | None:
     """Return the value that another process holds, in a tuple; None if there is none."""
     try:
@@ -123,26 +142,26 @@ def _find(path: Path, key: str) -> tuple[Any] | None:
 
 def _publish(path: Path, key: str, value: T) -> T:
     """Write a value to a file for other processes, and return it as they will see it."""
-    buffers: list[pickle.PickleBuffer] = []
+    arrays: list[NDArray[Any]] = []
+    plain = _split(value, arrays)
+    n_bytes = sum(array.nbytes for array in arrays)
+    if n_bytes < _LEAST:
+        return value
     try:
-        plain = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        arrays = [buffer.raw() for buffer in buffers]
-        n_bytes = sum(array.nbytes for array in arrays)
-        if n_bytes < _LEAST:
-            return value
         space = os.statvfs(path.parent)
         if space.f_bavail * space.f_frsize < _SPARE * n_bytes:
             raise OSError(f"{path.parent} has too little space for {n_bytes:,} bytes")
         file = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115  # held open on purpose
-        head = pickle.dumps((plain, [array.nbytes for array in arrays]))
+        forms = [(array.dtype.str, array.shape) for array in arrays]
+        head = json.dumps([plain, forms]).encode()
         file.write(_digest(key) + len(head).to_bytes(8, "little") + head)
         for array in arrays:
             file.write(b"\0" * (-file.tell() % _ALIGNED))
-            file.write(array)
+            file.write(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         file.flush()
         shared: T = _load(file, key)
         path.write_text(f"/proc/{os.getpid()}/fd/{file.fileno()}")
-    except (OSError, TypeError, ValueError, pickle.PicklingError) as error:
+    except (OSError, TypeError, ValueError) as error:  # also what is neither numbers nor plain
         _LOG.warning("the workers of this node each read the traces: %s", error)
         return value
     _held[key] = file
@@ -156,13 +175,45 @@ def _load(file: IO[bytes], key: str) -> Any:
         raise ValueError("it is another file")
     at = _DIGEST + 8
     end = at + int.from_bytes(mapped[_DIGEST:at], "little")
-    plain, sizes = pickle.loads(mapped[at:end])
+    plain, forms = json.loads(mapped[at:end])
     arrays = []
-    for size in sizes:
-        begin = end + -end % _ALIGNED
-        end = begin + size
-        arrays.append(memoryview(mapped)[begin:end])
-    return pickle.loads(plain, buffers=arrays)
+    for form, shape in forms:
+        begin, dtype = end + -end % _ALIGNED, np.dtype(form)
+        count = math.prod(shape)
+        end = begin + count * dtype.itemsize
+        array = np.frombuffer(mapped, dtype, count, begin) if count else np.empty(0, dtype)
+        arrays.append(array.reshape(shape))
+    return _join(plain, arrays)
+
+
+_TYPES: list[Any] = [Traces, Bounds, CellCoordinates]
+
+
+def _split(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return a value as JSON has it, with the numbers of its arrays, which are added to a list."""
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, tuple):
+        return {"tuple": [_split(part, arrays) for part in value]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in _TYPES:
+        parts = {each.name: _split(getattr(value, each.name), arrays) for each in fields(value)}
+        return {"type": _TYPES.index(type(value)), "parts": parts}
+    return value
+
+
+def _join(plain: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return the value that :func:`_split` was given."""
+    if not isinstance(plain, dict):
+        return plain
+    if "array" in plain:
+        return arrays[plain["array"]]
+    if "tuple" in plain:
+        return tuple(_join(part, arrays) for part in plain["tuple"])
+    parts = {name: _join(part, arrays) for name, part in plain["parts"].items()}
+    return _TYPES[plain["type"]](**parts)
 
 
 def _path(folder: Path, key: str) -> Path:
