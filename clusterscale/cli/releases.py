@@ -33,6 +33,7 @@ EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 
 VERDICT_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
+_MOST_CELLS = 10  # counts that follow, in the terminal
 
 
 def gate(
@@ -201,6 +202,7 @@ def _show_list(work: Reaudit) -> None:
     show_table(out, "releases", rows, key=key)
     key.show(out)
     out.print(f"{len(work.releases)} releases, {len(new)} to be evaluated")
+    _show_opened(work)
     _show_problems(work.problems)
     if work.problems:
         raise typer.Exit(2)
@@ -214,7 +216,18 @@ def _explain(work: Reaudit, memory: int, n_workers: int) -> None:
         show_pairs(
             out, item.release.name, rows or {"time": "only that of a verdict: it is audited"}
         )
+    _show_opened(work)
     _show_problems(work.problems)
+
+
+def _show_opened(work: Reaudit) -> None:
+    """Show how many counts evaluated releases have opened, or why that is not known."""
+    from clusterscale.release.checks.opened import OPENED
+
+    for row in filter(None, work.current()):
+        for reason in row.why:
+            if reason["check"] == OPENED and reason["level"] != "pass":
+                out.print(str(reason["text"]), markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -248,9 +261,12 @@ def _show_outcome(outcome: Outcome) -> None:
 
 def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
     """Print a verdict with what was audited, and the checks that do not pass."""
+    from clusterscale.release.checks.opened import OPEN_CELL
+
     style = VERDICT_STYLES[verdict]
     out.print(f"[{style}]{verdict}[/]  {escape(name)}", soft_wrap=True)
-    for reason in reasons:
+    cells = [reason for reason in reasons if reason["check"] == OPEN_CELL]
+    for reason in [one for one in reasons if one not in cells[_MOST_CELLS:]]:
         if reason["level"] != "pass" or reason["check"] in ("scope", "reading"):
             check, text = escape(str(reason["check"])), escape(str(reason["text"]))
             level = "" if reason["level"] == "pass" else f"{reason['level']}: "

@@ -9,6 +9,8 @@ mechanism and epochs. :class:`Reaudit` finds releases without a verdict, and for
 - runs the attacks on the published values, for users whose membership is known;
 - checks the values (:mod:`clusterscale.release.checks`): against the declared mechanism, against
   published totals, and against earlier releases of the same epochs;
+- finds which hidden counts follow from all releases of the series, and not without it, if the plan
+  says how these are related (``together``);
 - compares exposure and utility with the last releases of the series;
 - applies a :class:`Policy`: ``pass``, ``warn`` or ``fail``, with all reasons.
 

@@ -132,12 +132,15 @@ class Catalogue:
 
         Raises ClusterscaleError if they cannot be read, or changed since they were listed.
         """
-        for entry in self._entries:
-            if (entry.label, entry.counts) == (release.name, release.counts):
-                again, content = self._resolve(entry)
-                if again.content == release.content:
-                    return content
-        raise MissingError(f"{release.name} ({release.counts}) changed since it was listed")
+        again, content = self._resolve(self.entry_of(release))
+        if again.content != release.content:
+            raise MissingError(f"{release.name} ({release.counts}) changed since it was listed")
+        return content
+
+    def entry_of(self, release: ResolvedRelease) -> ReleaseEntry:
+        """Return the entry of a listed release."""
+        same = (release.name, release.counts)
+        return next(entry for entry in self._entries if (entry.label, entry.counts) == same)
 
     def _scan_one(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
         """Return the key of a release in the cache, the release, and the hash of its inputs."""

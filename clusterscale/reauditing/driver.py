@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from itertools import compress, takewhile
 from math import nan
 
 from clusterscale import storage, study
@@ -34,7 +35,10 @@ from clusterscale.reauditing.release_analysis import (
 from clusterscale.reauditing.release_metrics import Exposures, ReleaseMetrics, exposures_of
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.scoring import NO_MEMBERS, read_members
-from clusterscale.release.checks import PublishedTable, check_table, create_checks
+from clusterscale.reauditing.together import overlap_last
+from clusterscale.redaction import clean
+from clusterscale.release.checks import CheckResult, PublishedTable, check_table, create_checks
+from clusterscale.release.checks.opened import OPEN_CELL, OPENED, find_opened
 from clusterscale.release.verdict import Verdict, key_of
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
@@ -62,9 +66,9 @@ class Reaudit:
         self._plan, self._catalogue = plan, catalogue
         self.output = storage.absolute(output).rstrip("/")
         self.ledger = Ledger(self.output)
-        scanned = catalogue.scan()
-        self.releases = [item for item in scanned if isinstance(item, ResolvedRelease)]
-        self.problems = [item for item in scanned if isinstance(item, Problem)]
+        self._scanned = catalogue.scan()
+        self.releases = [item for item in self._scanned if isinstance(item, ResolvedRelease)]
+        self.problems = [item for item in self._scanned if isinstance(item, Problem)]
 
     def pending(self) -> list[Pending]:
         """Return the releases without a verdict, in the order of the catalogue.
@@ -92,7 +96,7 @@ class Reaudit:
         cube = self._catalogue.cube_of(release)
         identity, mechanism = release.identity(), release.mechanism
         audit = self._plan.key(identity, mechanism, cube.fingerprint, RESULTS_REVISION)
-        return audit, key_of(release.series, release.name, audit, self._plan.policy.digest)
+        return audit, key_of(release.series, release.name, audit, self._plan.rules)
 
     def is_audited(self, pending: Pending) -> bool:
         """Return whether the audit of a release has finished."""
@@ -187,6 +191,7 @@ class Reaudit:
         reasons += [
             *evaluate_findings(policy, record.findings),
             *self._compare(release, store, record),
+            *self._check_series(release),
             *evaluate_change(policy, change.drift),
         ]
         return self._row(pending, metrics, record, change, reasons)
@@ -210,6 +215,52 @@ class Reaudit:
             if record is not None and record.cube == cube:
                 table = make_table(record.release, store.content(), record.bounds)
                 yield replace(table, name=row.release)
+
+    def _check_series(self, release: ResolvedRelease) -> Iterator[Reason]:
+        """Check what a release opens in its series: what cannot be compared is inconclusive."""
+        together, policy, cells = self._plan.together, self._plan.policy, list[str]()
+        if together is None:
+            return
+        try:
+            tables, missing = self._series_until(release)
+            plan = together.publication([(self._catalogue.entry_of(one), one) for one in tables])
+            begins = [(one.first, self._times(one)[0]) for one in tables]
+            result, cells = find_opened(plan, begins, missing)
+        except StoreError:
+            raise
+        except ClusterscaleError as error:
+            text = f"release {release.name} is not compared with its series: {clean(str(error))}"
+            result = CheckResult.unknown(OPENED, 0, text)
+        (reason,) = evaluate_findings(policy, [result], policy.exposure.inconclusive)
+        yield reason
+        yield from (Reason(OPEN_CELL, reason.level, nan, nan, cell) for cell in cells)
+
+    def _series_until(self, release: ResolvedRelease) -> tuple[list[ResolvedRelease], list[str]]:
+        """Return the releases that a release may be related to, as they were published, it last.
+
+        Also returns the names of those that cannot be read as they were.
+        """
+        rows = [row for row in reversed(self.ledger.rows) if row.series == release.series]
+        numbers = {(row.release, row.content): row.number for row in rows}
+        series = [one for one in self.releases if one.series == release.series]
+        series.sort(key=lambda one: numbers.get((one.name, one.content), len(self.ledger)))
+        tables = series[: series.index(release) + 1]
+        preceding = takewhile(lambda item: item is not release, self._scanned)
+        missing = {item.name for item in preceding if isinstance(item, Problem)}
+        missing |= {*release.subset_of} - {one.name for one in series}
+        others = numbers.keys() - {(one.name, one.content) for one in series}
+        gone = [self.ledger.rows[numbers[key]] for key in others]
+        records = [ReleaseStore(f"{self.output}/{row.run}").record() for row in gone]
+        before = [release if record is None else record.release for record in records]
+        near = overlap_last([self._times(one) for one in (*before, *tables)])
+        missing |= {row.release for row in compress(gone, near)}
+        return list(compress(tables, near[len(gone) :])), sorted(missing)
+
+    def _times(self, release: ResolvedRelease) -> tuple[int, int]:
+        """Return the UTC seconds at which a release begins and ends."""
+        calendar = self._catalogue.cube_of(release).calendar
+        begin, end = (int(calendar.begins(epoch, 1)[0]) for epoch in release.span)
+        return begin, end
 
     def _last(self, release: ResolvedRelease) -> list[tuple[Verdict, Exposures]]:
         """Return the last releases of the series that can be compared, the newest last."""
@@ -274,7 +325,7 @@ class Reaudit:
             content=release.content,
             audit=pending.audit,
             question=self._plan.question,
-            policy=self._plan.policy.digest,
+            policy=self._plan.rules,
             version=version("clusterscale"),
             results_revision=RESULTS_REVISION,
         )

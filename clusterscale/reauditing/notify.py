@@ -24,6 +24,7 @@ from clusterscale.reauditing.ledger import Ledger, json_safe
 from clusterscale.reauditing.policy import worst_of
 from clusterscale.redaction import clean
 from clusterscale.release.checks import TableFindings
+from clusterscale.release.checks.opened import OPEN_CELL
 from clusterscale.release.verdict import Verdict
 
 # Characters that XML 1.0 does not allow, not even escaped.
@@ -168,7 +169,10 @@ def post_new(webhook: Webhook, ledger: Ledger) -> ClusterscaleError | None:
     rows = [row for row in ledger.rows[n_posted:] if VERDICT_LEVELS.index(row.verdict) >= least]
     try:
         if rows:
-            post(url, summary(rows))
+            content = summary(rows)
+            for one in content["releases"]:  # numbers only
+                one["reasons"] = [why for why in one["reasons"] if why["check"] != OPEN_CELL]
+            post(url, content)
     except StoreError as error:
         return error
     if len(ledger) > n_posted:

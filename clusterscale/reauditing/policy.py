@@ -16,6 +16,7 @@ from clusterscale.contracts import (
     hash_of,
 )
 from clusterscale.errors import PluginError
+from clusterscale.reauditing.together import SeriesTables
 from clusterscale.release.checks import CHECKS
 from clusterscale.release.metadata import Size
 from clusterscale.reporting.findings import ExposureVerdict
@@ -237,17 +238,27 @@ class ReauditPlan(ConfigModel):
         Whether all users are screened.
     published
         Number of users with known membership to score.
+    together
+        How the releases of a series are related, if all count the same people: a new one is then
+        checked together with those before it, e.g. ``{parents: [codes]}``; a gate has only one.
     """
 
     audit: AuditTemplate
     policy: Policy = Policy()
     everyone: bool = True
     published: Even = 20
+    together: SeriesTables | None = None
 
     @property
     def question(self) -> str:
         """Hash of the settings without the policy."""
-        return hash_of(self.model_dump(mode="json", exclude={"policy"}))
+        return hash_of(self.model_dump(mode="json", exclude={"policy", "together"}))
+
+    @property
+    def rules(self) -> str:
+        """Hash of the policy, and of how releases are related, if that is set."""
+        together, policy = self.together, self.policy.digest
+        return policy if together is None else hash_of([policy, together.digest])
 
     def key(self, identity: dict[str, Any], mechanism: Mechanism, cube: str, revision: int) -> str:
         """Return the key of the audit of a release, independent of the policy.

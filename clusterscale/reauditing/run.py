@@ -132,8 +132,9 @@ class Gate(ConfigModel):
         at the end. Raises RefusedError, with reasons, if the policy does not pass it, and
         ClusterscaleError if it cannot be audited.
         """
+        plan = self.plan.model_copy(update={"together": None})  # there is no other release
         try:
-            work = Reaudit(self.plan, Catalogue((entry,), cube.uri, f"{output}/list.json"), output)
+            work = Reaudit(plan, Catalogue((entry,), cube.uri, f"{output}/list.json"), output)
             for problem in work.problems:
                 raise problem.error
             (pending,) = work.pending()

@@ -344,7 +344,7 @@ class System:
         )
         system, done = self, Repair(*np.empty((3, 0), np.int64))
         while True:
-            known = np.logical_or.reduce([*system._open(plan).values()])
+            known = np.logical_or.reduce([*system.open_flags(plan).values()])
             known[done.left] = False
             if not known.any():
                 return done, system
@@ -359,11 +359,17 @@ class System:
             hidden = np.isin(cells, found.hide)
             low, high = problem.bounds(hidden)
             problem = replace(problem, may_hide=problem.may_hide & ~hidden)
-            ranges = _ranges(low, high, self.relations, self.hidden, self.width)
-            system = replace(self, low=low, high=high, ranges=ranges)
+            system = self.with_bounds(low, high)
 
-    def findings(self, plan: Publication, name: str) -> TableFindings:
-        """Return what follows, the most disclosing first."""
+    def with_bounds(self, low: Ints, high: Ints) -> System:
+        """Return the same cells with other bounds, and what follows from these."""
+        ranges = _ranges(low, high, self.relations, self.hidden, self.width)
+        return replace(self, low=low, high=high, ranges=ranges)
+
+    def findings(
+        self, plan: Publication, name: str, kinds: Mapping[str, _Flags] | None = None
+    ) -> TableFindings:
+        """Return what follows, the most disclosing first: all open cells, or these."""
         mechanism = f"{plural(len(self.sums.tables), 'table')} together"
         notes: tuple[str, ...] = ()
         if self.n_computed:
@@ -372,9 +378,7 @@ class System:
             )
         if self.ranges.contradiction is not None:
             return TableFindings(name, mechanism, (self._contradiction(),), notes=notes)
-        kinds = self._open(plan)
-        ranked = [cell for few in (True, False) for cell in self._ranked(kinds, few=few)]
-        shown = {cell: self.open_cell(cell) for cell in ranked[:_MOST]}
+        kinds = self.open_flags(plan) if kinds is None else kinds
         results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
         omitted = []
         if kinds["narrowed"].any() and not plan.model_fields_set & MARGINS:
@@ -382,11 +386,10 @@ class System:
             results = results[:-1]
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
             omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
-        return TableFindings(
-            name, mechanism, results, "; ".join(omitted), notes, tuple(shown.values())
-        )
+        cells = self._list_open(kinds)
+        return TableFindings(name, mechanism, results, "; ".join(omitted), notes, cells)
 
-    def _open(self, plan: Publication) -> dict[str, _Flags]:
+    def open_flags(self, plan: Publication) -> dict[str, _Flags]:
         """Return which cells are determined, differences of few people, or known too well."""
         low, high = self.ranges.low, self.ranges.high
         is_rest = np.arange(len(low)) >= self.sums.n
@@ -402,13 +405,13 @@ class System:
             "narrowed": hidden & follows & close,
         }
 
-    def _ranked(self, kinds: Mapping[str, _Flags], *, few: bool) -> list[int]:
-        """Return cells that are known or known too well, those of the fewest people first."""
-        chosen = kinds["determined"] | kinds["differences"] if few else kinds["narrowed"]
-        found = np.flatnonzero(chosen)
+    def _list_open(self, kinds: Mapping[str, _Flags]) -> tuple[OpenCell, ...]:
+        """Return cells that are known, and then those known too well, of the fewest first."""
+        known = kinds["determined"] | kinds["differences"]
+        found = np.flatnonzero(known | kinds["narrowed"])
         high = self.ranges.high[found]
-        order = np.argsort(np.where(high == 0, UNKNOWN, high), kind="stable")
-        return [int(cell) for cell in found[order]]
+        order = np.lexsort((np.where(high == 0, UNKNOWN, high), ~known[found]))
+        return tuple(self.open_cell(int(cell)) for cell in found[order[:_MOST]])
 
     def _result(self, kind: str, cells: _Flags) -> CheckResult:
         low, high = self.ranges.low[cells], self.ranges.high[cells]
