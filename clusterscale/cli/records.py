@@ -51,21 +51,24 @@ def ingest(
 
         events       Parquet or CSV, one event per row
            columns   user=user, time=timestamp, lat=lat, lon=lon,
-                     roi=NAME instead of lat and lon, hour=NAME if time is a date
+                     roi=NAME instead of lat and lon, hour=NAME if time is a date,
+                     stratum=NAME of a category
            settings  timezone=ZONE of times without a zone, time_format=PATTERN,
                      milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
                      in CSV, encoding=utf-8, skip=0
         trips        Parquet or CSV, one trip per row, which is two events
            columns   user=user, start=start_station, start_time=start_time,
                      end=end_station, end_time=end_time,
-                     start_hour=NAME and end_hour=NAME if these times are dates
+                     start_hour=NAME and end_hour=NAME if these times are dates,
+                     stratum=NAME of a category
            settings  timezone=ZONE of times without a zone, time_format=PATTERN,
                      milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
                      in CSV, encoding=utf-8, skip=0
         trip_pairs   the same, but one event, in the ROI "START → END"
            columns   user=user, start=start_station, start_time=start_time,
                      end=end_station, end_time=end_time,
-                     start_hour=NAME and end_hour=NAME if these times are dates
+                     start_hour=NAME and end_hour=NAME if these times are dates,
+                     stratum=NAME of a category
            settings  timezone=ZONE of times without a zone, time_format=PATTERN,
                      milliseconds=False, hours=0-23 (or 1-24, hhmm), delimiter=,
                      in CSV, encoding=utf-8, skip=0

@@ -191,12 +191,15 @@ class CellCoordinates:
         no position, is not among them.
     until
         int64, shape (epoch,): the local day in which each epoch ends; equal to ``days`` if None.
+    names
+        Names of the ROIs, shape (roi,); None if unknown, as after steps that merge ROIs by number.
     """
 
     days: NDArray[np.int64]
     lat: NDArray[np.float64]
     lon: NDArray[np.float64]
     until: NDArray[np.int64] | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def last_days(self) -> NDArray[np.int64]:

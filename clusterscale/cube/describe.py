@@ -65,7 +65,7 @@ def describe_shapes(cube: TraceCube) -> dict[str, Any]:
         height, width = geohash_degrees(origin["precision"])
         return {"kind": "grid", "width": width, "height": height}
     regions = cube.regions
-    if origin.get("kind") == "h3" or all(map(h3.is_valid_cell, regions.names)):
+    if all(map(h3.is_valid_cell, regions.names)):
         return {"kind": "h3"}
     if "kind" not in origin and (spacing := _spacing(regions.lat, regions.lon)):
         return {"kind": "grid", "width": spacing[1], "height": spacing[0]}

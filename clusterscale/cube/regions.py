@@ -6,7 +6,7 @@ also return the region of a position.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -61,6 +61,12 @@ class Regions:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def by_category(self, column: str, categories: Sequence[str]) -> "Regions":
+        """Return a region for each category of each region, such as ``A (sex F)``."""
+        check_number(len(self) * len(categories), f"every category of {column} in every region")
+        names = tuple(f"{name} ({column} {of})" for name in self.names for of in categories)
+        return Regions(names, *(np.repeat(at, len(categories)) for at in (self.lat, self.lon)))
 
     def with_null(self) -> "Regions":
         """Return the regions with the null ROI as the last one; its position is NaN."""

@@ -217,10 +217,11 @@ class TraceCube:
         return transforms.cut(self._scattered(users.astype(np.int64)), first, stop)
 
     def frame(self, epochs: tuple[int, int] | None = None) -> CellCoordinates:
-        """Return the positions of the ROIs and the days of ``epochs``, all epochs if None."""
+        """Return the names and positions of the ROIs and the days of ``epochs``, all if None."""
         first, stop = epochs or (0, self.n_epochs)
         days, until = (self.calendar.days(ends=ends)[first:stop] for ends in (False, True))
-        return CellCoordinates(days, self.regions.lat, self.regions.lon, until)
+        regions = self.regions
+        return CellCoordinates(days, regions.lat, regions.lon, until, regions.names)
 
     def blocks(self, n_users: int) -> Iterator[tuple[int, Traces]]:
         """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time.

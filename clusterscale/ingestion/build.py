@@ -167,7 +167,9 @@ def _write_cube(
 ) -> IngestReport:
     from clusterscale.ingestion.shuffle import beside, shuffle
 
-    regions, described = _regions(source, options, run)
+    places, strata, described = _find_places(source, options, run)
+    column = getattr(options.reader, "stratum", None)
+    is_public = options.locator is not None and column is None  # categories are in the records
     provenance: dict[str, Any] = {
         # Only the base name, so that results do not reveal local paths.
         "source": posixpath.basename(source.rstrip("/")),
@@ -180,17 +182,16 @@ def _write_cube(
     }
     cube = new_cube(
         uri,
-        regions,
+        places if column is None else places.by_category(column, strata),
         options.calendar,
         provenance=provenance,
         pseudonyms=options.pseudonymise is not None,
-        public=("calendar",) if options.locator is None else ("calendar", "places"),
+        public=("calendar", "places") if is_public else ("calendar",),
         force=force,
     )
     with cube as writer, beside(uri) as scratch:
-        cleaner = Cleaner(
-            options.reader, options.locator, regions.names, options.calendar, options.pseudonymise
-        )
+        how = options.calendar, options.pseudonymise, strata
+        cleaner = Cleaner(options.reader, options.locator, places.names, *how)
         blocks, tally = shuffle(cleaner, run, scratch)
         n_binned = sum(int(block.sizes.sum()) for block in blocks)
         check_records(tally, n_binned, source=source, calendar=options.calendar)
@@ -213,13 +214,22 @@ def _write_cube(
     return report
 
 
-def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:
-    if options.locator is not None:
-        return options.locator.regions, options.locator.describe()
+def _find_places(
+    source: str, options: IngestOptions, run: DaskRun
+) -> tuple[Regions, tuple[str, ...], dict[str, Any]]:
+    """Return the places, the categories in the records, if any, and how places were made."""
     from clusterscale.ingestion.shuffle import find_names
 
-    names = find_names(options.reader, run)
+    locator, column = options.locator, getattr(options.reader, "stratum", None)
+    names, strata = list[str](), list[str]()
+    if locator is None or column is not None:
+        names, strata = find_names(options.reader, run)
+    if column is not None and not strata:
+        raise SourceError(f"{source}: no record contains a category in the column {column}")
+    if locator is not None:
+        return locator.regions, tuple(strata), locator.describe()
     if not names:
         raise SourceError(f"{source}: no record contains a ROI name")
     unknown = np.full(len(names), np.nan)
-    return Regions(tuple(names), unknown, unknown), {"kind": "names", "n_names": len(names)}
+    regions = Regions(tuple(names), unknown, unknown)
+    return regions, tuple(strata), {"kind": "names", "n_names": len(names)}

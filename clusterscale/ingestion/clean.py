@@ -26,8 +26,9 @@ Mask = NDArray[np.bool_]
 class Cleaner:
     """Converts a pack of pieces into visits.
 
-    ``locator`` finds the ROI of a position, unless the reader gives ROIs, of which ``names`` are
-    all; ``key`` replaces user ids by keyed hashes.
+    ``locator`` finds the place of a position, unless the reader gives places, of which ``names``
+    are all; ``strata`` are the categories, if each place has a ROI for each of them; ``key``
+    replaces user ids by keyed hashes.
     """
 
     reader: Reader
@@ -35,6 +36,7 @@ class Cleaner:
     names: tuple[str, ...]
     calendar: Calendar
     key: bytes | None = field(default=None, repr=False)
+    strata: tuple[str, ...] = ()
 
     def __call__(self, pack: Pack) -> tuple[pd.DataFrame, ReadingReport]:
         """Return the visits of a pack, one row per user, and the counts of its records."""
@@ -50,7 +52,7 @@ class Cleaner:
     @property
     def n_cells(self) -> int:
         """Size of the grid of cells."""
-        return len(self.names) * self.calendar.n_epochs
+        return len(self.names) * max(len(self.strata), 1) * self.calendar.n_epochs
 
     def _bin(self, records: Records, file: str, tally: ReadingReport) -> UserCells:
         counts, n_malformed = tally.file(file), records.malformed.count
@@ -73,13 +75,17 @@ class Cleaner:
 
     def _roi(self, records: Records, rows: Any) -> NDArray[np.integer[Any]]:
         place = records.place
+        roi: NDArray[np.integer[Any]]
         if isinstance(place, Position):
             assert self.locator is not None
-            return self.locator.locate(place.lat.values[rows], place.lon.values[rows])
-        index = pc.index_in(place.names, value_set=pa.array(self.names, pa.string()))
-        known = index.fill_null(-1).to_numpy(zero_copy_only=False)
-        codes = place.codes[rows]
-        return np.asarray(known[codes] if len(known) else codes)
+            roi = self.locator.locate(place.lat.values[rows], place.lon.values[rows])
+        else:
+            roi = _index_of(place, self.names, rows)
+        if not self.strata:
+            return roi
+        assert records.stratum is not None
+        stratum = _index_of(records.stratum, self.strata, rows)
+        return np.where((roi < 0) | (stratum < 0), -1, roi * len(self.strata) + stratum)
 
     def _collapse(
         self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: ReadingReport
@@ -94,6 +100,14 @@ class Cleaner:
         if self.key is not None:
             names = pa.array(pseudonyms(names.to_pylist(), self.key), pa.string())
         return UserCells(names, sizes.astype(np.int64), cells)
+
+
+def _index_of(ids: Ids, names: tuple[str, ...], rows: Any) -> NDArray[np.integer[Any]]:
+    """Return the position of each row's name in ``names``, −1 where it is none of them."""
+    index = pc.index_in(ids.names, value_set=pa.array(names, pa.string()))
+    known = index.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = ids.codes[rows]
+    return np.asarray(known[codes] if len(known) else codes)
 
 
 def _usable(records: Records, tally: ReadingReport, file: str) -> Any:
@@ -169,12 +183,13 @@ def _records(reader: Reader, piece: Piece) -> Iterator[Records]:
         yield records
 
 
-def roi_names(reader: Reader, pack: Pack) -> set[str]:
-    """Return the names of the ROIs in a pack."""
-    names: set[str] = set()
+def names_in(reader: Reader, pack: Pack) -> tuple[set[str], set[str]]:
+    """Return the names of the places in a pack, and its categories."""
+    names: tuple[set[str], set[str]] = (set(), set())
     for piece in pack:
         for records in _records(reader, piece):
-            assert isinstance(records.place, Ids)
-            used = np.unique(records.place.codes[records.place.codes >= 0])
-            names.update(records.place.names.take(pa.array(used)).to_pylist())
+            for found, ids in zip(names, (records.place, records.stratum), strict=True):
+                if isinstance(ids, Ids):
+                    used = np.unique(ids.codes[ids.codes >= 0])
+                    found.update(ids.names.take(pa.array(used)).to_pylist())
     return names

@@ -29,6 +29,9 @@ class TableReader(Reader):
     ----------
     user
         Name of the column.
+    stratum
+        Name of the column with a category of the user or the event, e.g. ``profile``: there is then
+        a ROI for each category of each place, such as ``Oriente (profile child)``.
     timezone
         Time zone of times without one; if not set, such times are refused.
     time_format
@@ -47,6 +50,7 @@ class TableReader(Reader):
     """
 
     user: str = "user"
+    stratum: str | None = None
     timezone: Zone | None = None
     time_format: str | None = None
     milliseconds: Annotated[bool, Strict(False)] = False
@@ -68,14 +72,19 @@ class TableReader(Reader):
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the first events of rows, then the second ones, batch by batch."""
         file, events = piece.file.name, self._events()
-        read = {self.user, *(name for times, places in events for name in (*times, *places))}
+        read = {
+            self.user,
+            self.stratum,
+            *(n for times, places in events for n in (*times, *places)),
+        }
         stated = (getattr(self, field) for field in type(self).model_fields)
         columns = list(dict.fromkeys(name for name in stated if name and name in read))
         for batch in tables.batches(piece, columns, self.layout):
             user = _ids(self.user, batch, file)
+            stratum = None if self.stratum is None else _ids(self.stratum, batch, file)
             for times, places in events:
-                place = self._place(places, batch, file)
-                yield Records(user, self._times(*times, batch, file), place, batch.malformed)
+                place, time = self._place(places, batch, file), self._times(*times, batch, file)
+                yield Records(user, time, place, batch.malformed, stratum)
 
     def _events(self) -> tuple[_Columns, ...]:
         """Return the columns of the time, with its hour, and of the place of each event."""

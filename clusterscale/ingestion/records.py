@@ -30,22 +30,27 @@ Place = Position | Ids
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """A run of records, one event each; ``malformed`` lines are not included in them."""
+    """A run of records, one event each; ``malformed`` lines are not included in them.
+
+    ``stratum`` is a category of each event or its user; None if the reader gives none.
+    """
 
     user: Ids
     time: Numbers
     place: Place
     malformed: Malformed = NONE
+    stratum: Ids | None = None
 
     def __len__(self) -> int:
         return len(self.user.codes)
 
     @property
     def columns(self) -> Sequence[Ids | Numbers]:
-        """User, time and place, in the order in which faults are reported."""
+        """User, time, place and category, in the order in which faults are reported."""
         place = self.place
         positions = (place.lat, place.lon) if isinstance(place, Position) else (place,)
-        return (self.user, self.time, *positions)
+        stratum = () if self.stratum is None else (self.stratum,)
+        return (self.user, self.time, *positions, *stratum)
 
 
 class Reader(ConfigModel):

@@ -16,7 +16,7 @@ from dask.callbacks import Callback
 
 from clusterscale import storage
 from clusterscale.ingestion import merge
-from clusterscale.ingestion.clean import Cleaner, roi_names
+from clusterscale.ingestion.clean import Cleaner, names_in
 from clusterscale.ingestion.merge import SpilledBlock, combine
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import ReadingReport
@@ -51,11 +51,11 @@ class DaskRun:
         return int(np.clip(np.ceil(n_rows / (0.25 * self.block_bytes)), 1, 4096))
 
 
-def find_names(reader: Reader, run: DaskRun) -> list[str]:
-    """Return the distinct names of ROIs in the records, in text order."""
-    tasks = (dask.delayed(roi_names)(reader, pack) for pack in run.packs)
-    names = dask.compute(*tasks, scheduler=run.scheduler)
-    return sorted(set().union(*names))
+def find_names(reader: Reader, run: DaskRun) -> tuple[list[str], list[str]]:
+    """Return the distinct names of places in the records, and the categories, in text order."""
+    tasks = (dask.delayed(names_in)(reader, pack) for pack in run.packs)
+    places, strata = zip(*dask.compute(*tasks, scheduler=run.scheduler), strict=True)
+    return sorted(set().union(*places)), sorted(set().union(*strata))
 
 
 def shuffle(

@@ -1,12 +1,15 @@
 """Coarser cells: ROIs or epochs merged before counting."""
 
+import csv
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, Strict, model_validator
+from pydantic import BeforeValidator, Field, Strict, model_validator
 
+from clusterscale import storage
 from clusterscale.contracts import (
     CellCoordinates,
     Count,
@@ -27,6 +30,24 @@ _Groups = Annotated[
         Annotated[tuple[Annotated[int, Strict(), Field(ge=0, lt=2**63)], ...], Strict(False)], ...
     ],
     Strict(False),
+]
+
+
+def _read_parents(parents: Any) -> Any:
+    """Return pairs of place and parent: those given, or those in the file of that name."""
+    if not isinstance(parents, str):
+        return tuple(parents.items()) if isinstance(parents, Mapping) else parents
+    rows = csv.DictReader(storage.read_file(parents).decode("utf-8-sig").splitlines())
+    if not {"place", "parent"} <= {*(rows.fieldnames or ())}:
+        raise ValueError(f"{parents} must have the columns place and parent")
+    return tuple((row["place"], row["parent"]) for row in rows)
+
+
+_Name = Annotated[str, Field(min_length=1)]
+_Parents = Annotated[
+    tuple[Annotated[tuple[_Name, _Name], Strict(False)], ...],
+    Strict(False),
+    BeforeValidator(_read_parents, json_schema_input_type=str | dict[str, str] | list[list[str]]),
 ]
 
 
@@ -68,10 +89,12 @@ class _Coarsening(OnTraces):
     factor: Count | None = None
     groups: _Groups | None = None
 
+    _ways: ClassVar[tuple[str, ...]] = ("factor", "groups")
+
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if (self.factor is None) == (self.groups is None):
-            raise ValueError("give exactly one of factor, groups")
+        if sum(getattr(self, way) is not None for way in self._ways) != 1:
+            raise ValueError(f"give exactly one of {', '.join(self._ways)}")
         if self.factor == 1:
             raise ValueError("a factor of 1 merges nothing")
         members = [index for group in self.groups or () for index in group]
@@ -115,11 +138,46 @@ class CoarsenSpace(_Coarsening):
 
     A ``factor`` f merges squares of f × f cells if the ROIs form a grid, else f ROIs that are close
     together (neighbours on a space-filling curve, Morton 1966). ``groups`` lists indices of ROIs.
-    For utility, every ROI takes the count of its merged ROI.
+    ``strata`` merges the categories of each place, so that a table of categories has its totals,
+    and ``parents`` the places of each region. For utility, every ROI takes the count of its merged
+    ROI.
+
+    Attributes
+    ----------
+    strata
+        Name of the categories to merge, with which the cube was ingested, e.g. ``profile``.
+    parents
+        The region of each place, e.g. ``{ES21: ES2, ES22: ES2, ES30: ES3}``; or a CSV file with the
+        columns ``place`` and ``parent``.
     """
 
     name: Literal["coarsen_space"] = "coarsen_space"
+    strata: _Name | None = None
+    parents: _Parents | None = None
+
+    _ways = ("factor", "groups", "strata", "parents")
     usual = (UsualSettings({}, {"factor": (2, 4)}, rank=5),)
+
+    @model_validator(mode="after")
+    def _one_parent(self) -> Self:
+        region = dict(self.parents or ())
+        twice = sorted({name for name, parent in self.parents or () if region[name] != parent})
+        if twice:
+            raise ValueError(f"parents: {twice[0]} is in two regions")
+        return self
+
+    @property
+    def _label(self) -> str:
+        """The id in place of all parents, of which there may be thousands."""
+        return super()._label if self.parents is None else f"{self.id} ({self.phrase})"
+
+    @property
+    def _merged_title(self) -> str:
+        if self.strata is not None:
+            return f"over all categories of {self.strata}"
+        if self.parents is not None:
+            return f"in {plural(len(set(dict(self.parents).values())), 'region')}"
+        return super()._merged_title
 
     @property
     def phrase(self) -> str:
@@ -131,16 +189,18 @@ class CoarsenSpace(_Coarsening):
     ) -> tuple[Traces, CellCoordinates]:
         """Return traces over merged ROIs, and their mean positions.
 
-        Raises ConfigError if a listed ROI does not exist, or a factor is to merge ROIs
-        without a position, and InputError if the traces have a null ROI.
+        Raises ConfigError if a listed ROI does not exist, a factor is to merge ROIs without a
+        position, or a ROI has no such category or no parent, and InputError if the traces have a
+        null ROI.
         """
         self._refuse_null_roi(traces)
-        merged = self._merged(frame)
+        merged, names = self._merged(frame), self._wholes(frame)
         size = np.bincount(merged)
         lat, lon = (np.bincount(merged, values) / size for values in (frame.lat, frame.lon))
         roi, epoch = np.divmod(traces.cells, traces.n_epochs)
         coarse = replace(traces, cells=merged[roi] * traces.n_epochs + epoch, n_rois=len(size))
-        return _united(coarse), replace(frame, lat=lat, lon=lon)
+        names = names and tuple(dict.fromkeys(names))
+        return _united(coarse), replace(frame, lat=lat, lon=lon, names=names)
 
     def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return the values of merged ROIs on all ROIs of ``frame``."""
@@ -150,6 +210,8 @@ class CoarsenSpace(_Coarsening):
 
     def _merged(self, frame: CellCoordinates) -> Index:
         n_rois, factor = len(frame.lat), self.factor
+        if (wholes := self._wholes(frame)) is not None:
+            return _renumber(np.array(wholes))
         if factor is None:
             return self._listed(n_rois, "ROI")
         if (shape := find_grid(frame)) is not None:
@@ -163,6 +225,29 @@ class CoarsenSpace(_Coarsening):
         merged = np.empty(n_rois, np.int64)
         merged[np.argsort(_morton(frame), kind="stable")] = np.arange(n_rois) // factor
         return _renumber(merged)
+
+    def _wholes(self, frame: CellCoordinates) -> tuple[str, ...] | None:
+        """Return the name of the place or region of each ROI; None if not merged by name."""
+        if self.strata is None and self.parents is None:
+            return None
+        if frame.names is None:
+            raise ConfigError(
+                f"{self.name}: ROIs that were merged by a factor or groups have no names: merge by "
+                "name first"
+            )
+        if self.parents is not None:
+            region, what = dict(self.parents), "parent"
+            wholes = tuple(region.get(name, "") for name in frame.names)
+        else:
+            category, what = f" ({self.strata} ", f"category of {self.strata}"
+            wholes = tuple(name.rpartition(category)[0] for name in frame.names)
+        missing = [name for name, of in zip(frame.names, wholes, strict=True) if not of]
+        if missing:
+            raise ConfigError(
+                f"{self.name}: {len(missing):,} of {plural(len(wholes), 'ROI')} have no {what}, "
+                f"such as {missing[0]}"
+            )
+        return wholes
 
 
 def find_grid(frame: CellCoordinates) -> tuple[int, int] | None:

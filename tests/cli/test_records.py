@@ -135,8 +135,8 @@ def test_places_of_codes(area, names, tmp_path):
         ),
         (
             ["--column", "card=user"],
-            "--column card: this reader has no such column; choose from user, time, hour, lat, "
-            "lon, roi",
+            "--column card: this reader has no such column; choose from user, stratum, time, hour, "
+            "lat, lon, roi",
         ),
         (
             ["--reader", "cabspotting", "--column", "user=cab"],

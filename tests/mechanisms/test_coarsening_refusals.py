@@ -3,13 +3,15 @@
 from loops import for_each
 from mechanisms.published import refusal
 
+WAYS = {"coarsen_space": "factor, groups, strata, parents", "coarsen_time": "factor, groups"}
 
-@for_each("name", ["coarsen_space", "coarsen_time"])
+
+@for_each("name", WAYS)
 @for_each(
     ("params", "message"),
     [
-        ({}, "give exactly one of factor, groups"),
-        ({"factor": 2, "groups": [[0, 1]]}, "give exactly one of factor, groups"),
+        ({}, "give exactly one of {ways}"),
+        ({"factor": 2, "groups": [[0, 1]]}, "give exactly one of {ways}"),
         ({"factor": 1}, "a factor of 1 merges nothing"),
         ({"factor": 0}, "factor: is 0, but should be greater than or equal to 1"),
         ({"factor": 2.0}, "factor: is 2.0, but should be a whole number"),
@@ -21,4 +23,4 @@ from mechanisms.published import refusal
     ],
 )
 def test_nonsense_is_refused(name, params, message):
-    assert refusal(name, **params).splitlines()[0] == message
+    assert refusal(name, **params).splitlines()[0] == message.format(ways=WAYS[name])

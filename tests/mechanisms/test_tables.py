@@ -34,6 +34,7 @@ USER = {"name": "laplace", "epsilon": 0.5}
 DAILY = {"name": "coarsen_time", "factor": 24}
 WIDE = {"name": "coarsen_space", "groups": [[0, 1, 2, 3], [4, 5, 6, 7]]}
 HALF = {"name": "sample_traces", "remove": 0.5}
+TOTAL = {"name": "coarsen_space", "strata": "sex"}
 EVERYONE = np.arange(traces().n_users)[None]
 
 
@@ -47,7 +48,8 @@ def tables(*parts):
 
 def lay_out(mechanism):
     """The traces after the trace steps, and what a unit of data changes."""
-    frames, seen = [coordinates()], traces()
+    names = tuple(f"{place} (sex {sex})" for place in "ABCD" for sex in "FM")
+    frames, seen = [replace(coordinates(), names=names)], traces()
     for step in mechanism.trace_steps:
         seen, frame = step.apply(seen, frames[-1], rng=stream(1, "steps"))
         frames.append(frame)
@@ -255,6 +257,8 @@ PAIRS = {
     "thresholds": (SMALL, [DAILY, SMALL]),
     "noise": (EVENT, [DAILY, EVENT]),
     "a noisy and an unchanged one": (EVENT, [DAILY, {"name": "coarsen_space", "factor": 2}]),
+    "strata and their total": (EVENT, [TOTAL, EVENT]),
+    "strata and their total, with thresholds": (SMALL, [TOTAL, SMALL]),
     "a law that is not known": ({"name": "adaptive_ranges", "ranges": 2}, [DAILY, SMALL]),
 }
 
