@@ -68,8 +68,8 @@ def count_exposures(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
     yield from _count(worst, EXPOSURES, "", key, most)
     if worst.get(raw := str(audit.defences.raw_counts)) == "inconclusive":
         yield f"{key.name(raw)}: {escape(audit.worst[raw].reason)}"
-    promises = np.isfinite(audit.results["guarantee_epsilon"]).all("period").to_series()
-    unseen = [one for one in worst if worst[one] == NOT_SEEN and not promises[one]]
+    epsilon = audit.results["guarantee_epsilon"].max("period").to_series()
+    unseen = [one for one in worst if worst[one] == NOT_SEEN and not np.isfinite(epsilon[one])]
     if unseen:
         yield f"no guarantee, so other attacks may find people: {key.names(unseen, most)}"
 
