@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from html import escape
 from importlib import import_module
 from inspect import getdoc, signature
@@ -21,8 +22,8 @@ from rich.segment import Segment
 from clusterscale import study
 from clusterscale.errors import InputError
 from clusterscale.redaction import without_controls
-from clusterscale.study import Analysis, Progress, Tell
-from clusterscale.study.execution import MEMORY, Executor
+from clusterscale.study import Analysis, Progress, Stage, Tell
+from clusterscale.study.execution import MEMORY, Executor, Finished
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -199,6 +200,32 @@ def open_executor(where: Executor | Cluster | None) -> Iterator[tuple[Executor, 
             f"executor is of type {type(given).__name__}, but should be an executor, a cluster "
             "such as clusterscale.Local(workers=4), or None for this process"
         )
+
+
+@contextmanager
+def open_map(
+    where: Executor | Cluster | None, progress: bool | Tell, what: str
+) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] | None]:
+    """Yield a function that maps items in order as tasks of an executor; None without one.
+
+    Arguments and errors are those of :func:`open_executor` and :func:`show_progress`.
+    """
+    if where is None:
+        yield None
+        return
+    with show_progress(progress, what) as tell, open_executor(where) as (executor, _):
+
+        def run(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+            tasks, results = list(enumerate(items)), list[Finished[tuple[int, Any], Any]]()
+            if tasks:
+                executor.preflight(partial(import_module, "clusterscale.release"))
+                stage: Stage[Any, Any] = Stage(
+                    what, lambda task: function(task[1]), tasks, results.extend, len(tasks)
+                )
+                stage.run(executor, tell)
+            return [one.value for one in sorted(results, key=lambda one: one.item[0])]
+
+        yield run
 
 
 def run_analysis(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.api.arrays import make_mechanism, make_table_format
+from clusterscale.api.execution import open_map
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from clusterscale.contracts import Bounds, Mechanism
     from clusterscale.release import TableFormat
     from clusterscale.release.checks import Masked, PublishedTable, TableFindings
+    from clusterscale.runtime import Cluster
+    from clusterscale.study import Tell
+    from clusterscale.study.execution import Executor
 
 PUBLICATION = "publication.yaml"
 """Name of the file with the tables of a publication that was repaired."""
@@ -175,6 +179,8 @@ def check_tables(
     subset_of: Mapping[str, str | Sequence[str]] | None = None,
     form: TableFormat | Mapping[str, Any] | str | None = None,
     seed: int = 0,
+    executor: Executor | Cluster | None = None,
+    progress: bool | Tell = True,
 ) -> list[TableFindings]:
     """Check published tables alone and against each other, without traces.
 
@@ -185,7 +191,7 @@ def check_tables(
     ----------
     uris
         The tables to check; or one YAML file that lists the tables of a publication and how they
-        are related, without any other argument than ``seed``.
+        are related, without any argument from ``beside`` to ``form``.
     beside
         Tables that were published with or before them.
     mechanism
@@ -200,6 +206,10 @@ def check_tables(
         Format of all tables; by default the one that the ending of each suggests.
     seed
         Root seed of the checks that draw random numbers.
+    executor, progress
+        Where integer programs run, which find the ranges of cells that no sum gives alone: as for
+        :func:`~clusterscale.api.audit`. None: in this process, if at most 10,000 counts of a
+        publication are hidden. Findings do not depend on the number of workers.
 
     Returns
     -------
@@ -228,9 +238,9 @@ def check_tables(
             one is not None for one in (mechanism, group_size, form)
         ):
             raise InputError(f"{uris[0]}: a publication states all of its tables in the file")
-        return check_publication(
-            load_publication(uris[0]), _name_of(uris[0]), create_checks(), seed=seed
-        )
+        plan = load_publication(uris[0])
+        with open_map(executor, progress, "check") as run:
+            return check_publication(plan, _name_of(uris[0]), create_checks(), seed=seed, run=run)
     read = [
         replace(read_table(uri, _format_of(form)), name=_name_of(uri)) for uri in (*uris, *beside)
     ]
@@ -253,13 +263,21 @@ def check_tables(
         seed=seed,
     )
     forms = [_format_of(form) or choose_format(uri) for uri in uris]
-    return [
-        add_levels(found, uri, one, declared, group_size)
-        for found, uri, one in zip(findings, uris, forms, strict=True)
-    ]
+    with open_map(executor, progress, "check") as run:
+        return [
+            add_levels(found, uri, one, declared, group_size, run)
+            for found, uri, one in zip(findings, uris, forms, strict=True)
+        ]
 
 
-def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "count") -> Masked:
+def repair_tables(
+    uri: str,
+    folder: str,
+    *,
+    cost: Literal["count", "value"] = "count",
+    executor: Executor | Cluster | None = None,
+    progress: bool | Tell = True,
+) -> Masked:
     """Hide further cells of tables that are published together, so that nothing follows from them.
 
     ``folder`` then has the tables with these cells hidden, their publication, which can be checked,
@@ -274,6 +292,8 @@ def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "c
     cost
         Whether as few cells as possible are hidden (``count``), or cells with as few people
         (``value``).
+    executor, progress
+        As for :func:`~clusterscale.api.check_tables`.
 
     Returns
     -------
@@ -298,7 +318,8 @@ def repair_tables(uri: str, folder: str, *, cost: Literal["count", "value"] = "c
     declared = bool(plan.model_fields_set & MARGINS)
     if not declared:  # it is enough that no count is determined
         plan, content = plan.model_copy(update={"within": 0}), {"within": 0, **content}
-    masked = mask_publication(plan, by_value=cost == "value")
+    with open_map(executor, progress, "repair") as run:
+        masked = mask_publication(plan, by_value=cost == "value", run=run)
     written = {f"{folder}/{name}" for name in (*masked.files, PUBLICATION)}
     for given in (uri, *(entry.counts for entry in plan.tables)):
         if absolute(given) in map(absolute, written):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,15 +19,19 @@ from clusterscale.cli.options import (
     JsonFile,
     JunitFile,
     OptionalAddresses,
+    Workers,
     check_address,
+    pick_cluster,
 )
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
+from clusterscale.cli.running import running_cluster
 from clusterscale.errors import InputError
 from clusterscale.phrases import CHECK_VERDICTS
 
 if TYPE_CHECKING:
     from clusterscale.contracts import Level
     from clusterscale.release.checks import TableFindings
+
 _MOST_CELLS = 10  # that are shown in the terminal
 
 _NEED_TRACES = "noise_law", "possible_counts"
@@ -44,12 +49,14 @@ def check(
     to_page: Annotated[str | None, typer.Option("--page", callback=check_address)] = None,
     to_repair: Annotated[str | None, typer.Option("--repair", callback=check_address)] = None,
     cost: Literal["count", "value"] = "count",
+    cluster: str | None = None,
+    workers: Workers = None,
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
 
     A YAML file lists tables that are published together, and how they are related: then all that
     follows from all of them is found. With --repair, tables of which nothing follows are written,
-    and checked in turn.
+    and checked in turn. With --cluster or --workers, what takes integer programs runs as tasks.
 
     Exits with the worst verdict: 0 consistent, 3 inconclusive, 4 inconsistent.
 
@@ -93,41 +100,57 @@ def check(
 
     if to_repair and not is_publication(tables):
         raise InputError("--repair: give a YAML file that lists the tables of a publication")
-    findings = check_tables(
-        tables,
-        beside=beside or [],
-        mechanism=None if method is None else parse_entry(MECHANISMS, method),
-        group_size=group_size,
-        subset_of=_read_subsets(subset_of or []),
-        form=None if form is None else parse_entry(TABLE_FORMATS, form),
-    )
-    _show_all(findings)
-    out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
-    worst = _worst(findings)
-    if to_json:
-        put(to_json, json.dumps(_plain(findings, worst), indent=1).encode())
-    if to_junit:
-        put(to_junit, junit_of_tables(findings).encode())
-    if to_page:
-        from clusterscale.reporting import write_checks
+    with _opened(cluster, workers) as where:
+        findings = check_tables(
+            tables,
+            beside=beside or [],
+            mechanism=None if method is None else parse_entry(MECHANISMS, method),
+            group_size=group_size,
+            subset_of=_read_subsets(subset_of or []),
+            form=None if form is None else parse_entry(TABLE_FORMATS, form),
+            **where,
+        )
+        _show_all(findings)
+        out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
+        worst = _worst(findings)
+        if to_json:
+            put(to_json, json.dumps(_plain(findings, worst), indent=1).encode())
+        if to_junit:
+            put(to_junit, junit_of_tables(findings).encode())
+        if to_page:
+            from clusterscale.reporting import write_checks
 
-        out.print(f"page     {write_checks(findings, to_page)}", soft_wrap=True)
-    if to_repair:
-        worst = _repair(tables, to_repair, cost)
+            out.print(f"page     {write_checks(findings, to_page)}", soft_wrap=True)
+        if to_repair:
+            worst = _repair(tables, to_repair, cost, where)
     raise typer.Exit(EXIT_CODES[worst])
 
 
-def _repair(tables: Sequence[str], folder: str, cost: Literal["count", "value"]) -> Level:
+@contextmanager
+def _opened(name: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
+    """Yield where tasks run, and how progress is shown; nothing without a cluster."""
+    from clusterscale.runtime import Local
+
+    if name is None and workers is None:
+        yield {}
+        return
+    with running_cluster(pick_cluster(Local(), name, workers), "check") as (executor, tell):
+        yield {"executor": executor, "progress": tell}
+
+
+def _repair(
+    tables: Sequence[str], folder: str, cost: Literal["count", "value"], where: dict[str, Any]
+) -> Level:
     """Write repaired tables, show what was hidden and check them; return the worst verdict."""
     from clusterscale.api.tables import PUBLICATION, check_tables, repair_tables
     from clusterscale.release.checks import MASK
 
     folder = folder.rstrip("/")
-    masked = repair_tables(tables[0], folder, cost=cost)
+    masked = repair_tables(tables[0], folder, cost=cost, **where)
     out.print(f"[green]repaired[/]  {escape(folder)}", soft_wrap=True)
     _print(masked.summary)
     _list(masked.reasons, f"which {MASK} lists")
-    findings = check_tables([f"{folder}/{PUBLICATION}"])
+    findings = check_tables([f"{folder}/{PUBLICATION}"], **where)
     _show_all(findings)
     worst = _worst(findings)
     if masked.left:

@@ -151,7 +151,7 @@ def describe_averaging(
     noise = np.append(noise, np.zeros(len(values) - len(noise)))
     noise[np.isnan(values)] = np.inf
     low = np.where(noise == 0, values, 0).astype(np.int64)
-    relations, _ = sums.relations(low, np.where(noise == 0, low, UNKNOWN))
+    relations, _, _ = sums.relations(low, np.where(noise == 0, low, UNKNOWN))
     some, cells = relations.only(np.flatnonzero(~_are_computed(values, noise, relations)))
     left = noise.copy()
     try:

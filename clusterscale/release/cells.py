@@ -45,6 +45,8 @@ class Cells:
         Bounds of counts that follow from each value alone, int64, shape (place, epoch).
     covered
         Which values were collected, and not hidden to protect others, bool, shape (place, epoch).
+    secondary
+        Which were hidden to protect others, bool, shape (place, epoch).
     timezone
         Zone in which times are shown, empty for numbers of epochs.
     complete
@@ -68,6 +70,7 @@ class Cells:
     low: Ints
     high: Ints
     covered: _Flags
+    secondary: _Flags
     timezone: str
     complete: bool
     if_hidden: tuple[int, int] = (0, UNKNOWN)
@@ -160,29 +163,45 @@ class Sums:
         """Begin relations of another pair of tables, which may be computed in another way."""
         self._group += 1
 
-    def relations(self, low: Ints, high: Ints) -> tuple[Relations, int]:
-        """Return the relations, and how many were left out as sums of shown cells."""
+    def relations(
+        self, low: Ints, high: Ints, secondary: _Flags | bool = False, assume_shown: bool = False
+    ) -> tuple[Relations, int, int]:
+        """Return the relations, how many are sums of shown cells only, and how many may be.
+
+        In these, cells that are hidden because they are small count as 0, and are no parts. They
+        are recognised by cells that are fixed, and by sums that would be too small otherwise. Cells
+        that are hidden to protect others, which are ``secondary``, may hide that a sum is none of
+        these: where such sums are consistent with both, they may be, which is assumed if told to.
+        """
         columns = zip(*self._rows, strict=True) if self._rows else [[_NONE]] * 3 + [[_NONE > 0]]
         whole, parts, sizes, adds = (np.concatenate(list(column)) for column in columns)
         if not len(whole):
-            return Relations.of([]), 0
+            return Relations.of([]), 0, 0
         starts = np.cumsum(sizes) - sizes
-        fixed = low == high
-        shown = np.add.reduceat(np.where(fixed, low, 0)[parts], starts)
-        hides = ~np.logical_and.reduceat(fixed[parts], starts) & fixed[whole]
-        least = np.add.reduceat(np.where(fixed, 0, low)[parts], starts)
-        group = np.concatenate([np.full(n, i) for n, i in self._groups])
-        equal = hides & (shown == low[whole])
-        n_equal, n_hides, n_least = (
-            np.bincount(group + 1, rows, self._group + 2)
-            for rows in (equal, hides, equal & (least > 0))
+        known = (low == high) | secondary
+        least, most = (
+            np.add.reduceat(np.where(known, end, 0)[parts], starts) for end in (low, high)
         )
-        computed = (n_equal == n_hides) & ((n_equal >= _MANY) | (n_least > 0))
+        fits = known[whole] & (least <= high[whole]) & (low[whole] <= most)
+        hides = known[whole] & ~np.logical_and.reduceat(known[parts], starts)
+        sure = hides & fits & (least == most) & (low == high)[whole]
+        too_small = hides & fits & (high[whole] < np.add.reduceat(low[parts], starts))
+        group = np.concatenate([np.full(n, i) for n, i in self._groups]) + 1
+        n_hides, n_fits, n_sure, n_small = (
+            np.bincount(group, rows, self._group + 2)
+            for rows in (hides, hides & fits, sure, too_small)
+        )
+        computed = (n_fits == n_hides) & ((n_sure >= _MANY) | (n_small > 0))
         computed[0] = False
-        kept = ~computed[group + 1]
-        sizes, parts = sizes[kept], parts[np.repeat(kept, sizes)]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return Relations(whole[kept], parts, offsets, adds[kept]), int((~kept).sum())
+        doubtful = computed & (n_sure < n_hides) & (n_small == 0)
+        of_shown = (computed & (assume_shown | ~doubtful))[group]
+        kept = np.repeat(~of_shown, sizes) | (known[parts] & np.repeat(known[whole], sizes))
+        sizes = np.add.reduceat(kept, starts, dtype=np.int64)
+        rows = sizes > 0
+        offsets = np.concatenate([[0], np.cumsum(sizes[rows])])
+        adds = adds | (of_shown & fits)
+        relations = Relations(whole[rows], parts[kept], offsets, adds[rows])
+        return relations, int(of_shown.sum()), int(doubtful[group].sum())
 
 
 _NONE = np.empty(0, np.int64)
@@ -267,6 +286,7 @@ def _between(tables: Sequence[Cells]) -> Iterator[Cells]:
                 low=np.zeros(shape, np.int64),
                 high=np.full(shape, UNKNOWN),
                 covered=np.zeros(shape, np.bool_),
+                secondary=np.zeros(shape, np.bool_),
             )
 
 

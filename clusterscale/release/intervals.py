@@ -10,8 +10,10 @@ may be wider than the range.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from operator import call
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +30,11 @@ from clusterscale.release.relations import Flags, Relations
 MOST_CELLS = 400
 """Counts of a component whose ranges are found by integer programs."""
 
-_SECONDS = 5.0  # for an integer program
+Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each item, anywhere; the results are in the order of the items."""
+
+# Limits of an integer program. That of nodes does not depend on the machine, and comes first.
+_NODES, _SECONDS = 1_000, 60.0
 _DIRECTIONS = 40  # in which programs look for two possible counts
 _ROUNDS = 64  # visits of a relation, on average, before propagation ends
 
@@ -67,6 +73,7 @@ def bound_counts(
     most: int = MOST_CELLS,
     wanted: Ints | None = None,
     enough: Ints | int | None = None,
+    run: Run = map,
 ) -> Ranges:
     """Return what relations say of counts with known bounds.
 
@@ -85,6 +92,9 @@ def bound_counts(
         Width of each range above which it need not be exact: programs look for two possible counts
         that are further apart. None: a count is settled if it is not determined, but all ranges are
         exact.
+    run
+        Solves the programs of components, which do not depend on each other, such as by tasks on a
+        cluster. Ranges are the same wherever they are solved, unless a program takes a minute.
 
     Returns
     -------
@@ -109,16 +119,14 @@ def bound_counts(
     asked = np.ones(len(low), np.bool_) if wanted is None else np.isin(np.arange(len(low)), wanted)
     width = np.broadcast_to(-1 if enough is None else enough, low.shape)
     if rest.any():
+        found = Ranges(low, high, exact, settled)
         may_settle = rest & (width <= 0)
-        failed = _by_flows(
-            low, high, relations, component, rest, exact, settled, ended, asked, may_settle
-        )
+        failed = _by_flows(found, relations, component, rest, ended, asked, may_settle)
         if failed is None:
             failed, again = _propagate_all(low, high, relations)
             ended &= again
         if failed is None:
-            left = rest & ~exact
-            failed = _by_programs(low, high, relations, left, exact, settled, most, asked, width)
+            failed = _by_programs(found, relations, rest & ~exact, most, asked, width, run)
         if failed is not None:
             return Ranges(low, high, nothing, nothing, failed)
     fixed = low == high
@@ -224,18 +232,16 @@ def components(free: Flags, relations: Relations) -> tuple[Ints, Flags]:
 
 
 def _by_flows(
-    low: Ints,
-    high: Ints,
+    found: Ranges,
     relations: Relations,
     component: Ints,
     rest: Flags,
-    exact: Flags,
-    settled: Flags,
     ended: bool,
     asked: Flags,
     may_settle: Flags,
 ) -> int | None:
     """Fix the counts that are determined in networks; return a relation if none can hold."""
+    low, high = found.low, found.high
     counts = CountNetwork.of(low, high, relations, component, rest, without_rim=ended)
     cells, network = counts.cells, counts.network
     if not len(cells):
@@ -247,41 +253,39 @@ def _by_flows(
     fixed = cells[~changes]
     least = low[cells]
     low[fixed] = high[fixed] = (least + flow)[~changes]
-    settled[may_settle & counts.fits[component]] = True
+    found.settled[may_settle & counts.fits[component]] = True
     edges = np.flatnonzero(changes & asked[cells])
     below, above = network.ranges(flow, edges)
     low[cells[edges]], high[cells[edges]] = least[edges] + below, least[edges] + above
-    exact[cells[edges]] = True
+    found.exact[cells[edges]] = True
     return None
 
 
 def _by_programs(
-    low: Ints,
-    high: Ints,
+    found: Ranges,
     relations: Relations,
     rest: Flags,
-    exact: Flags,
-    settled: Flags,
     most: int,
     asked: Flags,
     width: Ints,
+    run: Run,
 ) -> int | None:
     """Find the ranges in small components; return a relation if one has no solution."""
+    low, high, settled = found.low, found.high, found.settled
     free = low < high
     component, _ = components(free, relations)
     sizes = np.bincount(component[free], minlength=component.max(initial=0) + 1)
     chosen = free & (sizes[component] <= most)
     chosen &= np.isin(component, component[rest & free & (asked if asked.any() else ~settled)])
-    for cells, rows, program in _programs(chosen, component, low, high, relations):
-        needed = asked & ~settled if (width >= 0).any() else asked
-        apart = program.apart(needed[cells], width[cells])
-        settled[cells] |= apart
-        found = program.ranges(needed[cells] & ~apart)
-        if found is None:
+    needed = asked & ~settled if (width >= 0).any() else asked
+    programs = list(_programs(chosen, component, low, high, relations))
+    tasks = [partial(one.ranges, needed[cells], width[cells]) for cells, _, one in programs]
+    for (cells, rows, _), solution in zip(programs, run(call, tasks), strict=True):
+        if solution is None:
             return int(rows[0])
-        low[cells], high[cells], solved = found
-        exact[cells] |= solved
-        settled[cells] |= solved
+        low[cells], high[cells], solved, apart = solution
+        found.exact[cells] |= solved
+        settled[cells] |= solved | apart
     return None
 
 
@@ -405,13 +409,13 @@ class Program:
             found = (width >= 0) & (np.ptp(seen, axis=0) > width)
         return np.asarray(found & asked)
 
-    def ranges(self, asked: Flags) -> tuple[Ints, Ints, Flags] | None:
-        """Return bounds of each count, and whether they are exact; None if no counts fit.
+    def ranges(self, asked: Flags, width: Ints) -> tuple[Ints, Ints, Flags, Flags] | None:
+        """Return bounds of counts, which are exact, and which are apart; None if no counts fit.
 
-        Bounds are narrowed of the first count, and of those that are asked for.
+        Bounds are narrowed of the first count, and of those that are asked for and not apart.
         """
-        n = len(self.low)
-        asked = asked | (np.arange(n) == 0)
+        n, apart = len(self.low), self.apart(asked, width)
+        asked = (asked & ~apart) | (np.arange(n) == 0)
         low, high, exact = self.low.copy(), self.high.copy(), asked.copy()
         seen = np.zeros((0, n), np.int64)
         for i in np.flatnonzero(asked).tolist():
@@ -425,7 +429,7 @@ class Program:
                     seen = np.vstack([seen, found])
                 ends[i] = best if best is not None else ends[i]
                 exact[i] &= found is not None
-        return low, high, exact
+        return low, high, exact, apart
 
     def _solve(self, i: int, sign: int) -> tuple[Ints | None, int | None]:
         """Return counts with the least ``sign`` times count ``i``, and a bound of it.
@@ -452,7 +456,7 @@ class Program:
             constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
             bounds=scipy.optimize.Bounds(self.low, self.high),
             integrality=np.ones(len(cost)),
-            options={"time_limit": _SECONDS, **options},
+            options={"node_limit": _NODES, "time_limit": _SECONDS, **options},
         )
 
 

@@ -26,7 +26,7 @@ def table(rng, counts, places, hours, *, k, **about):
     return Cells(
         **{**defaults, "categories": frozenset(), **about}, places=places, starts=starts,
         ends=starts + HOUR * hours, values=values, filled=values, low=low, high=high,
-        covered=np.ones(counts.shape, bool), timezone="UTC",
+        covered=np.ones(counts.shape, bool), secondary=np.zeros(counts.shape, bool), timezone="UTC",
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def check(rng, **options):
         )
         for end, last in (("low", 0), ("high", UNKNOWN))
     )
-    relations, _ = sums.relations(low, high)
+    relations, _, _ = sums.relations(low, high)
     ranges = bound_counts(low, high, relations, **options)
     assert ranges.contradiction is None
     true = np.concatenate([one.ravel() for one in counts])

@@ -1,5 +1,7 @@
 """What relations say of hidden counts, against all counts that are possible."""
 
+import pickle
+
 import numpy as np
 import pytest
 from oracles.systems import possible, random_system
@@ -120,6 +122,24 @@ def test_ranges_are_sought_where_they_are_wanted():
     found = bound_counts(low, high, Relations.of(rows), wanted=np.array([2]))
     assert found.exact.tolist() == [True, False, True, False, True, True, True, True]
     assert found.high[2] == 4
+
+
+def test_each_component_is_a_task_that_can_be_sent():
+    rows = [(4 * i, [4 * i + 1 + j for j in pair], True)
+            for i in range(2) for pair in ((0, 1), (0, 2), (1, 2))]  # fmt: skip
+    low, high, relations = np.zeros(8, int), np.full(8, 9), Relations.of(rows)
+    tasks = []
+
+    def run(function, items):
+        tasks.extend(pickle.dumps((function, item)) for item in items)
+        results = [function(item) for function, item in map(pickle.loads, tasks)]
+        return pickle.loads(pickle.dumps(results))
+
+    sent, here = bound_counts(low, high, relations, run=run), bound_counts(low, high, relations)
+    assert len(tasks) == 2
+    assert here.high[[1, 5]].tolist() == [4, 4]
+    for name in ("low", "high", "exact", "settled"):
+        np.testing.assert_array_equal(getattr(sent, name), getattr(here, name))
 
 
 @pytest.mark.parametrize("n_levels", [2, 3])

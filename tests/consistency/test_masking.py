@@ -78,6 +78,23 @@ def test_levels_are_repaired_in_their_own_rows():
     assert not done.left
 
 
+def test_totals_of_shown_cells_give_no_further_cell_away():
+    """Hidden cells are 0 in the totals of districts, but those that a repair hides are in them."""
+    hourly("r.csv", "A 08 14", "A 09 20", "B 08 21", "B 09 33")
+    hourly("d.csv", "A1 08 11", "A2 08 *", "B1 08 12", "B2 08 9", "Total 08 32",
+           "A1 09 12", "A2 09 8", "B1 09 *", "B2 09 30", "Total 09 50")  # fmt: skip
+    publish(
+        "  - {counts: r.csv}\n  - counts: d.csv\n    parents: codes\n"
+        "    format: {name: long, place: zone, count: people, total: Total}\n"
+    )
+    assert verdicts("p.yaml") == ["fail", "pass", "pass"]
+    repair_tables("p.yaml", "out")
+    assert [(row["table"], row["place"]) for row in mask()] == [("r.csv", "A"), ("r.csv", "B")]
+    together, *_ = check_tables(["out/publication.yaml"])
+    assert together.verdict == "pass"
+    assert together.notes == ("2 sums of shown cells only, without those too small",)
+
+
 def test_the_cost_is_that_of_cells_or_of_people():
     hourly("r.csv", "A 08 140", "A 09 200")
     hourly("d.csv", "A1 08 *", "A2 08 90", "A3 08 47", "A1 09 50", "A2 09 50", "A3 09 100")
@@ -175,6 +192,15 @@ def test_the_command_repairs_and_checks_what_it_wrote(monkeypatch):
     assert done.output.endswith("A2 at 2026-03-02 08:00 is 3: A shows 14, A1 shows 11\n")
     done = CliRunner().invoke(app, ["check", "regions.csv", "--method", "exact", "--repair", "out"])
     assert "--repair: give a YAML file" in str(done.exception)
+
+
+def test_the_command_checks_and_repairs_on_a_cluster():
+    levels()
+    here = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out"])
+    done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out", "--cluster", "serial"])
+    assert (done.exit_code, done.stdout) == (0, here.stdout)
+    done = CliRunner().invoke(app, ["check", "p.yaml", "--cluster", "serial", "--workers", "2"])
+    assert "cluster serial has no configurable number of workers" in str(done.exception)
 
 
 def test_what_cannot_be_repaired_is_refused():

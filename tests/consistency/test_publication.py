@@ -9,6 +9,7 @@ from clusterscale.release import averaging
 from clusterscale.release.checks import disclosure
 from clusterscale.release.publication import Hierarchy
 from clusterscale.reporting import render_checks
+from clusterscale.runtime import SerialExecutor
 
 HEAD = """
 format: {name: long, place: zone, count: people}
@@ -149,6 +150,85 @@ def test_a_total_in_the_column_of_zones_is_a_relation(tmp_path):
     )
     assert [one.verdict for one in shown] == ["pass", "pass"]
     assert "of shown cells only" in shown[0].notes[0]
+
+
+def test_sums_are_not_taken_for_those_of_shown_cells_because_others_are_hidden(tmp_path):
+    """Where two totals have no hidden people, the third would show that it has some."""
+    head = HEAD.replace("count: people", "count: people, total: Total, secondary: [D]")
+    rows = "A 08 *\nB 08 12\nTotal 08 12\nA 09 *\nB 09 9\nTotal 09 9\nA 10 *\nB 10 9"
+    lines = [
+        f"{zone},2026-03-02T{hour}:00Z,{n}" for zone, hour, n in map(str.split, rows.split("\n"))
+    ]
+    for total in ("12", "D"):
+        third = f"Total,2026-03-02T10:00Z,{total}"
+        (tmp_path / "t.csv").write_text(
+            "\n".join(["zone,time,people", *lines, third, "A,Total,3", "B,Total,30", ""])
+        )
+        found = publish(tmp_path, "\n  - {counts: FOLDER/t.csv}\nwithin: 0\n", head=head)
+        assert found[0].verdict == "fail", total
+        assert texts(found)[0].startswith("A at 2026-03-02 10:00 is 3"), total
+        assert not any("of shown cells only" in note for note in found[0].notes)
+
+
+def test_what_follows_only_if_sums_are_of_shown_cells_is_not_decided(tmp_path):
+    """9 women in B if the third total has no hidden ones, else 8 or 9; then the man is known."""
+    found = publish(
+        tmp_path,
+        """
+  - {counts: FOLDER/all.csv}
+  - counts: FOLDER/women.csv
+    parts_of: all.csv
+    format: {name: long, place: zone, count: people, total: Total, secondary: [D]}
+  - {counts: FOLDER/men.csv, parts_of: all.csv}
+within: 0
+""",
+        all="B 08 22\nB 09 19\nB 10 12",
+        women="A 08 *\nB 08 12\nTotal 08 12\nA 09 *\nB 09 9\nTotal 09 9\n"
+        "A 10 *\nB 10 D\nTotal 10 9",
+        men="B 08 10\nB 09 10\nB 10 *",
+    )
+    assert found[0].omitted == "if 3 sums are of shown cells only, 1 cell follows"
+    assert found[0].verdict == "warn"
+
+
+def triangle(folder):
+    """Return a publication of three places, two at a time in others, which takes programs."""
+    for name, pair in (("x", "ab"), ("y", "bc"), ("z", "ca")):
+        lines = [f"{place},{name}" for place in pair]
+        (folder / f"of-{name}.csv").write_text("\n".join(["place,parent", *lines, ""]))
+    publish(
+        folder,
+        """
+  - {counts: FOLDER/w.csv}
+  - {counts: FOLDER/p.csv, parents: [FOLDER/of-x.csv, FOLDER/of-y.csv, FOLDER/of-z.csv]}
+""",
+        w="x 08 5\ny 08 5\nz 08 6\nx 09 20\ny 09 22\nz 09 24",
+        p="a 08 *\nb 08 *\nc 08 *\na 09 11\nb 09 9\nc 09 13",
+    )
+    return str(folder / "p.yaml")
+
+
+def test_programs_run_as_tasks_however_many_cells_are_hidden(tmp_path, monkeypatch):
+    uri, seen = triangle(tmp_path), []
+    here = check_tables([uri])
+    assert [one.text.split(": ")[0] for one in here[0].open_cells] == [
+        "b at 2026-03-02 08:00 is 2", "a at 2026-03-02 08:00 is 3", "c at 2026-03-02 08:00 is 3",
+    ]  # fmt: skip
+    monkeypatch.setattr(disclosure, "_MOST_HIDDEN", 0)
+    few = check_tables([uri])
+    assert few[0].verdict == "warn"
+    assert few[0].omitted.endswith("the ranges of 3 cells are not known exactly")
+    assert check_tables([uri], executor=SerialExecutor(), progress=seen.append) == here
+    assert [(now.stage, now.n_tasks, now.n_done) for now in seen] == [
+        ("check", 1, 0), ("check", 1, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.dask
+def test_findings_do_not_depend_on_the_number_of_workers(tmp_path, local_cluster):
+    uri = triangle(tmp_path)
+    assert check_tables([uri], executor=local_cluster, progress=False) == check_tables([uri])
 
 
 def test_days_are_sums_of_hours_where_visits_are_counted_and_not_persons(tmp_path):

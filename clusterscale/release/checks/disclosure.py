@@ -4,56 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Mechanism, Values
-from clusterscale.cube.calendar import Step
-from clusterscale.errors import ClusterscaleError, ConfigError
-from clusterscale.mechanisms.chain import steps_of
+from clusterscale.errors import ClusterscaleError
 from clusterscale.release.averaging import describe_averaging
 from clusterscale.release.cells import UNKNOWN, Cells, Stated, Sums, relate
-from clusterscale.release.checks.table import (
-    Check,
-    CheckResult,
-    PublishedTable,
-    agree,
-    count_bounds,
-    count_intervals,
-    fill_suppressed,
-    smallest_shown,
-)
-from clusterscale.release.checks.together import (
-    OpenCell,
-    TableFindings,
-    as_published,
-    check_together,
-)
-from clusterscale.release.checks.totals import CHANGE_TOTALS
-from clusterscale.release.content import RawRelease, TableFormat
-from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts
+from clusterscale.release.checks.parts import Part, read_parts
+from clusterscale.release.checks.table import Check, CheckResult, agree, smallest_shown
+from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
+from clusterscale.release.content import TableFormat
+from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import (
     CODES,
     MARGINS,
     Publication,
     PublicationTable,
-    Stratum,
     read_hierarchies,
-    read_strata,
 )
 from clusterscale.release.reasons import chain, conflict
 from clusterscale.release.relations import Relations
 from clusterscale.release.repair import Repair, RepairProblem, find_repair
-from clusterscale.release.text import TOTAL
 from clusterscale.validation_messages import exact_number, plural
 
 LEVEL, TOGETHER = "level", "together"
 
 _MOST = 100  # cells that are listed with what they follow from
-_MOST_HIDDEN = 10_000  # counts of a publication for which integer programs are solved
+_MOST_HIDDEN = 10_000  # counts of a publication whose integer programs this process solves
 _SHOWN = 6  # published values in a sentence
 
 _Flags = NDArray[np.bool_]
@@ -65,12 +45,13 @@ _WORDS = {
 
 
 def check_publication(
-    plan: Publication, name: str, checks: Sequence[Check], *, seed: int = 0
+    plan: Publication, name: str, checks: Sequence[Check], *, seed: int = 0, run: Run | None = None
 ) -> list[TableFindings]:
     """Check the tables of a publication alone, and what follows from all of them together.
 
     ``name`` is that of the publication in its findings, which are the first. Of ``checks``, those
-    of single tables are used, but for totals, whose part is what follows from all. Raises what
+    of single tables are used, but for totals, whose part is what follows from all. With ``run``,
+    integer programs of components are solved by it, however many cells are hidden. Raises what
     ``read_table`` raises, and ConfigError if the mechanism of a table is not known, or its times.
     """
     parts = read_parts(plan)
@@ -81,7 +62,10 @@ def check_publication(
         findings += check_together(
             [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
         )
-    together = System.of(parts, plan).findings(plan, name)
+    system = System.of(parts, plan, run)
+    together = system.findings(plan, name)
+    if system.n_doubtful and (doubt := system.doubt(parts, plan)):
+        together = replace(together, omitted="; ".join(filter(None, (together.omitted, doubt))))
     noisy = [
         (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
     ]
@@ -95,44 +79,13 @@ def check_publication(
     return [together, *findings]
 
 
-class Part(NamedTuple):
-    """A level and category of a table, as it is published, and its cells and those of its totals.
-
-    These are ``noisy`` if its values do not determine counts, and then not among ``cells``.
-    ``size`` is that of the group, if known.
-    """
-
-    stratum: Stratum
-    table: PublishedTable
-    size: int | None
-    cells: list[Cells]
-    noisy: list[Cells]
-
-
-def read_parts(plan: Publication) -> list[Part]:
-    """Return the levels and categories of the tables of a publication, in its order."""
-    strata = list(read_strata(plan))
-    lengths = [_epochs(one.release, one.form) for one in strata]
-    shortest = min(int((ends - starts).min()) for starts, ends in lengths)
-    parts = []
-    for one, (starts, ends) in zip(strata, lengths, strict=True):
-        longest = int((ends - starts).max())
-        several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
-        size = None if one.group_size is None else one.group_size * several
-        table = as_published(one.release, one.mechanism, size)
-        bounds = _bounds(table, size)
-        cells = _cells_of(plan, one, table, (starts, ends), bounds)
-        of_table = ([], cells) if bounds is None else (cells, list[Cells]())
-        parts.append(Part(one, table, size, *of_table))
-    return parts
-
-
 def add_levels(
     found: TableFindings,
     uri: str,
     form: TableFormat,
     mechanism: Mechanism | None,
     group_size: int | None,
+    run: Run | None = None,
 ) -> TableFindings:
     """Return findings with what follows from levels of places, if a table has some in one file.
 
@@ -145,7 +98,7 @@ def add_levels(
     given = {"format": form, "mechanism": mechanism, "group_size": group_size}
     plan = Publication(tables=(entry.model_copy(update=given),))
     try:
-        levels = check_publication(plan, found.name, [])[0]
+        levels = check_publication(plan, found.name, [], run=run)[0]
     except ClusterscaleError as error:
         return replace(found, omitted=found.omitted or f"its levels are not compared: {error}")
     if (wrong := levels.results[0]).check == TOGETHER:
@@ -155,94 +108,6 @@ def add_levels(
     return replace(
         found, results=found.results + more, omitted=omitted, open_cells=levels.open_cells
     )
-
-
-def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
-    """Return when epochs begin and end: UTC seconds, or numbers of epochs; int64, (epoch,)."""
-    if release.epochs is None or release.rois is None:
-        raise ConfigError(f"{release.name}: a publication needs the names of places and the times")
-    if release.epochs.dtype.kind != "M":
-        starts = release.epochs.astype(np.int64)
-        return starts, starts + 1
-    starts = release.epochs.astype("datetime64[s]").astype(np.int64)
-    stated = getattr(form, "step", None)
-    if len(starts) < 2 and stated is None:
-        raise ConfigError(f"{release.name}: the table has one time: set `step` in its format")
-    zone = release.timezone
-    step = Step.parse(stated) if stated is not None else Step.between(starts, zone)
-    return starts, np.append(starts[1:], step.begins(int(starts[-1]), 2, zone)[1:])
-
-
-def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints, tuple[int, int]] | None:
-    """Return the least and the largest count of each cell, and of a shown one if it is hidden.
-
-    None with noise.
-    """
-    intervals, bounds = count_intervals(table), count_bounds(table)
-    if intervals is None or bounds is None:
-        return None
-    if size is None:
-        bounds[1][bounds[1] == table.group_size] = UNKNOWN
-    if table.not_covered is not None:
-        bounds[1][table.not_covered] = UNKNOWN
-    return *bounds, (intervals.least_shown, UNKNOWN if size is None else size)
-
-
-def _cells_of(
-    plan: Publication,
-    one: Stratum,
-    table: PublishedTable,
-    epochs: tuple[Ints, Ints],
-    bounds: tuple[Ints, Ints, tuple[int, int]] | None,
-) -> list[Cells]:
-    """Return the cells of a table, and those of its totals; without bounds, nothing is known."""
-    starts, ends = epochs
-    unknown = np.zeros(table.values.shape, np.int64)
-    low, high, if_hidden = bounds or (unknown, unknown + UNKNOWN, (0, UNKNOWN))
-    covered = np.ones(table.values.shape, np.bool_)
-    for others in (table.not_covered, table.secondary):
-        covered &= True if others is None else ~others
-    cells = Cells(
-        name=table.name,
-        label=one.entry.label,
-        people=plan.people_of(one.entry.label),
-        measure=one.entry.measure,
-        categories=one.categories,
-        places=one.release.rois or (),
-        starts=starts,
-        ends=ends,
-        values=table.values,
-        filled=fill_suppressed(table),
-        low=low,
-        high=high,
-        covered=covered,
-        timezone=one.release.timezone if one.is_timed else "",
-        complete=one.complete,
-        if_hidden=if_hidden,
-    )
-    changed = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
-    found = [cells]
-    if table.epoch_totals is not None:
-        total = getattr(one.form, "total", None) or TOTAL
-        summed = replace(cells, places=(total,), total_of=table.name)
-        found.append(_with_totals(summed, table.epoch_totals[None], changed=changed))
-    if table.roi_totals is not None and len(starts) > 1:
-        summed = replace(cells, starts=starts[:1], ends=ends[-1:])
-        found.append(_with_totals(summed, table.roi_totals[:, None], changed=changed))
-    return found
-
-
-def _with_totals(cells: Cells, totals: Values, *, changed: bool) -> Cells:
-    """Return the cells of totals, which are those of true counts where they are whole.
-
-    A total of 0 may be hidden as values are. None is hidden: it may be absent, or changed.
-    """
-    known = (totals > 0) & (totals == np.rint(totals)) & (not changed)
-    whole = np.where(known, totals, 0).astype(np.int64)
-    never = np.zeros(totals.shape, np.bool_)
-    high = np.where(known, whole, UNKNOWN)
-    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)
-    return replace(cells, values=totals, filled=totals, low=whole, high=high)
 
 
 def _stated(plan: Publication) -> Stated:
@@ -282,11 +147,22 @@ class System:
     ranges: Ranges
     small: int
     n_computed: int
+    n_doubtful: int
     shortest: int
+    run: Run | None
 
     @classmethod
-    def of(cls, parts: Sequence[Part], plan: Publication) -> System:
-        """Relate the cells of a publication, and bound their counts."""
+    def of(
+        cls,
+        parts: Sequence[Part],
+        plan: Publication,
+        run: Run | None = None,
+        assume_shown: bool = False,
+    ) -> System:
+        """Relate the cells of a publication, and bound their counts.
+
+        Sums that may be those of shown cells only are assumed to be if it is ``assume_shown``.
+        """
         tables = [cells for part in parts for cells in part.cells]
         sums = relate(tables, _stated(plan))
         n_rests = sum(map(len, sums.rests))
@@ -296,7 +172,8 @@ class System:
             return np.concatenate([*columns, np.full(n_rests, rest)])
 
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
-        relations, n_computed = sums.relations(low, high)
+        secondary = flat("secondary", 0).astype(np.bool_)
+        relations, n_computed, n_doubtful = sums.relations(low, high, secondary, assume_shown)
         hidden = (low < high) & flat("covered", 1).astype(np.bool_)
         small = smallest_shown(None, *(part.table for part in parts))
         width: Ints = np.full(len(low), 2 * plan.within)
@@ -312,9 +189,11 @@ class System:
             filled=flat("filled", np.nan),
             hidden=hidden,
             width=width,
-            ranges=_ranges(low, high, relations, hidden, width),
+            ranges=_ranges(low, high, relations, hidden, width, run),
             small=small,
             n_computed=n_computed,
+            n_doubtful=n_doubtful,
+            run=run,
             shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
         )
 
@@ -363,7 +242,7 @@ class System:
 
     def with_bounds(self, low: Ints, high: Ints) -> System:
         """Return the same cells with other bounds, and what follows from these."""
-        ranges = _ranges(low, high, self.relations, self.hidden, self.width)
+        ranges = _ranges(low, high, self.relations, self.hidden, self.width, self.run)
         return replace(self, low=low, high=high, ranges=ranges)
 
     def findings(
@@ -374,7 +253,7 @@ class System:
         notes: tuple[str, ...] = ()
         if self.n_computed:
             notes = (
-                f"{plural(self.n_computed, 'sum')} of shown cells only: they disclose nothing",
+                f"{plural(self.n_computed, 'sum')} of shown cells only, without those too small",
             )
         if self.ranges.contradiction is not None:
             return TableFindings(name, mechanism, (self._contradiction(),), notes=notes)
@@ -388,6 +267,15 @@ class System:
             omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
         cells = self._list_open(kinds)
         return TableFindings(name, mechanism, results, "; ".join(omitted), notes, cells)
+
+    def doubt(self, parts: Sequence[Part], plan: Publication) -> str:
+        """Return what follows if sums are of shown cells only that may be, as text; else empty."""
+        other = System.of(parts, plan, self.run, True)
+        n = int(np.logical_or.reduce([*other.open_flags(plan).values()]).sum())
+        if other.ranges.contradiction is not None or not n:
+            return ""
+        sums = plural(self.n_doubtful, "sum")
+        return f"if {sums} are of shown cells only, {plural(n, 'cell')} {agree(n, 'follow')}"
 
     def open_flags(self, plan: Publication) -> dict[str, _Flags]:
         """Return which cells are determined, differences of few people, or known too well."""
@@ -484,14 +372,19 @@ class System:
         return f"{' '.join(names).removeprefix('in ')} {count}"
 
 
-def _ranges(low: Ints, high: Ints, relations: Relations, hidden: _Flags, width: Ints) -> Ranges:
-    """Return the ranges of hidden counts, by integer programs only if these are not too many.
+def _ranges(
+    low: Ints, high: Ints, relations: Relations, hidden: _Flags, width: Ints, run: Run | None
+) -> Ranges:
+    """Return the ranges of hidden counts.
 
-    Those wider than ``width`` need not be exact.
+    In this process, without ``run``, integer programs are solved only if counts are not too many.
+    Ranges wider than ``width`` need not be exact.
     """
-    most = MOST_CELLS if np.count_nonzero(low < high) <= _MOST_HIDDEN else 0
+    most = MOST_CELLS if run or np.count_nonzero(low < high) <= _MOST_HIDDEN else 0
     wanted = np.flatnonzero(hidden)
-    return bound_counts(low, high, relations, most=most, wanted=wanted, enough=width)
+    return bound_counts(
+        low, high, relations, most=most, wanted=wanted, enough=width, run=run or map
+    )
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -14,8 +14,10 @@ import numpy as np
 from clusterscale import storage
 from clusterscale.errors import InputError
 from clusterscale.reading.places import ARROW
-from clusterscale.release.checks.disclosure import Part, System, read_parts
+from clusterscale.release.checks.disclosure import System
+from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.content import Cell
+from clusterscale.release.intervals import Run
 from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import beside
 from clusterscale.release.publication import Publication
@@ -55,16 +57,18 @@ class Masked:
     files: Mapping[str, bytes]
 
 
-def mask_publication(plan: Publication, *, by_value: bool = False) -> Masked:
+def mask_publication(
+    plan: Publication, *, by_value: bool = False, run: Run | None = None
+) -> Masked:
     """Return the tables of a publication with further cells hidden, so that nothing follows.
 
     Hidden cells are as few as possible, or have as few people as possible if it is ``by_value``.
-    Tables without such cells do not change. Raises what ``check_publication`` raises, and
-    InputError if no counts fit what is published, or a table that changes is not a CSV file with a
-    row per place and time.
+    Tables without such cells do not change. ``run`` is that of ``check_publication``. Raises what
+    that raises, and InputError if no counts fit what is published, or a table that changes is not a
+    CSV file with a row per place and time.
     """
     parts = read_parts(plan)
-    system = System.of(parts, plan)
+    system = System.of(parts, plan, run)
     if system.ranges.contradiction is not None:
         raise InputError("no counts fit what is published, so it cannot be repaired: check it")
     repair, after = system.repair(plan, by_value=by_value)

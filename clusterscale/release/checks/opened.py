@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from clusterscale.errors import ConfigError
 from clusterscale.reading.places import match_codes
 from clusterscale.release.cells import UNKNOWN
-from clusterscale.release.checks.disclosure import Part, System, read_parts
+from clusterscale.release.checks.disclosure import System
+from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.checks.table import CheckResult
 from clusterscale.release.publication import MARGINS, Publication
 from clusterscale.validation_messages import plural

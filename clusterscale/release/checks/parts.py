@@ -1,0 +1,149 @@
+"""The tables of a publication as they are published, and their cells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from clusterscale.contracts import Ints, Values
+from clusterscale.cube.calendar import Step
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.chain import steps_of
+from clusterscale.release.cells import UNKNOWN, Cells
+from clusterscale.release.checks.table import (
+    PublishedTable,
+    count_bounds,
+    count_intervals,
+    fill_suppressed,
+)
+from clusterscale.release.checks.together import as_published
+from clusterscale.release.checks.totals import CHANGE_TOTALS
+from clusterscale.release.content import RawRelease, TableFormat
+from clusterscale.release.publication import Publication, Stratum, read_strata
+from clusterscale.release.text import TOTAL
+
+
+class Part(NamedTuple):
+    """A level and category of a table, as it is published, and its cells and those of its totals.
+
+    These are ``noisy`` if its values do not determine counts, and then not among ``cells``.
+    ``size`` is that of the group, if known.
+    """
+
+    stratum: Stratum
+    table: PublishedTable
+    size: int | None
+    cells: list[Cells]
+    noisy: list[Cells]
+
+
+def read_parts(plan: Publication) -> list[Part]:
+    """Return the levels and categories of the tables of a publication, in its order."""
+    strata = list(read_strata(plan))
+    lengths = [_epochs(one.release, one.form) for one in strata]
+    shortest = min(int((ends - starts).min()) for starts, ends in lengths)
+    parts = []
+    for one, (starts, ends) in zip(strata, lengths, strict=True):
+        longest = int((ends - starts).max())
+        several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
+        size = None if one.group_size is None else one.group_size * several
+        table = as_published(one.release, one.mechanism, size)
+        bounds = _bounds(table, size)
+        cells = _cells_of(plan, one, table, (starts, ends), bounds)
+        of_table = ([], cells) if bounds is None else (cells, list[Cells]())
+        parts.append(Part(one, table, size, *of_table))
+    return parts
+
+
+def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
+    """Return when epochs begin and end: UTC seconds, or numbers of epochs; int64, (epoch,)."""
+    if release.epochs is None or release.rois is None:
+        raise ConfigError(f"{release.name}: a publication needs the names of places and the times")
+    if release.epochs.dtype.kind != "M":
+        starts = release.epochs.astype(np.int64)
+        return starts, starts + 1
+    starts = release.epochs.astype("datetime64[s]").astype(np.int64)
+    stated = getattr(form, "step", None)
+    if len(starts) < 2 and stated is None:
+        raise ConfigError(f"{release.name}: the table has one time: set `step` in its format")
+    zone = release.timezone
+    step = Step.parse(stated) if stated is not None else Step.between(starts, zone)
+    return starts, np.append(starts[1:], step.begins(int(starts[-1]), 2, zone)[1:])
+
+
+def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints, tuple[int, int]] | None:
+    """Return the least and the largest count of each cell, and of a shown one if it is hidden.
+
+    None with noise.
+    """
+    intervals, bounds = count_intervals(table), count_bounds(table)
+    if intervals is None or bounds is None:
+        return None
+    if size is None:
+        bounds[1][bounds[1] == table.group_size] = UNKNOWN
+    if table.not_covered is not None:
+        bounds[1][table.not_covered] = UNKNOWN
+    return *bounds, (intervals.least_shown, UNKNOWN if size is None else size)
+
+
+def _cells_of(
+    plan: Publication,
+    one: Stratum,
+    table: PublishedTable,
+    epochs: tuple[Ints, Ints],
+    bounds: tuple[Ints, Ints, tuple[int, int]] | None,
+) -> list[Cells]:
+    """Return the cells of a table, and those of its totals; without bounds, nothing is known."""
+    starts, ends = epochs
+    unknown = np.zeros(table.values.shape, np.int64)
+    low, high, if_hidden = bounds or (unknown, unknown + UNKNOWN, (0, UNKNOWN))
+    never = np.zeros(table.values.shape, np.bool_)
+    gaps, secondary = (
+        never if others is None else others for others in (table.not_covered, table.secondary)
+    )
+    cells = Cells(
+        name=table.name,
+        label=one.entry.label,
+        people=plan.people_of(one.entry.label),
+        measure=one.entry.measure,
+        categories=one.categories,
+        places=one.release.rois or (),
+        starts=starts,
+        ends=ends,
+        values=table.values,
+        filled=fill_suppressed(table),
+        low=low,
+        high=high,
+        covered=~(gaps | secondary),
+        secondary=secondary,
+        timezone=one.release.timezone if one.is_timed else "",
+        complete=one.complete,
+        if_hidden=if_hidden,
+    )
+    changed = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
+    marked, found = bool(getattr(one.form, "secondary", ())), [cells]
+    if table.epoch_totals is not None:
+        total = getattr(one.form, "total", None) or TOTAL
+        summed = replace(cells, places=(total,), total_of=table.name)
+        found.append(_with_totals(summed, table.epoch_totals[None], changed, marked))
+    if table.roi_totals is not None and len(starts) > 1:
+        summed = replace(cells, starts=starts[:1], ends=ends[-1:])
+        found.append(_with_totals(summed, table.roi_totals[:, None], changed, marked))
+    return found
+
+
+def _with_totals(cells: Cells, totals: Values, changed: bool, marked: bool) -> Cells:
+    """Return the cells of totals, which are those of true counts where they are whole.
+
+    A total of 0 may be hidden as values are. None is hidden: it may be absent, or ``changed``, or
+    hidden to protect others if some are ``marked`` so.
+    """
+    known = (totals > 0) & (totals == np.rint(totals)) & (not changed)
+    whole = np.where(known, totals, 0).astype(np.int64)
+    never = np.zeros(totals.shape, np.bool_)
+    high = np.where(known, whole, UNKNOWN)
+    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)
+    others = np.isnan(totals) & marked
+    return replace(cells, values=totals, filled=totals, low=whole, high=high, secondary=others)
