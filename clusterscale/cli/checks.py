@@ -154,8 +154,11 @@ def _repair(
     _show_all(findings)
     worst = _worst(findings)
     if masked.left:
-        _print("known whatever is hidden; hide the whole or its parts, or publish less:")
+        _print("known whatever is hidden, so publish less:")
         _list(masked.left, "too")
+        if masked.withhold:
+            _print("leave out the rows of these totals (`absent: not_covered`), and repair again:")
+            _list(masked.withhold, "too")
         worst = "fail"
     return worst
 

@@ -54,7 +54,7 @@ class TextTable(TableFormat):
         Values, or statuses of values, that were not collected, e.g. ``[NO_DATA]``.
     secondary
         Values, or statuses of values, that the table would show and that were hidden so that no
-        other follows from them, e.g. ``[D]``.
+        other follows from them, e.g. ``[D]``. Where small values are hidden, none of them is 0.
     flags
         Flags that follow values which are shown, e.g. ``[b, e, p]`` for ``1188 p``.
     hidden_flags

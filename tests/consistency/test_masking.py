@@ -13,7 +13,7 @@ from clusterscale.cli import app
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import TABLE_FORMATS, read_table
-from clusterscale.release.checks import PublishedTable, create, disclosure
+from clusterscale.release.checks import PublishedTable, create, masking
 from clusterscale.release.checks.table import count_bounds, fill_suppressed
 from clusterscale.release.repair import Repair, find_repair
 
@@ -168,11 +168,67 @@ def test_a_zero_that_may_be_a_small_count_is_not_hidden(monkeypatch):
         problems.append(problem)
         return find_repair(problem)
 
-    monkeypatch.setattr(disclosure, "find_repair", find)
+    monkeypatch.setattr(masking, "find_repair", find)
     repair_tables("p.yaml", "out")
     assert {row["place"] for row in mask()} <= {"A", "A1", "A2"}
     assert verdicts() == ["pass"] * 3
     assert (problems[0].low[problems[0].may_hide] >= 5).all()
+
+
+LABELS = HEAD.replace("shown: hidden", "shown: label")
+
+
+def test_labels_against_all_counts():
+    """Readers know that a further cell is not one of a label, and not 0."""
+    rng = np.random.default_rng(4)
+    parts = rng.choice([0, 1, 1, 2, 4, 5, 6, 9], (4, 24))
+    parts[:, 0], parts[:, 1] = 1, [1, 5, 0, 0]
+    counts = np.r_[parts, parts.sum(0)[None]]
+    names = ["A1", "A2", "A3", "A4", "A"]
+    for file, some in (("d.csv", range(4)), ("r.csv", [4])):
+        hourly(file, *(f"{names[i]} {hour:02} {n if n == 0 or n > 4 else '<5'}"
+                       for i in some for hour, n in enumerate(counts[i])))  # fmt: skip
+    publish("  - {counts: r.csv}\n  - {counts: d.csv, parents: codes}\nwithin: 0\n", LABELS)
+    assert verdicts("p.yaml")[0] == "fail"
+    done = repair_tables("p.yaml", "out")
+    hides = {(row["place"], int(row["time"][11:13])) for row in mask()}
+    every = np.stack(np.meshgrid(*[np.arange(20)] * 4)).reshape(4, -1)
+    every = np.r_[every, every.sum(0)[None]]
+
+    def determined(hidden):
+        for hour, column in enumerate(counts.T):
+            fits = np.ones(every.shape[1], bool)
+            for i, n in enumerate(column):
+                label, further = (every[i] > 0) & (every[i] < 5), hidden(names[i], hour, n)
+                fits &= label if 0 < n < 5 else ~label if further else every[i] == n
+            for i in np.flatnonzero((column > 0) & (column < 5)):
+                if np.ptp(every[i, fits]) == 0:
+                    yield f"{names[i]} at 2026-03-02 {hour:02}:00 is {column[i]}"
+
+    left = sorted(text.partition(": ")[0] for text in done.left)
+    assert left == sorted(determined(lambda name, hour, n: (name, hour) in hides))
+    assert left == sorted(determined(lambda name, hour, n: n > 4))
+    assert not [hide for hide in hides if counts[names.index(hide[0]), hide[1]] < 5]
+
+
+def test_a_total_to_withhold_where_labels_alone_determine_counts():
+    """Four labels whose total has one, too, are 1 each, whatever else is hidden."""
+    parts = [f"A{i} {hour}" for i in (1, 2, 3, 4) for hour in ("08 <5", "09 7")]
+    hourly("r.csv", "A 08 <5", "A 09 28", "B 08 7", "B 09 8")
+    hourly("d.csv", *parts, "B1 08 7", "B1 09 8")
+    form = "format: {name: long, place: zone, count: people, absent: not_covered}"
+    tables = "  - {counts: r.csv, FORM}\n  - {counts: d.csv, parents: codes}\n"
+    publish(tables.replace("FORM", form), LABELS)
+    done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out"])
+    assert done.exit_code == 4
+    words = " ".join(done.output.split())
+    assert "known whatever is hidden, so publish less: A at 2026-03-02 08:00 is 4: A1" in words
+    assert words.endswith(
+        "leave out the rows of these totals (`absent: not_covered`), and repair again: "
+        "A at 2026-03-02 08:00 in r.csv"
+    )
+    hourly("r.csv", "A 09 28", "B 08 7", "B 09 8")
+    assert CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out"]).exit_code == 0
 
 
 def test_the_command_repairs_and_checks_what_it_wrote(monkeypatch):
@@ -185,11 +241,13 @@ def test_the_command_repairs_and_checks_what_it_wrote(monkeypatch):
     words = " ".join(done.output.split())
     assert "are hidden; no margin is declared, so counts may still be known within ± 1" in words
     nothing = np.empty(0, np.int64)
-    monkeypatch.setattr(disclosure, "find_repair", lambda problem: Repair(*[nothing] * 3))
+    monkeypatch.setattr(masking, "find_repair", lambda problem: Repair(*[nothing] * 3))
     done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out"])
     assert done.exit_code == 4
     assert "known whatever is hidden" in done.output
-    assert done.output.endswith("A2 at 2026-03-02 08:00 is 3: A shows 14, A1 shows 11\n")
+    assert " ".join(done.output.split()).endswith(
+        "A2 at 2026-03-02 08:00 may be known: no cells were found that protect it"
+    )
     done = CliRunner().invoke(app, ["check", "regions.csv", "--method", "exact", "--repair", "out"])
     assert "--repair: give a YAML file" in str(done.exception)
 
@@ -231,14 +289,14 @@ def test_a_secondary_cell_has_any_count_that_the_table_would_show():
     read = read_table("t.csv", form)
     assert read.notes == ("1 of 4 values are hidden to protect others",)
     assert np.isnan(read.values[0]).all()
-    for shown, ends in (("hidden", (5, 90)), ("label", (0, 90))):
+    for shown in ("hidden", "label"):  # 0 beside labels is not hidden
         declared = mechanism("threshold", k=5, shown=shown)
         table = PublishedTable(
             "t", read.values, 90, declared, 0, np.full((2, 2), -1, np.int32),
             secondary=read.secondary,
         )  # fmt: skip
         low, high = count_bounds(table)
-        assert (low[0, 1], high[0, 1]) == ends
+        assert (low[0, 1], high[0, 1]) == (5, 90)
         assert high[0, 0] == 4
         assert np.isnan(fill_suppressed(table)).tolist() == [[False, True], [False, False]]
     totals = PublishedTable(

@@ -27,7 +27,6 @@ from clusterscale.release.publication import (
 )
 from clusterscale.release.reasons import chain, conflict
 from clusterscale.release.relations import Relations
-from clusterscale.release.repair import Repair, RepairProblem, find_repair
 from clusterscale.validation_messages import exact_number, plural
 
 LEVEL, TOGETHER = "level", "together"
@@ -197,52 +196,10 @@ class System:
             shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
         )
 
-    def repair(self, plan: Publication, *, by_value: bool) -> tuple[Repair, System]:
-        """Return which more cells to hide so that nothing follows, and what is known then.
-
-        Those hidden are to be as few cells as possible, and of these those with the fewest people,
-        or to have as few people as possible if it is ``by_value``.
-        """
-        n_rests, cells = len(self.low) - self.sums.n, np.arange(len(self.low))
-        ends = (
-            [*(np.full(one.low.size, one.if_hidden[i]) for one in self.sums.tables), rest]
-            for i, rest in enumerate((np.zeros(n_rests, int), np.full(n_rests, UNKNOWN)))
-        )
-        least, largest = map(np.concatenate, ends)
-        shown, values = ~np.isnan(self.values), np.nan_to_num(self.values)
-        problem = RepairProblem(
-            low=self.low,
-            high=self.high,
-            relations=self.relations,
-            protect=shown,
-            hidden_low=least,
-            hidden_high=largest,
-            cost=values if by_value else 1 + values / (1 + values.sum()),
-            may_hide=shown & (least <= self.low),  # else its mark would say more than is true
-            width=np.minimum(self.width, self.high - self.low - 1),
-        )
-        system, done = self, Repair(*np.empty((3, 0), np.int64))
-        while True:
-            known = np.logical_or.reduce([*system.open_flags(plan).values()])
-            known[done.left] = False
-            if not known.any():
-                return done, system
-            problem = replace(problem, low=system.low, high=system.high, protect=known)
-            found = find_repair(problem)
-            left = found.left if len(found.hide) else np.flatnonzero(known)
-            done = Repair(
-                np.append(done.hide, found.hide),
-                np.append(done.protects, found.protects),
-                np.append(done.left, left),
-            )
-            hidden = np.isin(cells, found.hide)
-            low, high = problem.bounds(hidden)
-            problem = replace(problem, may_hide=problem.may_hide & ~hidden)
-            system = self.with_bounds(low, high)
-
-    def with_bounds(self, low: Ints, high: Ints) -> System:
-        """Return the same cells with other bounds, and what follows from these."""
-        ranges = _ranges(low, high, self.relations, self.hidden, self.width, self.run)
+    def with_bounds(self, low: Ints, high: Ints, wanted: _Flags | None = None) -> System:
+        """Return the same cells with other bounds, and what follows of those wanted, or hidden."""
+        wanted = self.hidden if wanted is None else wanted
+        ranges = _ranges(low, high, self.relations, wanted, self.width, self.run)
         return replace(self, low=low, high=high, ranges=ranges)
 
     def findings(
@@ -271,14 +228,19 @@ class System:
     def doubt(self, parts: Sequence[Part], plan: Publication) -> str:
         """Return what follows if sums are of shown cells only that may be, as text; else empty."""
         other = System.of(parts, plan, self.run, True)
-        n = int(np.logical_or.reduce([*other.open_flags(plan).values()]).sum())
+        n = int(other.known(plan).sum())
         if other.ranges.contradiction is not None or not n:
             return ""
         sums = plural(self.n_doubtful, "sum")
         return f"if {sums} are of shown cells only, {plural(n, 'cell')} {agree(n, 'follow')}"
 
-    def open_flags(self, plan: Publication) -> dict[str, _Flags]:
+    def known(self, plan: Publication) -> _Flags:
         """Return which cells are determined, differences of few people, or known too well."""
+        determined, differences, narrowed = self.open_flags(plan).values()
+        return determined | differences | narrowed
+
+    def open_flags(self, plan: Publication) -> dict[str, _Flags]:
+        """Return the same for each of these kinds."""
         low, high = self.ranges.low, self.ranges.high
         is_rest = np.arange(len(low)) >= self.sums.n
         width: Values = np.full(len(low), 2.0 * plan.within)
@@ -317,17 +279,22 @@ class System:
     def open_cell(self, cell: int) -> OpenCell:
         """Return a cell with what is known of it, and from which others."""
         low, high = int(self.ranges.low[cell]), int(self.ranges.high[cell])
-        reasons = chain(self.low, self.high, self.relations, cell, width=high - low)
         table, place, time = self.find(cell)
         is_rest, text = cell >= self.sums.n, self.name(cell)
         text += f" is {low:,}" if low == high else f" is {low:,} to {high:,}"
-        wholes = self.relations.whole[reasons.relations]
-        known = reasons.cells[(self.low > 0)[reasons.cells] | (self.high < UNKNOWN)[reasons.cells]]
-        others = sorted(known.tolist(), key=lambda one: one not in wholes)
-        why = [self._known(one, cell) for one in others if one != cell]
+        wholes, parts = self.sources(cell)
+        why = [self._known(one, cell) for one in wholes + parts if one != cell]
         return OpenCell(
             table.name, place, time, low, high, is_rest, f"{text}: {_listed(why)}" if why else text
         )
+
+    def sources(self, cell: int) -> tuple[list[int], list[int]]:
+        """Return the wholes and the other cells from whose bounds the range of a count follows."""
+        width = int(self.ranges.high[cell] - self.ranges.low[cell])
+        reasons = chain(self.low, self.high, self.relations, cell, width=width)
+        known = reasons.cells[(self.low > 0)[reasons.cells] | (self.high < UNKNOWN)[reasons.cells]]
+        is_whole = np.isin(known, self.relations.whole[reasons.relations])
+        return known[is_whole].tolist(), known[~is_whole].tolist()
 
     def name(self, cell: int) -> str:
         """Return the place, categories and time of a cell."""

@@ -6,14 +6,16 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from clusterscale import storage
+from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
 from clusterscale.reading.places import ARROW
+from clusterscale.release.cells import UNKNOWN
 from clusterscale.release.checks.disclosure import System
 from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.content import Cell
@@ -21,6 +23,7 @@ from clusterscale.release.intervals import Run
 from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import beside
 from clusterscale.release.publication import Publication
+from clusterscale.release.repair import Repair, RepairProblem, find_repair
 from clusterscale.validation_messages import plural
 
 MASK = "mask.csv"
@@ -43,11 +46,13 @@ class Masked:
     reasons
         The cells, each with the reason.
     left
-        What follows whatever is hidden.
+        What follows whatever is hidden, or may follow.
     tables
         What changes in the entry of each table in the publication, in their order.
     files
         Content of each file by its name.
+    withhold
+        Totals without which this does not follow, if they are not published, not even as hidden.
     """
 
     summary: str
@@ -55,6 +60,7 @@ class Masked:
     left: tuple[str, ...]
     tables: tuple[Mapping[str, Any], ...]
     files: Mapping[str, bytes]
+    withhold: tuple[str, ...] = ()
 
 
 def mask_publication(
@@ -71,7 +77,8 @@ def mask_publication(
     system = System.of(parts, plan, run)
     if system.ranges.contradiction is not None:
         raise InputError("no counts fit what is published, so it cannot be repaired: check it")
-    repair, after = system.repair(plan, by_value=by_value)
+    repair, problem = _repair(system, plan, by_value=by_value)
+    texts, totals = _unprotected(system, plan, problem, repair.left)
     owners = [(part, cells) for part in parts for cells in part.cells]
     reasons: dict[int, dict[Cell, str]] = {id(part): {} for part in parts}
     shown_reasons = list[str]()
@@ -107,10 +114,83 @@ def mask_publication(
         f"{len(lost):,} of {plural(len(shown), 'shown cell')} ({share:.1%}) and {of_sum:.1%} of "
         "the sum of their values are hidden",
         tuple(shown_reasons),
-        tuple(after.open_cell(int(cell)).text for cell in repair.left),
+        texts,
         tuple(tables),
         files,
+        totals,
     )
+
+
+def _repair(system: System, plan: Publication, *, by_value: bool) -> tuple[Repair, RepairProblem]:
+    """Return which more cells to hide so that nothing follows, and what might be hidden.
+
+    Those hidden are to be as few cells as possible, and of these those with the fewest people, or
+    to have as few people as possible if it is ``by_value``.
+    """
+    n_rests, cells = len(system.low) - system.sums.n, np.arange(len(system.low))
+    ends = (
+        [*(np.full(one.low.size, one.if_hidden[i]) for one in system.sums.tables), rest]
+        for i, rest in enumerate((np.zeros(n_rests, int), np.full(n_rests, UNKNOWN)))
+    )
+    least, largest = map(np.concatenate, ends)
+    shown, values = ~np.isnan(system.values), np.nan_to_num(system.values)
+    every = problem = RepairProblem(
+        low=system.low,
+        high=system.high,
+        relations=system.relations,
+        protect=shown,
+        hidden_low=least,
+        hidden_high=largest,
+        cost=values if by_value else 1 + values / (1 + values.sum()),
+        may_hide=shown & (least <= system.low),  # else its mark would say more than is true
+        width=np.minimum(system.width, system.high - system.low - 1),
+    )
+    done = Repair(*np.empty((3, 0), np.int64))
+    while True:
+        known = system.known(plan)
+        known[done.left] = False
+        if not known.any():
+            return done, every
+        problem = replace(problem, low=system.low, high=system.high, protect=known)
+        found = find_repair(problem)
+        left = found.left if len(found.hide) else np.flatnonzero(known)
+        done = Repair(
+            np.append(done.hide, found.hide),
+            np.append(done.protects, found.protects),
+            np.append(done.left, left),
+        )
+        hidden = np.isin(cells, found.hide)
+        low, high = problem.bounds(hidden)
+        problem = replace(problem, may_hide=problem.may_hide & ~hidden)
+        system = system.with_bounds(low, high)
+
+
+def _unprotected(
+    system: System, plan: Publication, problem: RepairProblem, left: Ints
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what follows if all is hidden that may be, and totals without which it does not."""
+    (low, high), wanted = (
+        problem.bounds(problem.may_hide),
+        np.isin(np.arange(len(problem.low)), left),
+    )
+    texts, withheld = list[str](), list[int]()
+    while len(left):
+        system = system.with_bounds(low, high, wanted)
+        known = system.known(plan)
+        texts = texts or [
+            system.open_cell(cell).text
+            if known[cell]
+            else f"{system.name(cell)} may be known: no cells were found that protect it"
+            for cell in left.tolist()
+        ]
+        wholes = [cell for one in left[known[left]][:1] for cell in system.sources(int(one))[0]]
+        totals = [cell for cell in wholes if cell < system.sums.n]
+        if not totals:
+            break
+        withheld.append(totals[0])
+        low[withheld], high[withheld] = 0, UNKNOWN
+    names = (f"{system.name(cell)} in {system.find(cell)[0].name}" for cell in withheld)
+    return tuple(texts), tuple(names)
 
 
 def _hide(

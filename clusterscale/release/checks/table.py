@@ -212,7 +212,7 @@ class CountIntervals:
     ``of_count`` is the value published for each count, ascending, shape (group size + 1,);
     ``filler`` that of suppressed blank cells, None if blank cells say nothing; ``rounding`` the
     most by which the table's decimals may have changed a value; ``least_shown`` the smallest count
-    that is not hidden.
+    that is not hidden, other than a 0 beside labels.
     """
 
     of_count: Values
@@ -223,7 +223,8 @@ class CountIntervals:
     def bounds(self, values: Values, secondary: Flags | None = None) -> tuple[Whole, Whole]:
         """Return the smallest and the largest count of values of the table, shape of ``values``.
 
-        Those that are ``secondary`` would have been shown.
+        Those that are ``secondary`` would have been shown. 0 beside labels is not among them: other
+        small counts are not possible, and bounds from 0 would make more seem possible.
         """
         if self.filler is not None:
             values = np.where(np.isnan(values), self.filler, values)
@@ -249,11 +250,11 @@ def count_intervals(table: PublishedTable) -> CountIntervals | None:
         rounding = 0.500001 * 10.0 ** -(
             MOST_DECIMALS if n is None else n
         )  # floats lose some digits
-    step, least = last_suppression(table.mechanism), 0
-    if step is not None and step.hidden != "label":  # which shows 0
-        least = int(np.searchsorted(of_count[0], of_count[0, 0], side="right"))
-    least = min(least, table.group_size)
-    return CountIntervals(of_count[0], _filler(table), rounding, least)
+    filler, least = _filler(table), 0
+    if last_suppression(table.mechanism) is not None:
+        stands_for = of_count[0, 0] if filler is None else filler
+        least = int(np.searchsorted(of_count[0], stands_for, side="right"))
+    return CountIntervals(of_count[0], filler, rounding, min(least, table.group_size))
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
