@@ -118,9 +118,9 @@ def check(
         if to_junit:
             put(to_junit, junit_of_tables(findings).encode())
         if to_page:
-            from clusterscale.reporting import write_checks
+            from clusterscale.reporting import render_checks, write_page
 
-            out.print(f"page     {write_checks(findings, to_page)}", soft_wrap=True)
+            out.print(f"page     {write_page(render_checks(findings), to_page)}", soft_wrap=True)
         if to_repair:
             worst = _repair(tables, to_repair, cost, where)
     raise typer.Exit(EXIT_CODES[worst])

@@ -57,7 +57,8 @@ def reproduce(
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
-    from clusterscale.reporting.papers import draw_figures, write_reproduced
+    from clusterscale.reporting import write_page
+    from clusterscale.reporting.papers import draw_figures, render_reproduced
     from clusterscale.runtime import Local
 
     if not (names or only_list):
@@ -76,7 +77,8 @@ def reproduce(
     home = f"{folder}/quick" if quick else folder
     reports, n_failed = _work(studies, cubes, home, chosen_cluster, memory)
     show_table(out, "reproduced", reports, share=_share, len=len)
-    page = write_reproduced(reports, f"{folder}/{'quick' if quick else 'reproduced'}.html")
+    name = "quick" if quick else "reproduced"
+    page = write_page(render_reproduced(reports), f"{folder}/{name}.html")
     out.print(f"page     {page}", soft_wrap=True)
     if figures:
         saved = [f.save(f"{figures.rstrip('/')}/{f.slug}.svg") for f in draw_figures(reports)]

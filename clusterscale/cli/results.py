@@ -209,16 +209,22 @@ def _full(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     for around in product(*(results[dim].values for dim in _AROUND)):
         yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
         yield _case_table(audit, str(around[0]), str(around[1]), key)
-    n_mechanisms = results.sizes["mechanism"]
-    yield from count_exposures(audit, key, n_mechanisms)
+    yield from _verdicts(audit, key, results.sizes["mechanism"], guarantee_table(results, key))
+    yield from every_utility(results, key)
+    yield NOT_TESTED
+
+
+def _verdicts(
+    audit: AuditReport, key: Key, most: int, guarantees: Iterable[RenderableType]
+) -> Iterator[RenderableType]:
+    """Yield the verdicts on mechanisms, at most ``most`` by name, with those on guarantees."""
+    yield from count_exposures(audit, key, most)
     yield from empty_lines(audit, key)
     yield from _control_lines(audit)
     yield from map(escape, audit.absent)
-    yield from guarantee_table(results, key)
-    yield from warn_of_float_noise(key.names(audit.float_noise, n_mechanisms))
-    yield from name_refused(audit, key, n_mechanisms)
-    yield from every_utility(results, key)
-    yield NOT_TESTED
+    yield from guarantees
+    yield from warn_of_float_noise(key.names(audit.float_noise, most))
+    yield from name_refused(audit, key, most)
 
 
 def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
@@ -239,14 +245,8 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
         parts.append(_strongest_table(audit, key, n_mechanisms))
         if (n_left := n_all - n_mechanisms) > 0:
             parts.append(f"and {n_left:,} more, none with a higher AUC")
-        parts += count_exposures(audit, key, n_mechanisms)
-        parts += empty_lines(audit, key)
-        parts += _control_lines(audit)
-        parts += map(escape, audit.absent)
-        parts += count_guarantees(audit, key, n_mechanisms)
-        parts += warn_of_float_noise(key.names(audit.float_noise, n_mechanisms))
-        parts += name_refused(audit, key, n_mechanisms)
-        parts.append(NOT_TESTED)
+        guarantees = count_guarantees(audit, key, n_mechanisms)
+        parts += [*_verdicts(audit, key, n_mechanisms, guarantees), NOT_TESTED]
         if with_utility:
             if n_all > n_mechanisms:
                 continue

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
-_SIZES = ("--users", "--places", "--epochs", "--events-per-user")
+_SIZES = ("users", "places", "epochs", "events_per_user")
 _HERE = ("serial", "local")  # clusters of this machine
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
@@ -116,26 +116,27 @@ class SizedOptions(RunOptions):
         """The cube of the config, or one of these sizes; for ``explain`` it need not be there."""
         from clusterscale.cube.sized import SizedCube
 
-        sizes = self.users, self.places, self.epochs, self.events_per_user
-        if any(size is not None for size in sizes):
-            return SizedCube(**self._check_sizes(dict(zip(_SIZES, sizes, strict=True))))
+        given = {name: size for name in _SIZES if (size := getattr(self, name)) is not None}
+        if given:
+            return SizedCube(**self._check_sizes(given))
         source = self.loaded.cube
         if self.explain and source.preset and not exists(source.path):
             return SizedCube.of_preset(source.preset, source.users)
         return source.open()
 
-    def _check_sizes(self, named: dict[str, float | None]) -> dict[str, Any]:
-        if not self.explain:
-            first = next(name for name, size in named.items() if size is not None)
-            raise InputError(f"{first} is for --explain, which is missing")
-        for name, size in named.items():
-            if size is None:
-                raise InputError(f"{name} is missing: a cube that is not there needs all of them")
-            if name != _SIZES[-1] and size != int(size):
-                raise InputError(f"{name} {size:g} is no whole number")
-        *whole, events = named.values()
-        users, places, epochs = (int(size or 0) for size in whole)
-        return {"users": users, "places": places, "epochs": epochs, "events_per_user": events}
+    def _check_sizes(self, given: dict[str, float]) -> dict[str, Any]:
+        checked: dict[str, Any] = dict(given)
+        for name in _SIZES if self.explain else given:
+            option = f"--{name.replace('_', '-')}"
+            if not self.explain:
+                raise InputError(f"{option} is for --explain, which is missing")
+            if name not in given:
+                raise InputError(f"{option} is missing: a cube that is not there needs all of them")
+            if name != _SIZES[-1]:
+                checked[name] = int(given[name])
+            if checked[name] != given[name]:
+                raise InputError(f"{option} {given[name]:g} is no whole number")
+        return checked
 
 
 def with_options(verb: Callable[..., None]) -> Callable[..., None]:

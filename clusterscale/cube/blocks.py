@@ -53,6 +53,10 @@ class Source:
         where = absolute(cube.uri), cube.fingerprint
         return cls(*where, null_roi, seed, *more, weights=weights)
 
+    def stream(self, *path: str | int) -> np.random.Generator:
+        """Return the generator for one purpose of the trace steps; publishing has others."""
+        return stream(self.seed, *path)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
@@ -106,7 +110,7 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
         traces, frames = cut(whole, first - begin, last - begin), [cube.frame((first, last))]
         for i, step in enumerate(steps):
             path = ("trace step", i, step.id, first, last, "users", start)
-            traces, frame = step.apply(traces, frames[-1], rng=stream(source.seed, *path))
+            traces, frame = step.apply(traces, frames[-1], rng=source.stream(*path))
             frames.append(frame)
         traces = with_null_roi(traces) if source.null_roi else traces
         bounds = bounds_before(steps, frames, traces)

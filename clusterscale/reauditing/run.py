@@ -91,14 +91,16 @@ def _write_pages(
     work: Reaudit, problems: list[Problem], text: bytes, write_page: Callable[[str], None]
 ) -> str:
     """Write the summary, the missing reports, and the trend page, whose URI is returned."""
-    from clusterscale.reporting import write_trend
+    from clusterscale.reporting import render_trend
+    from clusterscale.reporting import write_page as write_html
 
     for run in dict.fromkeys(f"{work.output}/{row.run}" for row in work.ledger.rows):
         if not storage.exists(f"{run}/report.html"):
             write_page(run)
     storage.put(f"{work.output}/summary.json", text)
     failed = {problem.name: clean(str(problem.error)) for problem in problems}
-    return write_trend(work.ledger.table(), f"{work.output}/trend.html", errors=failed)
+    trend = render_trend(work.ledger.table(), errors=failed)
+    return write_html(trend, f"{work.output}/trend.html")
 
 
 class Gate(ConfigModel):

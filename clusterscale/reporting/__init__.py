@@ -7,13 +7,14 @@ summary of the findings, and ``results.clusterscale.report(path)`` writes the re
 """
 
 from clusterscale.reporting.notebook import Findings
-from clusterscale.reporting.releases import render_checks, write_checks
+from clusterscale.reporting.page import write_page
+from clusterscale.reporting.releases import render_checks
 from clusterscale.reporting.render import render, write_report
 from clusterscale.reporting.run import Run, open_run
 from clusterscale.reporting.sign_off import describe, render_sign_off
 from clusterscale.reporting.tables import write_tables
-from clusterscale.reporting.trend import render_trend, write_trend
+from clusterscale.reporting.trend import render_trend
 
 __all__ = ["Findings", "Run", "describe", "open_run", "render", "render_checks"]
 __all__ += ["render_sign_off", "render_trend"]
-__all__ += ["write_checks", "write_report", "write_tables", "write_trend"]
+__all__ += ["write_page", "write_report", "write_tables"]

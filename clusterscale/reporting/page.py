@@ -22,10 +22,6 @@ from clusterscale.study import Page
 
 _PIECE = 1 << 20  # values in memory at once
 _TERM = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>", re.DOTALL)
-_WORDS = (
-    "This page describes mechanisms and priors in words. The table lists the exact settings, which "
-    "also appear when the pointer is over a description. "
-)
 _CUBE = {
     "source": "Source",
     "when": "Time",
@@ -76,7 +72,7 @@ def page(
     )
 
 
-def write(text: str, uri: str | Path) -> str:
+def write_page(text: str, uri: str | Path) -> str:
     """Write a page atomically and return its location; errors are those of ``put``."""
     put(str(uri), text.encode())
     return str(uri)
@@ -163,14 +159,8 @@ def configuration(parts: Parts, titles: Mapping[str, str]) -> html.Section | Non
             folds.append((label, html.fill_part("layout.code", text=text, label=label)))
     if not folds:
         return None
-    return html.Section(
-        "configuration",
-        "Configuration",
-        (_WORDS if titles else "")
-        + "The plan that was run. The same plan, cube, seed and versions give the same results.",
-        (html.table("settings", [("", titles.items())]) if titles else Markup(""))
-        + html.folded(folds),
-    )
+    settings = html.table("settings", [("", titles.items())]) if titles else Markup("")
+    return html.section("configuration", settings + html.folded(folds), titles=titles)
 
 
 def provenance(parts: Parts) -> html.Section:

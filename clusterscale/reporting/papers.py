@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import floor, isfinite, log10, nan
-from pathlib import Path
 from typing import Literal
 
 from markupsafe import Markup
@@ -179,16 +178,9 @@ def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = Non
             section = html.section("figures", html.join(drawn))
             sections.insert(0, replace(section, anchor=f"figures-{several[0].paper.lower()}"))
         groups.append((heading, sections))
-    reading = html.Section("reading", "How to read this page", "", pages.explanation("Papers"))
+    reading = html.section("reading", pages.explanation("Papers"), intro="")
     groups.append(("About this page", [reading]))
     return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
-
-
-def write_reproduced(
-    reports: Sequence[StudyReport], uri: str | Path, *, title: str | None = None
-) -> str:
-    """Write the page of all studies and return its location; raises StoreError on failure."""
-    return pages.write(render_reproduced(reports, title=title), uri)
 
 
 def draw_figures(reports: Sequence[StudyReport]) -> figures.Figures:

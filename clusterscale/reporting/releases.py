@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from math import isfinite, nan
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ from clusterscale.release.checks import OpenCell, TableFindings, alike
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
-from clusterscale.reporting.page import PageEntry, explanation, page, write
+from clusterscale.reporting.page import PageEntry, explanation, page
 
 _UNNAMED = "releases"  # heading of those without a series
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")
@@ -42,20 +42,9 @@ def render_checks(findings: Sequence[TableFindings]) -> str:
     if quiet:
         body = html.table("consistent", [("", quiet)])
         sections.append(html.Section("consistent", "Tables that are consistent alone", "", body))
-    sections.append(
-        html.Section(
-            "reading",
-            "How to read this page",
-            "What the checks find, and what they cannot.",
-            explanation("Checks of tables"),
-        )
-    )
+    intro = "What the checks find, and what they cannot."
+    sections.append(html.section("reading", explanation("Checks of tables"), intro=intro))
     return page([PageEntry("", [("", sections)])], kind="table check", title="Published tables")
-
-
-def write_checks(findings: Sequence[TableFindings], uri: str | Path) -> str:
-    """Write the page of checks and return its location; raises StoreError on failure."""
-    return write(render_checks(findings), uri)
 
 
 def _section(number: int, table: TableFindings) -> html.Section:
@@ -145,17 +134,17 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
-def _verdict(value: Any) -> str:
-    if value not in VERDICT_LEVELS:
-        raise ValueError(f"it should be one of {', '.join(VERDICT_LEVELS)}")
-    return str(value)
+def _one_of(known: Sequence[str], value: Any) -> Any:
+    if value not in known:
+        raise ValueError(f"it should be one of {', '.join(known)}")
+    return value
 
 
 def _reasons(text: str) -> list[Reason]:
     reasons = [
         Reason(
             str(reason["check"]),
-            _level(reason["level"]),
+            _one_of(_WORST_FIRST, reason["level"]),
             _number(reason["measured"]),
             _number(reason["limit"]),
             str(reason["text"]),
@@ -189,12 +178,6 @@ def measures_of(release: Verdict) -> dict[str, float]:
     return _measures(release.utility)
 
 
-def _level(value: Any) -> Any:
-    if value not in _WORST_FIRST:
-        raise ValueError(f"it should be one of {', '.join(_WORST_FIRST)}")
-    return value
-
-
 _KINDS: Mapping[str, Callable[[Any], Any]] = {"str": str, "int": _whole, "float": _number}
 _NOT_SHOWN: Mapping[str, Any] = {  # fields that the page does not need, with values for unknown
     "first": 0,
@@ -209,7 +192,7 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     field.name: _KINDS[str(field.type)]
     for field in fields(Verdict)
     if field.name not in _NOT_SHOWN and field.default is MISSING
-} | {"verdict": _verdict}
+} | {"verdict": partial(_one_of, VERDICT_LEVELS)}
 _TEXTS: Mapping[str, Callable[[str], object]] = {"reasons": _reasons, "utility": _measures}
 
 

@@ -64,7 +64,7 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     StoreError
         If it cannot be written, for example because the store is full.
     """
-    return pages.write(render(results, title=title), uri)
+    return pages.write_page(render(results, title=title), uri)
 
 
 def _parts(run: Run) -> list[pages.Part]:

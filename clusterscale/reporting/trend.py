@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
-from pathlib import Path
 
 import pandas as pd
 from markupsafe import Markup
@@ -15,7 +14,7 @@ from clusterscale.reporting import figures
 from clusterscale.reporting import releases as phrases
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import verdict_mark
-from clusterscale.reporting.page import PageEntry, explanation, page, write
+from clusterscale.reporting.page import PageEntry, explanation, page
 from clusterscale.reporting.releases import Series, measures_of, read_series
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import plural
@@ -90,12 +89,8 @@ def _label(release: Verdict, *, several: bool) -> str:
 
 def reading(series: Sequence[Series]) -> html.Section:
     """Build the definitions, which are the same for all series."""
-    return html.Section(
-        "reading",
-        "How to read this page",
-        "Each release is audited once, and compared with a policy and with earlier releases.",
-        explanation("Releases"),
-    )
+    intro = "Each release is audited once, and compared with a policy and with earlier releases."
+    return html.section("reading", explanation("Releases"), intro=intro)
 
 
 _NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
@@ -249,17 +244,3 @@ def render_trend(
     sections += [section for build in _BUILDS if (section := build(series)) is not None]
     heading = title or "Exposure over releases"
     return page([PageEntry("", [("", sections)])], kind="trend report", title=heading)
-
-
-def write_trend(
-    table: pd.DataFrame,
-    uri: str | Path,
-    *,
-    title: str | None = None,
-    errors: Mapping[str, str] | None = None,
-) -> str:
-    """Write the page of all verdicts and return its location; raises StoreError on failure.
-
-    The arguments are those of :func:`render_trend`.
-    """
-    return write(render_trend(table, title=title, errors=errors), uri)

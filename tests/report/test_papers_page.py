@@ -6,6 +6,7 @@ from math import nan
 import pytest
 from report.page import Page
 
+from clusterscale.reporting import write_page
 from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,
@@ -18,7 +19,6 @@ from clusterscale.reporting.papers import (
     Missing,
     StudyReport,
     render_reproduced,
-    write_reproduced,
 )
 
 NUMBER = ComparedNumber(
@@ -142,7 +142,9 @@ def test_without_an_interval_there_is_a_dash():
 
 
 def test_it_is_written_whole(tmp_path):
-    place = write_reproduced([TOLD], tmp_path / "deep" / "page.html", title="Cabs again")
+    place = write_page(
+        render_reproduced([TOLD], title="Cabs again"), tmp_path / "deep" / "page.html"
+    )
     text = (tmp_path / "deep" / "page.html").read_text()
     assert place == str(tmp_path / "deep" / "page.html")
     assert "<title>Cabs again</title>" in text

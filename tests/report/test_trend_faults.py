@@ -13,7 +13,7 @@ from report.page import Page
 
 from clusterscale import storage
 from clusterscale.errors import FormatError
-from clusterscale.reporting import render_trend, write_trend
+from clusterscale.reporting import render_trend, write_page
 
 VERDICTS = "All verdicts"
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">$$x$$ {{ 7*7 }} \u2028'
@@ -111,10 +111,10 @@ def test_columns_that_are_absent_are_named():
 @pytest.mark.usefixtures("no_figures")
 def test_the_file_is_the_page_at_a_path_or_a_url(tmp_path):
     table = make_trend(2)
-    path = Path(write_trend(table, tmp_path / "new" / "trend.html", title="Köln · 7"))
+    path = Path(write_page(render_trend(table, title="Köln · 7"), tmp_path / "new" / "trend.html"))
     assert path.read_text(encoding="utf-8") == render_trend(table, title="Köln · 7")
     assert [each.name for each in path.parent.iterdir()] == ["trend.html"]
-    uri = write_trend(table, "memory://trends/trend.html")
+    uri = write_page(render_trend(table), "memory://trends/trend.html")
     assert storage.read(uri).decode() == render_trend(table)
     storage.remove("memory://trends")
 
