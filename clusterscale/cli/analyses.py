@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,14 +47,33 @@ class PublishOptions(RunOptions):
 
     from_run: Annotated[str | None, typer.Option("--from")] = None
     mechanism: str | None = None
+    days: str | None = None
 
     @cached_property
     def loaded(self) -> Config:
-        """The config, with the mechanism of the run."""
+        """The config, with the mechanism of the run, and another period and folder by its days."""
         if self.from_run is None and self.mechanism is not None:
             raise InputError("--mechanism is for the run of --from, which is missing")
         made = _read_run(self.from_run, self.mechanism)[0] if self.from_run else None
-        return shared.load_config(self.config, mechanism=made)
+        config = shared.load_config(self.config, mechanism=made)
+        return config if self.days is None else _at_days(config, self.days)
+
+
+def _at_days(config: Config, days: str) -> Config:
+    """Return a config that publishes these days of the cube, in a folder of its own."""
+    from clusterscale.analyses.audit import Period
+
+    text, colon, until = days.partition(":")
+    try:
+        first, last = map(date.fromisoformat, (text, until if colon else text))
+    except ValueError:
+        raise InputError(
+            f"--days {days!r}: give the first and the last day, e.g. 2026-10-12:2026-10-18"
+        ) from None
+    start, stop = config.cube.open().calendar.span_of_days(first, last)
+    period = Period(name=f"{first} to {last}", first=start, epochs=stop - start)
+    plan = config.the_publication().model_copy(update={"period": period})
+    return config.model_copy(update={"publish": plan, "output": f"{config.output}-{first}"})
 
 
 def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], int]:
@@ -105,6 +125,8 @@ def publish(
         Finished audit or advice whose mechanism is published, path or URL.
     mechanism
         With --from, title, label or id of its mechanism.
+    days
+        First and last day to publish, e.g. 2026-10-12:2026-10-18.
     gate
         YAML file of a policy; the release is published only if it passes.
     allow_warn

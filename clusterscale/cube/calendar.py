@@ -235,6 +235,17 @@ class Calendar:
         times = (datetime.fromtimestamp(second, zone) for second in seconds.tolist())
         return np.fromiter((time.toordinal() for time in times), np.int64, self.n_epochs)
 
+    def span_of_days(self, first: date, last: date) -> tuple[int, int]:
+        """Return the first epoch of some local days, and the one after the last.
+
+        Raises InputError if they are not all in the calendar.
+        """
+        starts, ends = self.days(), self.days(ends=True)
+        epochs = np.flatnonzero((starts >= first.toordinal()) & (ends <= last.toordinal()))
+        if not starts[0] <= first.toordinal() <= last.toordinal() <= ends[-1] or not len(epochs):
+            raise InputError(f"the days {first} to {last} are not in {self.describe()}")
+        return int(epochs[0]), int(epochs[-1]) + 1
+
     def clocks(self) -> NDArray[np.int64]:
         """Return the local time at which each epoch begins, int64, shape (epoch,).
 

@@ -36,7 +36,10 @@ def read_key(path: str) -> bytes:
     machine owns it or can read it.
     """
     if not storage.exists(path):
-        raise MissingError(f"{path}: there is no such key file")
+        raise MissingError(
+            f"{path}: there is no such key file; make one that only you can read: "
+            f"(umask 077; openssl rand -hex 32 > {shlex.quote(str(path))})"
+        )
     _check_private(path)
     with storage.open_file(path) as stream:
         key = bytes(stream.read(1 << 16))

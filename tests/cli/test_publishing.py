@@ -54,6 +54,19 @@ def test_it_says_what_is_published_and_spent(config, tmp_path):
     assert "release 1 of series places" in again.output
 
 
+def test_other_days_are_another_release_in_a_folder_of_its_own(config, cube, tmp_path):
+    path, day = config(), cube.calendar.describe_span((24, 48))
+    assert run("publish", path).exit_code == 0
+    done = run("publish", path, "--days", day)
+    assert done.exit_code == 0, done.output
+    assert "release 2 of series places" in done.output
+    published = read_table(f"{tmp_path}/releases/places/places-0002.zarr")
+    assert published.values.shape == (8, 24)
+    assert (tmp_path / f"publish-{day}").is_dir()
+    for days, fault in (("1.2.2024", "give the first"), ("1999-01-01:1999-01-02", "not in Mon")):
+        assert fault in str(run("publish", path, "--days", days).exception)
+
+
 def test_explain_runs_nothing(config, tmp_path):
     done = run("publish", config(), "--explain")
     assert done.exit_code == 0, done.output

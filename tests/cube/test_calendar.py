@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -200,3 +200,14 @@ def test_clocks_are_local_and_may_show_an_hour_twice():
 def test_a_period_in_which_clocks_change_says_so(start, step, n, zone, said):
     row = Calendar.parse(start, step, n, zone).describe_clock_change((0, n))
     assert row == ({"clocks change": f"in this period {said}"} if said else {})
+
+
+def test_days_are_those_of_the_zone_also_where_clocks_change():
+    autumn = Calendar.parse("2026-10-19T06:00", "1h", 500, "Europe/Lisbon")
+    assert autumn.span_of_days(date(2026, 10, 19), date(2026, 10, 25)) == (0, 163)  # 169 less 6
+    assert autumn.span_of_days(date(2026, 10, 26), date(2026, 11, 1)) == (163, 331)
+    weeks = Calendar.parse("2026-10-19", "1w", 4, "Europe/Lisbon")
+    assert weeks.span_of_days(date(2026, 10, 26), date(2026, 11, 1)) == (1, 2)
+    for first, last in ((25, 24), (18, 20), (20, 20)):
+        with pytest.raises(InputError, match="are not in"):
+            weeks.span_of_days(date(2026, 10, first), date(2026, 10, last))
