@@ -38,7 +38,7 @@ def read_key(path: str) -> bytes:
     if not storage.exists(path):
         raise MissingError(
             f"{path}: there is no such key file; make one that only you can read: "
-            f"(umask 077; openssl rand -hex 32 > {shlex.quote(str(path))})"
+            f"(umask 077; head -c 32 /dev/urandom > {shlex.quote(str(path))})"
         )
     _check_private(path)
     with storage.open_file(path) as stream:
