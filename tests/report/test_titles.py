@@ -204,7 +204,10 @@ def drawn(schema, kinds):
         known.pop("title", None)
         if "factor" in known:  # lists in its place are counted in a title, not spelled out
             known.pop("groups", None)
+            known.pop("parents", None)
         fields = {name: drawn(each, kinds) for name, each in known.items()}
+        if "strata" in fields:
+            fields["strata"] = st.sampled_from([None, "sex", "age"])
         needed = {"name": fields.pop("name")} | {
             name: fields.pop(name) for name in schema.get("required", ()) if name in fields
         }
