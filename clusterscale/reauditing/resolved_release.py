@@ -18,7 +18,7 @@ from clusterscale.reading.places import describe_mismatch, match_codes
 from clusterscale.release import DeclaredMechanism, PublishedTotals, RawRelease
 from clusterscale.release.checks.table import doubt_bands
 from clusterscale.release.entry import Name, ReleaseEntry
-from clusterscale.release.metadata import First, Size
+from clusterscale.release.metadata import STATED, First, Size
 from clusterscale.validation_messages import explain
 
 # What attributes may name, and what the audit does if the catalogue sets null instead.
@@ -147,7 +147,7 @@ def resolve_release(
                 f"{where}: {key} is missing; set it in the catalogue or as an attribute"
             )
     # for readers; they decide nothing here
-    for key in ("ledger", "rows", "guarantee", "accuracy", "time_zone"):
+    for key in ("ledger", "rows", "guarantee", "accuracy", "time_zone", *STATED):
         fields.pop(key, None)
     first, start = fields.pop("first", None), fields.pop("start", None)
     if first is None:

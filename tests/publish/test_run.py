@@ -40,7 +40,8 @@ def uri_of(folder, form="zarr", number=1):
 def test_check_and_reaudit_read_it_without_a_word_added(form, cube, dense, tmp_path):
     steps = [LAPLACE, HIDING]
     mechanism, people = {"name": "chain", "steps": steps}, {"group_size": 60, "among": 120}
-    made = plan(tmp_path, mechanism=mechanism, format=form, **people)
+    words = {"counted": "cards", "licence": "CC-BY-4.0", "contact_point": "data@example.org"}
+    made = plan(tmp_path, mechanism=mechanism, format=form, **people, **words)
     publish(cube, made, tmp_path / "run")
     uri = uri_of(tmp_path, form)
     (found,) = check_tables([uri])
