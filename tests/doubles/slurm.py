@@ -201,6 +201,7 @@ class Queue:
     def wait(self, job):
         """Wait for the end of a job; return its last state and its exit code."""
         going = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED", "SUSPENDED")
+        going += ("SIGNALING",)  # for a moment
         self.until(lambda: self.fact(job, "JobState") not in going)
         return self.fact(job, "JobState"), self.fact(job, "ExitCode")
 
