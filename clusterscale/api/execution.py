@@ -214,11 +214,11 @@ def open_map(
         yield None
         return
     with show_progress(progress, what) as tell, open_executor(where) as (executor, _):
+        executor.preflight(partial(import_module, "clusterscale.release"))
 
         def run(function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
             tasks, results = list(enumerate(items)), list[Finished[tuple[int, Any], Any]]()
             if tasks:
-                executor.preflight(partial(import_module, "clusterscale.release"))
                 stage: Stage[Any, Any] = Stage(
                     what, lambda task: function(task[1]), tasks, results.extend, len(tasks)
                 )

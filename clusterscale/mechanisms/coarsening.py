@@ -1,6 +1,5 @@
 """Coarser cells: ROIs or epochs merged before counting."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -9,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
-from clusterscale import storage
 from clusterscale.contracts import (
     CellCoordinates,
     Count,
@@ -33,21 +31,16 @@ _Groups = Annotated[
 ]
 
 
-def _read_parents(parents: Any) -> Any:
-    """Return pairs of place and parent: those given, or those in the file of that name."""
-    if not isinstance(parents, str):
-        return tuple(parents.items()) if isinstance(parents, Mapping) else parents
-    rows = csv.DictReader(storage.read_file(parents).decode("utf-8-sig").splitlines())
-    if not {"place", "parent"} <= {*(rows.fieldnames or ())}:
-        raise ValueError(f"{parents} must have the columns place and parent")
-    return tuple((row["place"], row["parent"]) for row in rows)
+def _as_pairs(parents: Any) -> Any:
+    """Return pairs of place and parent; never read a file, which a release of others may name."""
+    return tuple(parents.items()) if isinstance(parents, Mapping) else parents
 
 
 _Name = Annotated[str, Field(min_length=1)]
 _Parents = Annotated[
     tuple[Annotated[tuple[_Name, _Name], Strict(False)], ...],
     Strict(False),
-    BeforeValidator(_read_parents, json_schema_input_type=str | dict[str, str] | list[list[str]]),
+    BeforeValidator(_as_pairs, json_schema_input_type=dict[str, str] | list[list[str]]),
 ]
 
 
@@ -147,8 +140,7 @@ class CoarsenSpace(_Coarsening):
     strata
         Name of the categories to merge, with which the cube was ingested, e.g. ``profile``.
     parents
-        The region of each place, e.g. ``{ES21: ES2, ES22: ES2, ES30: ES3}``; or a CSV file with the
-        columns ``place`` and ``parent``.
+        The region of each place, e.g. ``{ES21: ES2, ES22: ES2, ES30: ES3}``.
     """
 
     name: Literal["coarsen_space"] = "coarsen_space"

@@ -207,8 +207,7 @@ class AdditiveNoise(BaseMechanism):
     @property
     def publishes_float_noise(self) -> bool:
         """Whether noise is published as drawn: neither rounded nor discrete."""
-        whole = self.integers != "none" or (self.noise is not None and self.noise.whole)
-        return super().publishes_float_noise and not whole
+        return super().publishes_float_noise and self.integers == "none"
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism with the sensitivity of the cube, if none was given."""

@@ -65,6 +65,20 @@ def test_what_was_open_before_is_not_opened_again(tmp_path):
     assert "opened 0 counts of earlier tables and 1 of its own" in result.text
 
 
+def test_what_follows_only_if_sums_are_of_shown_cells_is_not_decided(tmp_path):
+    form = {"name": "long", "place": "zone", "count": "people"}
+    form |= {"total": "Total", "secondary": ["D"]}
+    shown = "A 0 *\nB 0 12\nTotal 0 12\nA 1 *\nB 1 9\nTotal 1 9\nA 2 *\nB 2 D\nTotal 2 9"
+    tables = [
+        ("all", HIDES, "B 0 22\nB 1 19\nB 2 12"),
+        ("women", HIDES, shown, {"parts_of": "all", "format": form}),
+        ("men", HIDES, "B 0 10\nB 1 10\nB 2 *", {"parts_of": "all"}),
+    ]
+    result, texts = opened(tmp_path, tables, within=0)
+    assert (result.level, texts) == ("unknown", [])
+    assert result.text.endswith("if 3 sums are of shown cells only, 1 cell follows")
+
+
 def test_noise_takes_no_part_and_is_named(tmp_path):
     noisy = ("noisy", {"name": "laplace", "epsilon": 1.0, "unit": "event"}, "A 0 3.5\nA 1 30.25")
     result, texts = opened(tmp_path, [("first", HIDES, FIRST), noisy])

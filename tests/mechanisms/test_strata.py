@@ -4,6 +4,7 @@ A group of few members is enumerated: each is in the place as a woman, as a man,
 probabilities are exact, so nothing here depends on random numbers.
 """
 
+import json
 from itertools import product
 
 import numpy as np
@@ -14,8 +15,9 @@ from mechanisms.published import refusal
 from clusterscale.attacks import create as attack
 from clusterscale.contracts import CellCoordinates, Reference, Traces
 from clusterscale.cube.bounds import bounds_before
-from clusterscale.errors import ConfigError, MissingError
+from clusterscale.errors import ClusterscaleError, ConfigError
 from clusterscale.mechanisms import create
+from clusterscale.release.metadata import read_metadata
 
 SIZE = 3
 SMALL = {"name": "suppress_small", "below": 2}
@@ -136,26 +138,20 @@ def test_categories_are_merged_into_places_and_places_into_regions():
     np.testing.assert_array_equal(space.expand(values, where).ravel(), [0, 0, 1, 1, 2, 2])
 
 
-def test_parents_are_those_in_a_file(tmp_path):
-    path = tmp_path / "parents.csv"
-    path.write_text("\ufeffparent,place,note\nEast,A,x\nWest,007,y\n")
-    found = create("coarsen_space", parents=str(path))
+def test_parents_are_pairs_or_a_mapping_and_never_a_file(tmp_path):
+    """A release of others states its mechanism, and must not have files of ours read."""
+    found = create("coarsen_space", parents={"A": "East", "007": "West"})
     assert found.parents == (("A", "East"), ("007", "West"))
-    assert found == create("coarsen_space", parents={"A": "East", "007": "West"})
     assert found.label == f"{found.id} (places merged in 2 regions)"
-    path.write_text("parent,place\nEast,A\n")
-    assert create("coarsen_space", parents=str(path)).id != found.id, "its content counts"
-
-
-def test_files_that_have_no_parents(tmp_path):
+    assert found == create("coarsen_space", parents=[["A", "East"], ["007", "West"]])
+    assert create("coarsen_space", parents={"A": "East"}).id != found.id
+    assert "parents.0.1: is ''" in refusal("coarsen_space", parents={"A": ""})
     path = tmp_path / "parents.csv"
-    path.write_text("place;parent\nA;East\n")
-    message = refusal("coarsen_space", parents=str(path))
-    assert message == f"parents: {path} must have the columns place and parent"
-    path.write_text("place,parent\nA,\n")
-    assert "parents.0.1: is ''" in refusal("coarsen_space", parents=str(path))
-    with pytest.raises(MissingError, match="absent"):
-        create("coarsen_space", parents=str(tmp_path / "absent.csv"))
+    path.write_text("place,parent\nA,East\n")
+    assert refusal("coarsen_space", parents=str(path)).startswith("parents: ")
+    stated = json.dumps({"name": "coarsen_space", "parents": str(path)})
+    with pytest.raises(ClusterscaleError, match="parents"):
+        read_metadata({"mechanism": stated, "group_size": 5}, "release.nc")
 
 
 REFUSED = {

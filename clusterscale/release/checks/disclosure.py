@@ -61,10 +61,7 @@ def check_publication(
         findings += check_together(
             [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
         )
-    system = System.of(parts, plan, run)
-    together = system.findings(plan, name)
-    if system.n_doubtful and (doubt := system.doubt(parts, plan)):
-        together = replace(together, omitted="; ".join(filter(None, (together.omitted, doubt))))
+    together = System.of(parts, plan, run).findings(parts, plan, name)
     noisy = [
         (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
     ]
@@ -203,7 +200,11 @@ class System:
         return replace(self, low=low, high=high, ranges=ranges)
 
     def findings(
-        self, plan: Publication, name: str, kinds: Mapping[str, _Flags] | None = None
+        self,
+        parts: Sequence[Part],
+        plan: Publication,
+        name: str,
+        kinds: Mapping[str, _Flags] | None = None,
     ) -> TableFindings:
         """Return what follows, the most disclosing first: all open cells, or these."""
         mechanism = f"{plural(len(self.sums.tables), 'table')} together"
@@ -222,10 +223,12 @@ class System:
             results = results[:-1]
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
             omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
+        if self.n_doubtful and (doubt := self._doubt(parts, plan)):
+            omitted.append(doubt)
         cells = self._list_open(kinds)
         return TableFindings(name, mechanism, results, "; ".join(omitted), notes, cells)
 
-    def doubt(self, parts: Sequence[Part], plan: Publication) -> str:
+    def _doubt(self, parts: Sequence[Part], plan: Publication) -> str:
         """Return what follows if sums are of shown cells only that may be, as text; else empty."""
         other = System.of(parts, plan, self.run, True)
         n = int(other.known(plan).sum())

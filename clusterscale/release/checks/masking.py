@@ -169,10 +169,8 @@ def _unprotected(
     system: System, plan: Publication, problem: RepairProblem, left: Ints
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what follows if all is hidden that may be, and totals without which it does not."""
-    (low, high), wanted = (
-        problem.bounds(problem.may_hide),
-        np.isin(np.arange(len(problem.low)), left),
-    )
+    low, high = problem.bounds(problem.may_hide)
+    wanted = np.isin(np.arange(len(low)), left)
     texts, withheld = list[str](), list[int]()
     while len(left):
         system = system.with_bounds(low, high, wanted)

@@ -92,8 +92,7 @@ class PossibleValues(Check):
                 wrong |= many
         only_zeros = _shows_hidden(table) and not wrong.any()
         if only_zeros:
-            wrong = values == 0
-            reason = "would be hidden, as other values are,"
+            wrong, reason = values == 0, "would be hidden, as other values are,"
         n = int(wrong.sum())
         if n:
             example = values[np.argmax(wrong)]
