@@ -35,11 +35,6 @@ class EpochBelief:
         float64, shape (entry,), above 0: probability of the user in the ROI.
     n_users
         Number of users.
-
-    Raises
-    ------
-    InputError
-        If shapes do not match, or segments or users are out of range.
     """
 
     begin: Ids
@@ -47,20 +42,6 @@ class EpochBelief:
     user: Ranks
     probability: Values
     n_users: int
-
-    def __post_init__(self) -> None:
-        begin, end, user = self.begin, self.end, self.user
-        if begin.shape != end.shape or self.probability.shape != user.shape:
-            raise InputError(
-                f"segments from {begin.shape} to {end.shape}, users {user.shape} and probabilities "
-                f"{self.probability.shape} do not match"
-            )
-        if len(begin) and (begin.min() < 0 or end.max() > len(user)):
-            raise InputError(f"segments are not within the {len(user)} entries")
-        if len(user) and (user.min() < 0 or user.max() >= self.n_users):
-            raise InputError(
-                f"users from {user.min()} to {user.max()} are not among {self.n_users} users"
-            )
 
     @property
     def n_rois(self) -> int:
@@ -123,8 +104,6 @@ class EpochBelief:
 
         ``weights``, float64, shape (roi,): factor of the probabilities of each ROI.
         """
-        if weights.shape != (self.n_rois,):
-            raise InputError(f"weights of shape {weights.shape} do not match {self.n_rois} ROIs")
         begin, end, shares = self.segments()
         factors, total = np.zeros(len(self.user)), np.bincount(shares, weights, len(begin))
         for first, last, factor in zip(begin, end, total, strict=True):
@@ -181,17 +160,7 @@ class Visits:
 
     @classmethod
     def of(cls, traces: Traces, order: Ids) -> Self:
-        """Return the visits of traces with a null ROI, with users ranked by ``order``.
-
-        Raises
-        ------
-        InputError
-            If the traces have no null ROI, or ``order`` does not name each user once.
-        """
-        if not traces.null_roi:
-            raise InputError("the traces have no null ROI, which visits need")
-        if not np.array_equal(np.sort(order), np.arange(traces.n_held)):
-            raise InputError(f"order does not name each of {traces.n_held} users once")
+        """Return the visits of traces with a null ROI, with users ranked by ``order``."""
         n_places = traces.n_rois - 1
         cells, n_epochs = traces.cells, traces.n_epochs
         columns = cells % n_epochs * n_places + cells // n_epochs

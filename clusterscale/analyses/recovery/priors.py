@@ -22,7 +22,6 @@ import scipy
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief, Ids, Visits
 from clusterscale.analyses.recovery.estimates import InferencePrior
 from clusterscale.contracts import NamedModel
-from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 
 DAY, WEEK = 24, 168  # epochs, which are hours
@@ -52,17 +51,7 @@ class _Seasonal(Cyclic):
     """Share of each ROI, including the null ROI, in a user's reports at one cycle position."""
 
     def belief(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
-        """Return the shares in the observed epochs at the position of ``epoch`` in the cycle.
-
-        Raises
-        ------
-        InputError
-            If ``observed`` exceeds the number of epochs.
-        """
-        if not 0 <= observed <= visits.n_epochs or epoch < 0:
-            raise InputError(
-                f"{observed} observed epochs before epoch {epoch} are not among {visits.n_epochs}"
-            )
+        """Return the shares in the observed epochs at the position of ``epoch`` in the cycle."""
         epochs = self.seen(observed, epoch).tolist()
         columns = [visits.at(past) for past in epochs]
         places = np.arange(visits.n_places, dtype=np.int32)

@@ -106,11 +106,6 @@ def whole(values: Values, n_users: int) -> Ids:
 
 def _assign(prior: EpochBelief, aggregate: Aggregate, place: Ids | None) -> WeightedBelief:
     """Assign the most probable users, ties by ``place``; if None, all possible users by rank."""
-    if aggregate.values.shape != (prior.n_rois,):
-        raise InputError(
-            f"values of shape {aggregate.values.shape} are published, but the prior has "
-            f"{prior.n_rois} ROIs"
-        )
     counts = whole(aggregate.values[:-1], prior.n_users)
     by_place = None if place is None else np.argsort(place)
     picked = [np.zeros(0, np.int32)]
