@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from loops import for_each
+from papers.validation import find_faults
 
 from clusterscale.config import find_studies, load_study
 from clusterscale.errors import MissingError
-from clusterscale.papers import find_faults
 
 FOLDER = Path(__file__).parents[2] / "configs" / "papers"
 STUDIES = find_studies(["all"])

@@ -6,7 +6,8 @@ from loops import for_each
 from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
-from clusterscale.papers import Claim, Results, ResultSelection, check_claims, compare
+from clusterscale.papers.compare import Results, check_claims, compare
+from clusterscale.papers.study import Claim, ResultSelection
 from clusterscale.reporting.papers import (
     AGREES,
     BREAKS,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from papers.made import ATTACKS, MECHANISMS, N_TARGETS, SIZES, audited
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import NotComputed, Results, ResultSelection
+from clusterscale.papers.compare import NotComputed, Results
+from clusterscale.papers.study import ResultSelection
 
 AT = {"group_size": 10, "mechanism": "exact", "attack": "logistic"}
 

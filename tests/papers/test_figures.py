@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from loops import for_each
 from papers.made import EXACT, audited, published, study
+from papers.validation import find_faults
 from pydantic import ValidationError
 from report.made import make_traits
 
-from clusterscale.papers import Results, find_faults
+from clusterscale.papers.compare import Results
 from clusterscale.papers.figures import plot_figures
 from clusterscale.papers.study import PaperFigure
 from clusterscale.reporting.figures import draw

@@ -5,7 +5,7 @@ from loops import for_each
 from papers.made import published
 from pydantic import ValidationError
 
-from clusterscale.papers import PublishedNumbers, ResultSelection
+from clusterscale.papers.study import PublishedNumbers, ResultSelection
 
 
 def test_one_number():

@@ -7,17 +7,11 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from papers.validation import find_faults
 
-from clusterscale.papers import (
-    NotComputed,
-    PaperStudy,
-    PublishedNumbers,
-    Results,
-    ResultSelection,
-    check_claims,
-    find_faults,
-)
-from clusterscale.papers.compare import compare
+from clusterscale.papers import PaperStudy
+from clusterscale.papers.compare import NotComputed, Results, check_claims, compare
+from clusterscale.papers.study import PublishedNumbers, ResultSelection
 from clusterscale.reporting.papers import BREAKS, HOLDS
 
 ATTACKS = ["spectral", "logistic"]

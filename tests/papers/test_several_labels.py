@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 import xarray as xr
+from papers.validation import find_faults
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import (
-    NotComputed,
-    PaperStudy,
-    PublishedNumbers,
-    Results,
-    ResultSelection,
-    check_claims,
-    find_faults,
-)
-from clusterscale.papers.compare import compare
+from clusterscale.papers import PaperStudy
+from clusterscale.papers.compare import NotComputed, Results, check_claims, compare
+from clusterscale.papers.study import PublishedNumbers, ResultSelection
 from clusterscale.reporting.papers import HOLDS
 
 PLAN = {"observed": 24, "epochs": 4, "priors": [{"name": "freq_roi"}]}

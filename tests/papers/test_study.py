@@ -3,9 +3,10 @@
 import pytest
 from loops import for_each
 from papers.made import EXACT, published, study
+from papers.validation import find_faults
 from pydantic import ValidationError
 
-from clusterscale.papers import PaperStudy, find_faults
+from clusterscale.papers import PaperStudy
 
 MARGINALS = {"group_sizes": [10], "mechanisms": [{"name": "exact"}]}
 

@@ -1,4 +1,4 @@
-"""Validation of studies before they run."""
+"""Validation of studies: whether results have what each selection of a study names."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
