@@ -48,7 +48,7 @@ def auc_interval(
 ) -> tuple[float, float]:
     """Return a confidence interval of the AUC (DeLong, DeLong and Clarke-Pearson 1988).
 
-    AUC ± z·√variance with :func:`delong_variance`, clipped to 0..1; on the scale of ``odds``
+    AUC ± z·√variance with the variance of :func:`delong`, clipped to 0..1; on the scale of ``odds``
     the logarithm of AUC/(1 − AUC) ± z·√variance/(AUC(1 − AUC)), transformed back. The first is
     the published form. Audits should use the second, which keeps its coverage near 1.
 
@@ -66,7 +66,7 @@ def auc_interval(
     ``confidence`` is not strictly between 0 and 1.
     """
     check_confidence(confidence)
-    area, variance, fewest = _delong(labels, scores)
+    area, variance, fewest = delong(labels, scores)
     tail = (1.0 - confidence) / 2
     if variance > 0:
         reach = -float(scipy.special.ndtri(tail)) * variance**0.5
@@ -80,19 +80,15 @@ def auc_interval(
     return area * q, 1.0 - (1.0 - area) * q
 
 
-def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Return the variance of an AUC over samples (DeLong, DeLong and Clarke-Pearson 1988).
+def delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
+    """Return AUC, its variance (DeLong et al. 1988), and the rows of the smaller class.
 
     The placement of a row is the share of the other class on its correct side. Placements come
-    from mid-ranks (Sun and Xu 2014), which takes one sort instead of all pairs. The squared
-    standard error is 0 if the scores separate the classes without an error or are all equal;
-    NaN if a class has a single row. ``labels``, ``scores`` and errors are those of :func:`auc`.
+    from mid-ranks (Sun and Xu 2014), which takes one sort instead of all pairs. The variance, the
+    squared standard error, is 0 if the scores separate the classes without an error or are all
+    equal; NaN if a class has a single row. ``labels``, ``scores`` and errors are those of
+    :func:`auc`.
     """
-    return _delong(labels, scores)[1]
-
-
-def _delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
-    """Return AUC, its variance, and the rows of the smaller class."""
     truth, values = check_scores(labels, scores)
     ranks = scipy.stats.rankdata(values)
     won = _placements(ranks, values, truth)

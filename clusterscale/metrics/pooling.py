@@ -202,18 +202,6 @@ def pooled_resolvable_fpr(inside: ArrayLike, outside: ArrayLike) -> float:
     return max(resolvable_fpr(int(counts_out.sum())), (first + 1) / counts_in.size)
 
 
-def pooled_auc(inside: ArrayLike, outside: ArrayLike) -> float:
-    """Return the probability that a row with the target is at a lower level than one without.
-
-    Rows of different targets are compared too, because p-values are comparable; ties count ½.
-    ``inside`` and ``outside`` are those of :func:`pooled_epsilon_lower_bound`. Raises
-    InputError if shapes differ, a count is negative or not an integer, or a class has no rows.
-    """
-    counts_in, counts_out = (counts / counts.sum() for counts in _totals(inside, outside))
-    farther = 1.0 - np.cumsum(counts_out) + 0.5 * counts_out
-    return float(np.clip(counts_in @ farther, 0.0, 1.0))
-
-
 def _totals(inside: ArrayLike, outside: ArrayLike) -> tuple[Counted, Counted]:
     """Return the counts of each level over all targets."""
     counts_in, counts_out = (counts.sum(axis=0) for counts in _check_counts(inside, outside))

@@ -10,7 +10,8 @@ from loops import for_each, mostly_slow
 from scipy.stats import norm
 
 from clusterscale.errors import InputError
-from clusterscale.metrics import auc, auc_interval, delong_variance
+from clusterscale.metrics import auc, auc_interval
+from clusterscale.metrics.intervals import delong
 
 SCORES = st.sampled_from([-np.inf, -1.5, 0.0, 0.1, 0.1 + 1e-12, 7.0, np.inf])
 ROWS = st.lists(st.tuples(st.booleans(), SCORES), min_size=2, max_size=40).filter(
@@ -38,7 +39,7 @@ def slow_variance(labels, scores):
 @given(ROWS)
 def test_the_variance_is_that_of_all_pairs(rows):
     labels, scores = columns(rows)
-    found = delong_variance(labels, scores)
+    _, found, _ = delong(labels, scores)
     if min(labels.sum(), (~labels).sum()) == 1:
         assert np.isnan(found)
     else:
@@ -55,7 +56,7 @@ def test_published_numbers_of_the_computed_tomography_ratings():
     labels = np.repeat([False, True], [58, 51])
     scores = np.concatenate([np.repeat(np.arange(1, 6), counts) for counts in (normal, abnormal)])
     assert round(auc(labels, scores), 4) == 0.8932
-    assert round(delong_variance(labels, scores) ** 0.5, 4) == 0.0307
+    assert round(delong(labels, scores)[1] ** 0.5, 4) == 0.0307
     low, high = auc_interval(labels, scores)
     assert (round(low, 5), round(high, 5)) == (0.83295, 0.95339)
 
@@ -159,7 +160,7 @@ def test_both_scales_agree_on_the_middle_and_on_what_is_certain(seed):
     area = auc(labels, scores)
     low, high = auc_interval(labels, scores, scale="odds")
     assert 0 <= low <= area <= high <= 1
-    if 0 < area < 1 and delong_variance(labels, scores) > 0:
+    if 0 < area < 1 and delong(labels, scores)[1] > 0:
         odds = [np.log(x / (1 - x)) for x in (low, area, high)]
         assert odds[1] - odds[0] == pytest.approx(odds[2] - odds[1])
     else:

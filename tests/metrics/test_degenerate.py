@@ -20,14 +20,12 @@ from clusterscale.metrics import (
     calibrated_counts,
     claim_verdict,
     compare_exposure,
-    delong_variance,
     epsilon_lower_bound,
     is_testable,
     largest_bound,
     mean_interval,
     off_cells,
     pool_exposure,
-    pooled_auc,
     pooled_epsilon_lower_bound,
     pooled_resolvable_fpr,
     pooled_tpr_at_fpr,
@@ -107,20 +105,6 @@ ON_ROWS = {
             "one outside": (0.025 / 3, 1 - 0.05 / 3),
         },
     ),
-    delong_variance: (
-        {},
-        {
-            "perfect": 0.0,
-            "perfect, infinite": 0.0,
-            "wrong way": 0.0,
-            "tied": 0.0,
-            "tied at infinity": 0.0,
-            "two rows": NAN,
-            "two rows, tied": NAN,
-            "one inside": NAN,
-            "one outside": NAN,
-        },
-    ),
     tpr_at_fpr: (
         {"fpr": 0.25},
         {
@@ -188,17 +172,6 @@ NO_COUNTS = dict.fromkeys(
     ["all inside", "all outside", "no rows", "no targets", "NaN", "infinite"], InputError
 )
 ON_COUNTS = {
-    pooled_auc: (
-        {},
-        {
-            "perfect": 1.0,
-            "wrong way": 0.0,
-            "tied": 0.5,
-            "one target": 1.0,
-            "one level": 0.5,
-            "two rows": 1.0,
-        },
-    ),
     pooled_resolvable_fpr: (
         {},
         {

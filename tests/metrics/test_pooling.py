@@ -16,7 +16,6 @@ from clusterscale.metrics import (
     N_PVALUE_BINS,
     auc,
     calibrated_counts,
-    pooled_auc,
     pooled_resolvable_fpr,
     pooled_tpr_at_fpr,
 )
@@ -102,12 +101,6 @@ def test_rows_without_the_target_are_as_rare_as_their_level_says(scores):
         assert total.tolist() == [0, 60, 0, 60, 0, 60, 0, 60]
 
 
-@given(COUNTS)
-def test_pooled_auc_is_that_of_the_counted_rows(pairs):
-    inside, outside = tables(pairs)
-    assert pooled_auc(inside, outside) == pytest.approx(auc(*as_rows(inside, outside)), abs=1e-12)
-
-
 @given(COUNTS, st.integers(0, 100).map(lambda percent: percent / 100))
 def test_pooled_true_positives_are_those_at_a_level_edge(pairs, fpr):
     inside, outside = tables(pairs)
@@ -162,7 +155,7 @@ def test_nothing_is_found_where_nothing_is_though_scales_differ():
     inside, outside = pooled(targets)
     assert auc(*concatenated(targets)) > 0.6
     # Within 4 standard errors: .01 and .014, for rows of a target share its calibration.
-    assert pooled_auc(inside, outside) == pytest.approx(0.5, abs=0.04)
+    assert auc(*as_rows(inside, outside)) == pytest.approx(0.5, abs=0.04)
     # With 20 that calibrate, p ≤ .2 has a probability of 4/21.
     assert pooled_tpr_at_fpr(inside, outside, 0.2) == pytest.approx(4 / 21, abs=0.056)
 
@@ -171,7 +164,7 @@ def test_what_is_there_is_found_though_scales_differ():
     rng = np.random.default_rng(2)
     targets = list(unlike_targets(60, lambda target: 20, 100, 1.5, rng))
     inside, outside = pooled(targets)
-    assert pooled_auc(inside, outside) == pytest.approx(0.856, abs=0.03)  # Φ(1.5/√2)
+    assert auc(*as_rows(inside, outside)) == pytest.approx(0.856, abs=0.03)  # Φ(1.5/√2)
     assert abs(auc(*concatenated(targets)) - 0.5) < 0.1
 
 
@@ -201,7 +194,6 @@ def test_a_single_row_a_target_is_found_at_random_as_often_as_the_rate_says():
 GOOD = np.ones((2, 3), int)
 
 
-@for_each("function", [pooled_auc, pooled_resolvable_fpr])
 @for_each(
     ("inside", "outside", "message"),
     [
@@ -214,9 +206,9 @@ GOOD = np.ones((2, 3), int)
         (GOOD[:0], GOOD[:0], "both classes are needed: some rows with the target, some without"),
     ],
 )
-def test_no_counts_are_refused(function, inside, outside, message):
+def test_no_counts_are_refused(inside, outside, message):
     with pytest.raises(InputError) as caught:
-        function(inside, outside)
+        pooled_resolvable_fpr(inside, outside)
     assert str(caught.value) == message
 
 
