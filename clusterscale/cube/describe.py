@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Ints, Traces
+from clusterscale.contracts import Traces
 from clusterscale.cube.blocks import Span, block_size
 from clusterscale.cube.coded_cells import geohash_degrees
 from clusterscale.cube.store import TraceCube
+from clusterscale.cube.transforms import with_null_roi
 from clusterscale.cube.writer import Fingerprint
 from clusterscale.errors import DamagedError
-from clusterscale.jit import kernel
 
 
 def raw_bytes(cube: TraceCube) -> int:
@@ -79,9 +79,7 @@ def _spacing(*axes: NDArray[np.float64]) -> tuple[float, ...] | None:
         return None
     steps = [np.diff(tick) for tick in ticks]
     even = all(np.allclose(step, step[0], rtol=1e-4) for step in steps)
-    full = len(set(zip(*(np.round(axis, 9).tolist() for axis in axes), strict=True))) == len(
-        axes[0]
-    )
+    full = np.unique(np.round(axes, 9), axis=1).shape[1] == len(axes[0])
     return tuple(float(step.mean()) for step in steps) if even and full else None
 
 
@@ -128,7 +126,8 @@ def summarise(cube: TraceCube) -> CubeSummary:
     sizes = np.diff(cube.offsets)
     rois, epochs = np.empty_like(sizes), np.empty_like(sizes)
     content = Fingerprint()
-    for start, traces in cube.blocks(_BLOCK):
+    n_block = max(1, min(_BLOCK, (1 << 28) // cube.n_epochs))  # 1 << 28: users × epochs
+    for start, traces in cube.blocks(n_block):
         block = slice(start, start + traces.n_users)
         rois[block], epochs[block] = activity(traces)
         users = [str(user) for user in cube.user_ids(block.start, block.stop)]
@@ -177,30 +176,11 @@ def count_events(cube: TraceCube, spans: tuple[Span, ...]) -> NDArray[np.int64]:
 
 def activity(traces: Traces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each user's number of distinct ROIs and of active epochs, int64, shape (user,)."""
-    n_rois = np.empty(traces.n_users, np.int64)
-    n_active = np.empty(traces.n_users, np.int64)
-    last_seen = np.full(traces.n_epochs, -1, np.int64)
-    _activity(traces.offsets, traces.cells, traces.n_epochs, last_seen, n_rois, n_active)
-    return n_rois, n_active
-
-
-@kernel
-def _activity(
-    offsets: Ints, cells: Ints, n_epochs: int, last_seen: Ints, n_rois: Ints, n_active: Ints
-) -> None:
-    for user in range(len(offsets) - 1):
-        rois = active = 0
-        previous = -1
-        for i in range(offsets[user], offsets[user + 1]):
-            roi, epoch = divmod(cells[i], n_epochs)
-            if roi != previous:  # cells are sorted, so a user's visits to a ROI are contiguous
-                rois += 1
-                previous = roi
-            if last_seen[epoch] != user:
-                last_seen[epoch] = user
-                active += 1
-        n_rois[user] = rois
-        n_active[user] = active
+    user = np.repeat(np.arange(traces.n_held), np.diff(traces.offsets))
+    place = user * traces.n_rois + traces.cells // traces.n_epochs
+    entered = np.diff(place, prepend=-1) > 0  # cells are sorted: visits to a ROI are contiguous
+    n_rois = np.bincount(user[entered], minlength=traces.n_held)
+    return n_rois, traces.n_epochs - with_null_roi(traces).idle_epochs.sum(axis=1)
 
 
 def _mean_sd(values: NDArray[Any]) -> tuple[float, float]:

@@ -51,21 +51,13 @@ def pick(traces: Traces, users: Ints) -> Traces:
         raise InputError(f"user {wrong} is not among {traces.n_held} users")
     sizes = (traces.offsets[1:] - traces.offsets[:-1])[users]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    cells = np.empty(offsets[-1], traces.cells.dtype)
-    _gather(traces.offsets, traces.cells, users, offsets, cells)
+    shift = np.repeat(traces.offsets[users] - offsets[:-1], sizes)
+    cells = traces.cells[shift + np.arange(offsets[-1])]
     idle = None if traces.idle is None else traces.idle[users]
     weights = None if traces.weights is None else traces.weights[users]
     return replace(
         traces, offsets=offsets, cells=cells, idle=idle, weights=weights, first=0, population=None
     )
-
-
-@kernel
-def _gather(offsets: Ints, cells: Ints, users: Ints, new: Ints, kept: Ints) -> None:
-    for i in range(len(users)):
-        start = offsets[users[i]]
-        for j in range(new[i + 1] - new[i]):
-            kept[new[i] + j] = cells[start + j]
 
 
 def with_null_roi(traces: Traces) -> Traces:
