@@ -1,4 +1,4 @@
-"""Hyperparameter search and scoring of many releases, with dask-ml.
+"""Hyperparameter search with dask-ml.
 
 Only this module needs dask-ml, on a cluster as well as in this process. A learned attack is a
 scikit-learn pipeline of two steps, so that an elimination that several candidates share is computed
@@ -20,20 +20,10 @@ from clusterscale.attacks.learned import CrossValidated, LearnedAttack
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import Examples, Ints, Labels, Scores, Values
-from clusterscale.errors import PackageError
 from clusterscale.metrics import auc
 from clusterscale.runtime.serial import SerialExecutor
 from clusterscale.seeds import stream
 from clusterscale.study.execution import Executor
-
-
-@contextmanager
-def needs_dask_ml(what: str) -> Iterator[None]:
-    """Turn a failed import into a :class:`PackageError` that says what ``what`` needs."""
-    try:
-        yield
-    except ImportError as error:
-        raise PackageError(f"{what} needs dask-ml ({error}); install dask-ml") from None
 
 
 @contextmanager
@@ -63,24 +53,10 @@ def get(graph: Any, keys: Any, **_: Any) -> Any:
     return get_scheduler()(graph, keys)
 
 
-def score_releases(distinguisher: Any, releases: Any) -> Any:
-    """Return the scores of releases, float64, shape (release,), as a lazy array of dask-ml.
-
-    ``distinguisher`` is trained and has scikit-learn's ``predict``; ``releases`` are a Dask array,
-    float64, shape (release, feature), in chunks of releases. Raises PackageError without dask-ml.
-    """
-    with needs_dask_ml("scoring releases chunk by chunk"):
-        from dask_ml.wrappers import ParallelPostFit
-    # with the type of a score given, no release is scored to infer it
-    return ParallelPostFit(distinguisher, predict_meta=np.empty(0)).predict(releases)
-
-
 Path = tuple[str | int, ...]
 
 Form = Callable[[], tuple[Examples, Examples | None]]
 """Makes an adversary's training groups, and fresh ones if it can form any."""
-
-_ROWS = 64  # releases per chunk when scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +124,11 @@ def cross_validate(
     Uses dask-ml's ``GridSearchCV``: candidates with the same elimination step share its result.
     ``form`` is called on a worker. Rows of one block are in one fold; folds, in any order, and the
     random streams of attacks depend only on ``seed`` and ``path``. Raises InputError if there are
-    fewer blocks with the target, or without it, than folds, of which there are at least 2; and
-    PackageError without dask-ml.
+    fewer blocks with the target, or without it, than folds, of which there are at least 2.
     """
-    with needs_dask_ml("tuning"):
-        from dask_ml.model_selection import GridSearchCV
-        from sklearn.model_selection import GroupKFold
+    from dask_ml.model_selection import GridSearchCV
+    from sklearn.model_selection import GroupKFold
+
     candidates = [
         {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
         for attack in attacks
@@ -182,24 +157,21 @@ def evaluate_on_fresh_groups(
     The fresh groups are the adversary's own and were not used in any selection. The AUC is NaN if
     there are none. Raises as :func:`cross_validate`.
     """
-    with needs_dask_ml("tuning"):
-        import dask
-        import dask.array as da
+    import dask
+
+    evaluate = dask.delayed(_evaluate, pure=False)
     with scheduled(executor):
         training = _prepare(form, 2, seed, path)
-        fitting = dask.delayed(lambda model, inputs, labels: model.fit(inputs, labels), pure=False)
-        fitted = [
-            fitting(_pipeline(attack, seed, path), training.inputs, training.labels)
-            for attack in attacks
-        ]
-        *models, labels, shape = dask.compute(
-            *fitted, training.fresh_labels, training.fresh_inputs.shape
-        )
-        if not len(labels):
-            return np.full(len(attacks), np.nan)
-        fresh = da.from_delayed(training.fresh_inputs, shape, np.float64).rechunk((_ROWS, -1))
-        scores = dask.compute(*(score_releases(model, fresh) for model in models))
-    return np.array([auc(labels, np.nan_to_num(release_scores)) for release_scores in scores])
+        areas = (evaluate(_pipeline(attack, seed, path), training) for attack in attacks)
+        return np.array(dask.compute(*areas))
+
+
+def _evaluate(pipeline: Any, training: _TrainingFolds) -> float:
+    """Return the AUC on fresh groups after training on all others, NaN if there are none."""
+    if not len(training.fresh_labels):
+        return np.nan
+    pipeline.fit(training.inputs, training.labels)
+    return _score(pipeline, training.fresh_inputs, training.fresh_labels)
 
 
 def _pipeline(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> Any:

@@ -1,25 +1,22 @@
 """dask-ml under the adversary's rules: against plain loops, scikit-learn, and itself."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
 
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.tuning import list_cases
 from clusterscale.attacks import create
 from clusterscale.attacks.learned import CrossValidated
 from clusterscale.contracts import Examples, Knowledge, Release
-from clusterscale.errors import InputError, MissingError, PackageError
+from clusterscale.errors import InputError, MissingError
 from clusterscale.metrics import auc
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.learning import (
     cross_validate,
     evaluate_on_fresh_groups,
     scheduled,
-    score_releases,
 )
 from clusterscale.seeds import stream
 
@@ -90,7 +87,6 @@ def test_judgement_is_by_groups_that_nothing_was_trained_on(case, executor):
         auc(fresh.labels, attack.fit(Knowledge(training), rng=draws(attack)).score(fresh.release))
         for attack in ATTACKS
     ]
-    assert len(fresh.labels) > 64, "more than one chunk of releases"
     found = evaluate_on_fresh_groups(case.form, ATTACKS, executor, seed=SEED, path=PATH)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
@@ -131,43 +127,6 @@ def test_too_few_blocks_for_the_folds(alone):
     few = twins().take(np.arange(4))
     with pytest.raises(InputError, match="3 folds need as many groups"):
         search(lambda: (few, None), alone)
-
-
-class Counting(LinearRegression):
-    """Keeps how many rows it was asked about at a time."""
-
-    asked: list[int]
-
-    def predict(self, inputs):
-        self.asked.append(len(inputs))
-        return super().predict(inputs)
-
-
-def test_releases_are_scored_chunk_by_chunk_and_only_when_asked():
-    import dask.array as da
-
-    rng = np.random.default_rng(0)
-    inputs = rng.normal(size=(50, 4))
-    model = Counting().fit(inputs, inputs @ [1.0, -2.0, 0.0, 3.0])
-    model.asked = []
-    releases = rng.normal(size=(100, 4))
-    scores = score_releases(model, da.from_array(releases, (30, 4)))
-    assert model.asked == []
-    assert scores.shape == (100,)
-    found = scores.compute(scheduler="synchronous")
-    assert sorted(model.asked) == [10, 30, 30, 30]
-    np.testing.assert_array_equal(found, model.predict(releases))
-
-
-def test_without_dask_ml_the_error_says_what_to_install(case, alone, monkeypatch):
-    for name in ("model_selection", "wrappers"):
-        monkeypatch.setitem(sys.modules, f"dask_ml.{name}", None)
-    for call in (
-        lambda: search(case.form, alone),
-        lambda: score_releases(None, None),
-    ):
-        with pytest.raises(PackageError, match=r"needs dask-ml .*; install dask-ml"):
-            call()
 
 
 def test_an_executor_that_cannot_compute_graphs_is_refused():
