@@ -1,4 +1,4 @@
-"""Zarr arrays with checked chunks: errors name the missing or damaged chunk."""
+"""Zarr arrays of cubes, whose chunks the store checks: errors name the missing or damaged one."""
 
 from collections.abc import Collection
 from typing import Any
@@ -8,13 +8,10 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
-from clusterscale.errors import DamagedError, FormatError, StoreError
+from clusterscale.errors import DamagedError, FormatError
+from clusterscale.storage.groups import errors_as
 
 CHUNK = 1 << 20  # elements of the largest chunk, decoded in a few milliseconds
-
-# Fill values that mark a missing chunk: no array of a cube contains them.
-LOST_TEXT = "\uffff"  # a Unicode noncharacter
-_LOST: dict[str, Any] = {"i": -1, "f": np.inf, "T": LOST_TEXT, "O": LOST_TEXT}
 
 
 def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
@@ -22,14 +19,11 @@ def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
 
     Raises DamagedError if there is none, or its metadata cannot be read.
     """
-    try:
-        array = group[name]
-    except KeyError:
-        raise DamagedError(f"{where}: array {name} is missing") from None
-    except (DamagedError, MemoryError, StoreError):
-        raise
-    except Exception as error:
-        raise DamagedError(f"{where}: the metadata of array {name} is damaged") from error
+    with errors_as(DamagedError, f"{where}: the metadata of array {name} is damaged"):
+        try:
+            array = group[name]
+        except KeyError:
+            raise DamagedError(f"{where}: array {name} is missing") from None
     if not isinstance(array, zarr.Array):
         raise DamagedError(f"{where}: {name} is a group, not an array")
     return array
@@ -41,9 +35,10 @@ def check_array(
     """Check an array's metadata before anything is allocated for its values.
 
     ``kinds`` and ``size`` are the kinds of dtype that it may have and its number of values,
-    ``files`` the paths of the files of the cube. Raises FormatError if it has an old format,
-    which can contain pickled objects, and DamagedError if its shape, dtype or chunks are not
-    those that a cube has.
+    ``files`` the paths of the files of the cube, which include those of all chunks: so a chunk
+    that is not there when it is read is one that was lost. Raises FormatError if it has an old
+    format, which can contain pickled objects, and DamagedError if its shape, dtype or chunks are
+    not those that a cube has.
     """
     name, chunk = array.basename, array.chunks[0] if array.chunks else 0
     if array.metadata.zarr_format != 3:
@@ -52,21 +47,19 @@ def check_array(
         raise DamagedError(f"{where}: array {name} has shape {array.shape}, not ({size},)")
     if array.dtype.kind not in kinds or not array.dtype.isnative:
         raise DamagedError(f"{where}: array {name} has the wrong dtype {array.dtype}")
-    n_files = sum(path.startswith(f"{name}/c/") for path in files)
-    if chunk > CHUNK or array.shards is not None or n_files != -(-size // chunk):
+    stored = {path for path in files if path.startswith(f"{name}/c/")}
+    n_chunks, key = -(-size // chunk), array.metadata.encode_chunk_key
+    fits = chunk <= CHUNK and array.shards is None and len(stored) == n_chunks
+    if not fits or any(f"{name}/{key((i,))}" not in stored for i in range(n_chunks)):
         raise DamagedError(
-            f"{where}: array {name} has {n_files} chunks of {chunk:,} for {size:,} values"
+            f"{where}: array {name} has {len(stored)} chunks of {chunk:,} for {size:,} values"
         )
 
 
 def new_array(
-    group: zarr.Group, name: str, *, dtype: Any, chunk: int, dim: str, size: int = 0
+    group: zarr.Group, name: str, *, dtype: Any, chunk: int, dim: str, size: int
 ) -> zarr.Array[Any]:
-    """Create a one-dimensional, compressed array with a checksum in every chunk.
-
-    The fill value is one that no array of a cube contains (−1, infinity, U+FFFF), which
-    distinguishes a missing chunk from a stored one.
-    """
+    """Create a one-dimensional, compressed array with a checksum in every chunk."""
     kind = np.dtype(dtype) if dtype is not str else None
     compressor = BloscCodec(
         cname="zstd",
@@ -80,7 +73,6 @@ def new_array(
         dtype=dtype,
         chunks=(chunk,),
         compressors=[compressor, Crc32cCodec()],
-        fill_value=_LOST["T" if kind is None else kind.kind],
         dimension_names=[dim],
         config={"write_empty_chunks": True},
     )
@@ -89,38 +81,12 @@ def new_array(
 def read(array: zarr.Array[Any], start: int, stop: int, *, where: str) -> NDArray[Any]:
     """Return ``array[start:stop]``.
 
-    Raises DamagedError, which names the chunk, if one is missing or corrupt, and StoreError if its
-    bytes cannot be read.
+    Raises DamagedError, which names the chunk, if one is missing or not what was written, and
+    StoreError if its bytes cannot be read.
     """
-    try:
-        values = np.asarray(array[start:stop])
-    except (DamagedError, MemoryError, StoreError):
-        raise
-    except Exception as error:
-        raise DamagedError(_locate_damage(array, start, stop, where)) from error
-    if _has_lost(values):
-        raise DamagedError(_locate_damage(array, start, stop, where))
-    return values
-
-
-def _has_lost(values: NDArray[Any]) -> bool:
-    return values.dtype.kind in _LOST and bool((values == _LOST[values.dtype.kind]).any())
-
-
-def _locate_damage(array: zarr.Array[Any], start: int, stop: int, where: str) -> str:
-    size = array.chunks[0]
-    for chunk in range(start // size, max(start, stop - 1) // size + 1):
-        low, high = max(start, chunk * size), min(stop, (chunk + 1) * size)
-        subject = f"{where}: chunk {chunk} of {array.basename}"
-        try:
-            values = np.asarray(array[low:high])
-        except StoreError:
-            raise
-        except Exception:
-            return f"{subject} is damaged: it cannot be decoded"
-        if _has_lost(values):
-            return f"{subject} is missing"
-    return f"{where}: {array.basename} could not be read"
+    which = f"values {start:,} to {stop:,} of {array.basename}"
+    with errors_as(DamagedError, f"{where}: {which} cannot be decoded"):
+        return np.asarray(array[start:stop])
 
 
 def refuse_pickles(group: zarr.Group, *, where: str) -> None:

@@ -234,5 +234,5 @@ def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -
     if find_unsorted(np.concatenate([[0], np.cumsum(sizes)]), cells) >= 0:
         raise InputError("cells must increase within a user, each at most once")
     for user in users:
-        if not isinstance(user, str) or user == arrays.LOST_TEXT or _SURROGATE.search(user):
+        if not isinstance(user, str) or _SURROGATE.search(user):
             raise InputError(f"{user!r} is not a pseudonym: it must be text that UTF-8 can encode")

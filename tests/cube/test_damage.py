@@ -147,6 +147,10 @@ def events_nowhere(cube):
     zarr.open_array(cube / "event_cell", mode="r+")[:] = 30
 
 
+def renamed_chunk(cube):
+    (cube / "event_cell/c/2").rename(cube / "event_cell/c/200")
+
+
 CORPUS = {
     "events beyond the cells": (
         crafted(events_nowhere),
@@ -214,6 +218,26 @@ CORPUS = {
         lambda cube: shutil.copy(cube / "roi/c/0", cube / "event_cell/c/2"),
         DamagedError,
         f"{{uri}}: chunk 2 of event_cell {BYTES}",
+    ),
+    "chunk that cannot be decoded": (
+        crafted(flip("event_cell/c/4")),
+        DamagedError,
+        f"{{uri}}: values 0 to {N_EVENTS} of event_cell cannot be decoded",
+    ),
+    "chunk of another name": (
+        crafted(renamed_chunk),
+        DamagedError,
+        f"{{uri}}: array event_cell has {-(-N_EVENTS // 8)} chunks of 8 for {N_EVENTS} values",
+    ),
+    "chunks by another name": (
+        crafted(edit("roi/zarr.json", "chunk_key_encoding", {"name": "v2"})),
+        DamagedError,
+        "{uri}: array roi has 1 chunks of 5 for 5 values",
+    ),
+    "chunk lost, and its digest": (
+        crafted(lose("event_cell/c/3")),
+        DamagedError,
+        f"{{uri}}: array event_cell has {-(-N_EVENTS // 8) - 1} chunks of 8 for {N_EVENTS} values",
     ),
     "offsets that fall": (
         crafted(shorter_offsets),

@@ -72,12 +72,6 @@ def give(uri, *blocks):
             ints(1),
             "'\\ud800' is not a pseudonym: it must be text that UTF-8 can encode",
         ),
-        (
-            ["\uffff"],
-            ints(1),
-            ints(1),
-            "'\\uffff' is not a pseudonym: it must be text that UTF-8 can encode",
-        ),
     ],
 )
 def test_refused(tmp_path, users, sizes, cells, message):
