@@ -12,7 +12,7 @@ True
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -32,11 +32,6 @@ class CubeBackend(BackendEntrypoint):
     """Opens event cubes: ``xr.open_dataset(uri, engine="clusterscale", chunks={})``."""
 
     description = "Event cubes of clusterscale as boolean trace(user, roi, epoch)"
-    open_dataset_parameters: ClassVar[tuple[str, ...]] = (
-        "filename_or_obj",
-        "drop_variables",
-        "null_roi",
-    )
 
     def open_dataset(  # type: ignore[override]
         self,

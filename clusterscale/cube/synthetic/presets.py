@@ -25,14 +25,10 @@ is the first Monday of November 2013, when the data of the challenge begin.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from clusterscale import seeds
-from clusterscale.contracts import Ints
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.synthetic.cabs import Cabs
 from clusterscale.cube.synthetic.commuters import Commuters
@@ -130,17 +126,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
-class Population(Protocol):
-    """A distribution of users, drawn ``block`` at a time."""
-
-    block: int
-    regions: Regions
-
-    def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
-        """Return sizes, shape (user,), and cells, shape (event,), of the first users of a block."""
-
-
-_POPULATIONS: Mapping[str, Callable[[Preset], Population]] = {
+_POPULATIONS: Mapping[str, Callable[[Preset], Cabs | Commuters | Phones]] = {
     "tfl": lambda preset: Commuters("tfl", preset.rois, preset.epochs),
     "sfc": lambda preset: Cabs(preset.epochs),
     # Epoch 0 is a Tuesday. No user skips a week: the month has 9 parts (a target of the paper has
