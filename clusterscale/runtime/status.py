@@ -7,8 +7,6 @@ two machines are compared as little as possible.
 
 import os
 import platform
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -16,10 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from clusterscale import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError
 from clusterscale.schema import STATUS
-
-_PROC = Path("/proc")
-_BOOT = _PROC / "sys/kernel/random/boot_id"
-_STATE, _STARTED = 0, 19  # fields of /proc/PID/stat after the name of the program; see proc(5)
+from clusterscale.storage.process import find_machine, find_start, has_ended
 
 
 class ProcessId(BaseModel):
@@ -40,44 +35,13 @@ class ProcessId(BaseModel):
     @classmethod
     def current(cls) -> Self:
         """Return this process."""
-        stat = _read_stat(os.getpid())
-        return cls(
-            host=platform.node()[:255],
-            pid=os.getpid(),
-            machine=_machine(),
-            started=int(stat[_STARTED]) if stat else None,
-        )
+        pid = os.getpid()
+        host, machine, started = platform.node()[:255], find_machine(), find_start(pid)
+        return cls(host=host, pid=pid, machine=machine, started=started)
 
     def is_gone(self) -> bool:
         """Return whether the process has certainly ended; False on every other machine."""
-        if self.machine != _machine():
-            return False
-        try:
-            os.kill(self.pid, 0)  # signal 0 only checks whether the process exists
-        except OSError as error:  # another user's: it may be this one or a later one
-            return isinstance(error, ProcessLookupError)
-        stat = _read_stat(self.pid)
-        if stat is None:
-            return False
-        # {"Z", "X", "x"}: a zombie has ended, and its parent has not collected its status
-        return stat[_STATE] in {"Z", "X", "x"} or self.started not in (None, int(stat[_STARTED]))
-
-
-def _machine() -> str:
-    """Return the machine and its container, in which process numbers are unique."""
-    boot, namespace = "", ""
-    with suppress(OSError):
-        boot = _BOOT.read_text().strip()
-        namespace = os.readlink(_PROC / "self/ns/pid")
-    return " ".join((platform.node(), boot, namespace))[:1000]
-
-
-def _read_stat(pid: int) -> list[str] | None:
-    try:
-        text = (_PROC / str(pid) / "stat").read_text()
-    except OSError:
-        return None
-    return text.rpartition(")")[2].split()
+        return has_ended(self.machine, self.pid, self.started)
 
 
 BEAT = 10.0

@@ -1,6 +1,5 @@
 """Lease on a folder for one process at a time; another takes over if the holder dies."""
 
-import json
 import os
 import platform
 import re
@@ -8,12 +7,14 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Self
+from typing import Self
+
+from pydantic import BaseModel, ValidationError
 
 from clusterscale import storage
 from clusterscale.errors import ClusterscaleError, DamagedError, StoreError
+from clusterscale.storage.process import find_machine, has_ended
 
 BEAT = 5.0
 """Seconds between two heartbeats."""
@@ -22,8 +23,17 @@ PATIENCE = 30.0
 """Seconds without a heartbeat after which the holder is presumed dead."""
 
 _NAME = re.compile(r"(\d{8,})\.json")
-_KEYS = {"id", "host", "boot", "process", "beat", "ended"}
-_Holder = dict[str, Any]
+
+
+class _Holder(BaseModel, strict=True):
+    """What the file of a holder says: ``boot`` is the machine of the process."""
+
+    id: str
+    host: str
+    boot: str
+    process: int
+    beat: int
+    ended: bool
 
 
 class LostLeaseError(StoreError):
@@ -90,7 +100,7 @@ class Lease:
     def __enter__(self) -> Self:
         while True:
             number, about = self._last()
-            if about is not None and not about["ended"]:
+            if about is not None and not about.ended:
                 self._wait_until_gone(number, about)
             if self._take(number + 1):
                 break
@@ -126,16 +136,16 @@ class Lease:
 
     def _wait_until_gone(self, number: int, about: _Holder) -> None:
         """Return once a holder is dead or done; raise :class:`LeaseHeldError` if it is alive."""
-        if _is_gone(about):
+        if has_ended(about.boot, about.process):
             return
         began = self._clock()
         while self._clock() - began < self._patience:
             self._pause(min(0.5, self._patience / 4))
             now = self._read(number)
-            if now is None or now["ended"]:
+            if now is None or now.ended:
                 return
             if now != about:
-                raise LeaseHeldError(f"{now['host']}, process {now['process']}")
+                raise LeaseHeldError(f"{now.host}, process {now.process}")
 
     def _take(self, number: int) -> bool:
         """Try to become the holder with a number, and return whether it is the last one."""
@@ -161,52 +171,29 @@ class Lease:
 
     def _is_mine(self) -> bool:
         number, about = self._last()
-        return number == self._number and about is not None and about["id"] == self._id
+        return number == self._number and about is not None and about.id == self._id
 
     def _read(self, number: int) -> _Holder | None:
         uri = self._name(number)
         try:
-            about = json.loads(storage.read(uri))
+            return _Holder.model_validate_json(storage.read(uri))
         except FileNotFoundError:
             return None
-        except (ValueError, RecursionError):
-            about = None
-        if not isinstance(about, dict) or not about.keys() >= _KEYS:
+        except ValidationError:
             raise DamagedError(
                 f"{uri} does not name the holder of this lease: remove it if no process is running"
-            )
-        return about
+            ) from None
 
     def _name(self, number: int) -> str:
         return f"{self._uri}/{number:08d}.json"
 
     def _text(self, *, ended: bool = False) -> bytes:
-        about = {
-            "id": self._id,
-            "host": platform.node(),
-            "boot": _boot(),
-            "process": os.getpid(),
-            "beat": self._count,
-            "ended": ended,
-        }
-        return json.dumps(about).encode()
-
-
-def _is_gone(about: _Holder) -> bool:
-    """Return whether a holder was a process of this machine that has ended."""
-    if (about["host"], about["boot"]) != (platform.node(), _boot()) or not about["boot"]:
-        return False
-    try:
-        os.kill(about["process"], 0)
-    except OSError as error:
-        return isinstance(error, ProcessLookupError)
-    return False
-
-
-def _boot() -> str:
-    """Return an id of this boot of the machine, and of the container."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return boot + str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return ""
+        holder = _Holder(
+            id=self._id,
+            host=platform.node(),
+            boot=find_machine(),
+            process=os.getpid(),
+            beat=self._count,
+            ended=ended,
+        )
+        return holder.model_dump_json().encode()
