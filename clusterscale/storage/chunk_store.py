@@ -60,12 +60,10 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         The inner store.
     uri
         Its address, for messages.
-    record
-        Whether the digest of each chunk is recorded as it is written.
     durable
-        The same, and whether each chunk must survive a power failure, not only the end of this
-        process: for stores that are written in parts, each relied on at once. Costs milliseconds
-        per chunk on a local disk; other stores are durable in any case.
+        Whether each chunk must survive a power failure, not only the end of this process: for
+        stores that are written in parts, each relied on at once. Costs milliseconds per chunk on
+        a local disk; other stores are durable in any case.
 
     Raises
     ------
@@ -73,24 +71,16 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         If a read or write fails permanently or after all retries.
     """
 
-    def __init__(
-        self,
-        store: FsspecStore | LocalStore,
-        uri: str,
-        *,
-        durable: bool = False,
-        record: bool = False,
-    ) -> None:
+    def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False) -> None:
         super().__init__(store)
-        self._uri, self._records = uri, durable or record
-        self._durable = durable and isinstance(store, LocalStore)
+        self._uri, self._durable = uri, durable and isinstance(store, LocalStore)
         self.digests: dict[str, str] = {}
-        """Digests of what was written, by key, where it is ``durable`` or ``record``."""
+        """Digests of what was written, by key."""
         self.expected: dict[str, str] | None = None
         """Digests that what is read must have, by key; root metadata excepted. None: not known."""
 
     def _with_store(self, store: FsspecStore | LocalStore) -> "ChunkStore":
-        other = type(self)(store, self._uri, durable=self._durable, record=self._records)
+        other = type(self)(store, self._uri, durable=self._durable)
         other.digests, other.expected = self.digests, self.expected
         return other
 
@@ -128,9 +118,8 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     async def _set(self, key: str, *args: Any, **options: Any) -> None:
         with to_write(f"{self._uri}/{key}"):
             await self._try(key, self._store.set, key, *args, **options)
-        if self._records:
-            value = args[0] if args else options["value"]
-            self.digests[key] = blake2b(value.as_numpy_array(), digest_size=16).hexdigest()
+        value = args[0] if args else options["value"]
+        self.digests[key] = blake2b(value.as_numpy_array(), digest_size=16).hexdigest()
         if self._durable:
             await self._try(key, asyncio.to_thread, _flush_chunk, self._store.root / key)
 

@@ -75,9 +75,7 @@ def connect(uri: str) -> tuple[Any, str]:
     return _RetryingFileSystem(_disable_retries(filesystem, uri), uri), path
 
 
-def open_store(
-    uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False, record: bool = False
-) -> ChunkStore:
+def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False) -> ChunkStore:
     """Open the Zarr store at an address.
 
     Parameters
@@ -86,7 +84,7 @@ def open_store(
         Local path or fsspec URL.
     mode
         ``r`` for reading, ``r+`` for reading and writing.
-    durable, record
+    durable
         See :class:`~clusterscale.storage.chunk_store.ChunkStore`.
 
     Returns
@@ -102,11 +100,11 @@ def open_store(
     address, read_only = check_address(uri), mode == "r"
     if not is_remote(uri):
         local = LocalStore(local_path(address), read_only=read_only)
-        return ChunkStore(local, uri, durable=durable, record=record)
+        return ChunkStore(local, uri, durable=durable)
     with _known_scheme(uri):
         store = FsspecStore.from_url(uri, storage_options=_options(uri), read_only=read_only)
     _disable_retries(store.fs, uri)
-    return ChunkStore(store, uri, durable=durable, record=record)
+    return ChunkStore(store, uri, durable=durable)
 
 
 @contextmanager

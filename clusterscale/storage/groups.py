@@ -72,7 +72,7 @@ def create_group(uri: str) -> zarr.Group:
     InputError, PackageError, StoreError
         As :func:`~clusterscale.storage.exists`.
     """
-    return zarr.create_group(open_store(uri, "r+", record=True))
+    return zarr.create_group(open_store(uri, "r+"))
 
 
 def open_dataset(uri: str) -> xr.Dataset:

@@ -217,7 +217,7 @@ def consolidate(raw: Mapping[str, bytes]) -> bytes:
 @contextmanager
 def open_for_writing(uri: str) -> Iterator[tuple[zarr.Group, dict[str, str]]]:
     """Yield a table to write chunks of, also empty ones, and the digest of each by its path."""
-    store = open_store(uri, "r+", record=True)
+    store = open_store(uri, "r+")
     with zarr.config.set({"array.write_empty_chunks": True}):
         yield zarr.open_group(store, mode="r+"), store.digests
 
