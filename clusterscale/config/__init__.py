@@ -16,13 +16,11 @@ from clusterscale.config.reading import (
 from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
 from clusterscale.config.studies import find_studies, load_study
-from clusterscale.reauditing import Webhook
 
 __all__ = [
     "QUICKSTART",
     "Config",
     "ReleasesConfig",
-    "Webhook",
     "built_in",
     "find_studies",
     "load",

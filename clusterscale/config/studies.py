@@ -72,32 +72,8 @@ def load_study(path: str | Path, *, quick: bool = False) -> PaperStudy:
     ConfigError
         If it is not YAML, or a key is unknown, missing, of the wrong type or out of range.
     """
-    return parse_study(read_text(path), where=str(path), quick=quick)
-
-
-def parse_study(text: str, *, where: str = "study", quick: bool = False) -> PaperStudy:
-    """Read the text of a study.
-
-    Parameters
-    ----------
-    text
-        YAML.
-    where
-        Beginning of each line of a message, such as the path of the file.
-    quick
-        As for :func:`load_study`.
-
-    Returns
-    -------
-    PaperStudy
-        With every default filled in.
-
-    Raises
-    ------
-    ConfigError
-        As :func:`load_study`.
-    """
-    content = content_of(text, where)
+    where = str(path)
+    content = content_of(read_text(path), where)
     if quick and isinstance(content, dict) and isinstance(content.get("quick"), dict):
         content = _merge(content, content["quick"])
     return validate(content, PaperStudy, where)
