@@ -1,7 +1,7 @@
 """Comparison of our results with a paper's numbers and claims, within statistical errors."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
@@ -21,7 +21,6 @@ from clusterscale.validation_messages import choices
 _Z = 1.959963984540054
 """Normal quantile: half-width of a 95 % interval in standard errors."""
 
-Select = Callable[..., xr.DataArray]
 
 _SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
 
@@ -80,9 +79,33 @@ class Results:
         dataset = self.dataset(selection.of)
         selected = self._select(dataset, selection)
         if not {*selected.dims} & {*papers.PEOPLE}:
-            value = np.asarray(selected.values, np.float64).ravel()[0]
-            return _without_people(dataset, selection, value, self._select)
+            value = float(np.asarray(selected.values, np.float64).ravel()[0])
+            return self._without_people(dataset, selection, value)
         return _reduce(self.values(selection), selection)
+
+    def _without_people(
+        self, dataset: xr.Dataset, selection: papers.ResultSelection, value: float
+    ) -> Number:
+        """Return a number from a variable without a dimension of people.
+
+        Its standard error follows from the stored spread over groups (utility) or over the most or
+        least exposed people (traits), if there is one.
+        """
+        if np.isnan(value):  # such as traits of exposed people, if too few were attacked
+            raise NotComputed(f"{selection.of}: no value was computed")
+        if selection.of == "utility":
+            n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
+        elif selection.of in {*_SPREADS, "top_sd", "bottom_sd", "separation"}:
+            at = {dim: label for dim, label in selection.at.items() if dim == "comparison"}
+            n = int(self._select(dataset, papers.ResultSelection(of="n_compared", at=at)).values)
+        else:
+            return Number(value, np.nan, np.nan, 0)
+        if selection.of == "separation":
+            return Number(value, np.nan, _error_of_separation(value, n), n)
+        if selection.of in _SPREADS:
+            spread = float(self._select(dataset, selection, _SPREADS[selection.of]).values)
+            return Number(value, spread, spread / np.sqrt(n), n)
+        return Number(value, value, _error_of_spread(value, n), n)
 
     def values(self, selection: papers.ResultSelection, along: str = "") -> NDArray[np.float64]:
         """Return people's values, or those along a dimension, float64, shape (value,); none is NaN.
@@ -150,38 +173,6 @@ def _divide(number: Number, by: Number) -> Number:
     ratio = number.value / by.value
     error = float(np.hypot(number.error, ratio * by.error)) / abs(by.value)
     return Number(ratio, np.nan, error, min(number.n, by.n))
-
-
-def _without_people(
-    dataset: xr.Dataset, selection: papers.ResultSelection, value: float, select: Select
-) -> Number:
-    """Return a number from a variable without a dimension of people.
-
-    Its standard error follows from the stored spread over groups (utility) or over the most or
-    least exposed people (traits), if there is one.
-    """
-    value = float(value)
-    if np.isnan(value):  # such as traits of exposed people, if too few were attacked
-        raise NotComputed(f"{selection.of}: no value was computed")
-    if selection.of in ("top_sd", "bottom_sd"):
-        n = _n_compared(dataset, selection, select)
-        return Number(value, value, _error_of_spread(value, n), n)
-    if selection.of == "separation":
-        n = _n_compared(dataset, selection, select)
-        return Number(value, np.nan, _error_of_separation(value, n), n)
-    if selection.of not in _SPREADS:
-        return Number(value, np.nan, np.nan, 0)
-    spread = float(select(dataset, selection, _SPREADS[selection.of]).values)
-    if selection.of == "utility":
-        n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
-    else:
-        n = _n_compared(dataset, selection, select)
-    return Number(value, spread, spread / np.sqrt(n), n)
-
-
-def _n_compared(dataset: xr.Dataset, selection: papers.ResultSelection, select: Select) -> int:
-    at = {dim: label for dim, label in selection.at.items() if dim == "comparison"}
-    return int(select(dataset, papers.ResultSelection(of="n_compared", at=at)).values)
 
 
 def _error_of_separation(area: float, n: int) -> float:
