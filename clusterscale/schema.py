@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,108 +59,19 @@ def name_variables(name: str, long_name: str, dim: str = "") -> dict[str, Variab
     }
 
 
-_POOLED = ("period", "prior", "group_size", "mechanism", "attack")
-_CASE = ("target", *_POOLED)
-_GUARANTEE = ("period", "mechanism")
-_VERDICT = ("period", "group_size", "mechanism")
-_UTILITY = ("period", "group_size", "mechanism", "measure")
-_RANDOM = ("period", "group_size", "measure")
+def _declared(table: str) -> Iterator[tuple[str, Variable]]:
+    """Yield the variables of a table in Markdown, by name; optional ones have a question mark."""
+    kinds = {"float": "f", "int": "iu", "text": TEXT}
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            name, dims, kind, units, about = (cell.strip() for cell in line.split("|")[1:-1])
+            key, optional = name.strip("`?"), name.endswith("?")
+            yield key, Variable(tuple(dims.split()), kinds[kind], units, about, optional)
 
-RESULTS: Mapping[str, Variable] = {
-    "target": Variable(("target",), "iu", "1", "index of the target user in the cube"),
-    "pseudonym": Variable(("target",), TEXT, "", "pseudonym of the target user"),
-    "tertile": Variable(("target",), TEXT, "", "mobility tertile: high, mild or some"),
-    "n_events": Variable(("target",), "iu", "1", "events of the target in all audited periods"),
-    "period": Variable(("period",), TEXT, "", "name of the period"),
-    "period_id": Variable(("period",), TEXT, "", "epochs of the period", optional=True),
-    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    **name_variables("prior", "what the adversary knows"),
-    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    **name_variables("mechanism", "how counts were published"),
-    **name_variables("attack", "distinguisher"),
-    "level": Variable(("level",), "f", "1", "the largest p-value of a level"),
-    **name_variables("measure", "measure of utility"),
-    "measure_name": Variable(("measure",), TEXT, "", "name in the registry", optional=True),
-    "measure_kind": Variable(
-        ("measure",),
-        TEXT,
-        "",
-        "relative to the counts, the total kept, a share that is lost, or other",
-        optional=True,
-    ),
-    "ideal": Variable(("measure",), "f", "1", "the best value that the measure can take"),
-    "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),
-    "privacy_loss": Variable(_CASE, "f", "1", "max(0, 2 auc - 1)"),
-    "privacy_gain": Variable(
-        _CASE, "f", "1", "share of the attack's advantage over chance on raw counts that is removed"
-    ),
-    "accuracy": Variable(_CASE, "f", "1", "share of challenges answered correctly"),
-    "auc_low": Variable(_CASE, "f", "1", "low end of the 95 % interval of auc (DeLong, odds)"),
-    "auc_high": Variable(_CASE, "f", "1", "high end of the 95 % interval of auc (DeLong, odds)"),
-    "tpr": Variable(_CASE, "f", "1", "true positive rate at the plan's false_positive_rate"),
-    "epsilon_lower": Variable(
-        _CASE,
-        "f",
-        "1",
-        "epsilon exceeded with 95 % confidence, delta 0, for replacing one user by another: "
-        "twice that of adding or removing one",
-    ),
-    "control_auc": Variable(_CASE, "f", "1", "auc of the same attack trained on shuffled labels"),
-    "absent_auc": Variable(
-        _CASE, "f", "1", "auc of the same distinguisher with another user in the target's place"
-    ),
-    "naive_auc": Variable(_CASE, "f", "1", "auc of the sum of all published values"),
-    "n_challenges": Variable(_CASE, "iu", "1", "challenge groups, half of them with the target"),
-    "level_inside": Variable(
-        (*_CASE, "level"), "iu", "1", "of the first challenges, groups with the target by p-value"
-    ),
-    "level_outside": Variable(
-        (*_CASE, "level"), "iu", "1", "of those without it, the half that did not calibrate"
-    ),
-    "pooled_epsilon_lower": Variable(
-        _POOLED, "f", "1", "epsilon_lower over all targets, so that the largest over attacks holds"
-    ),
-    "pooled_tpr": Variable(_POOLED, "f", "1", "tpr over all targets, by p-value"),
-    "resolvable_fpr": Variable(
-        _POOLED, "f", "1", "the smallest false positive rate that all targets together can show"
-    ),
-    "seconds": Variable(_CASE, "f", "s", "time to train and score"),
-    "status": Variable(_CASE, TEXT, "", "done, failed, missing or unseen"),
-    "error": Variable(_CASE, TEXT, "", "error that ended a failed task"),
-    "utility": Variable(_UTILITY, "f", "1", "the measure, mean over groups drawn at random"),
-    "utility_sd": Variable(_UTILITY, "f", "1", "its standard deviation over these groups"),
-    "released_share": Variable(
-        _VERDICT, "f", "1", "smaller share released of the events, and of the counts above 0"
-    ),
-    "random_guess": Variable(_RANDOM, "f", "1", "the measure of values drawn without any data"),
-    "guarantee_unit": Variable(_GUARANTEE, TEXT, "", "event, user_day, user, roi_series or none"),
-    "guarantee_epsilon": Variable(_GUARANTEE, "f", "1", "epsilon at that unit, infinite if none"),
-    "guarantee_delta": Variable(_GUARANTEE, "f", "1", "delta at that unit"),
-    "guarantee_neighbours": Variable(_GUARANTEE, TEXT, "", "add_remove or replace"),
-    "guarantee_reason": Variable(_GUARANTEE, TEXT, "", "why the guarantee holds, or why none does"),
-    "float_noise": Variable(
-        _GUARANTEE, TEXT, "", "is continuous noise published unrounded: yes or no", optional=True
-    ),
-    "sensitivity": Variable(_GUARANTEE, "f", "visits", "norm of one unit to which noise is scaled"),
-    "sensitivity_needed": Variable(_GUARANTEE, "f", "visits", "norm of one unit in this cube"),
-    "user_epsilon": Variable(_GUARANTEE, "f", "1", "epsilon for all of one user, plain sum"),
-    "user_delta": Variable(_GUARANTEE, "f", "1", "delta that goes with user_epsilon"),
-    "composed_epsilon": Variable(_GUARANTEE, "f", "1", "epsilon for all of one user, accounted"),
-    "composed_delta": Variable(_GUARANTEE, "f", "1", "delta that goes with composed_epsilon"),
-    "auc_ceiling": Variable(
-        _GUARANTEE, "f", "1", "highest AUC that the guarantee allows any attack"
-    ),
-    "epsilon_seen": Variable(
-        _VERDICT,
-        "f",
-        "1",
-        "lower bound on epsilon, measured at the unit and delta of the guarantee",
-    ),
-    "verdict_trials": Variable(_VERDICT, "f", "1", "releases with the unit, and as many without"),
-    "verdict": Variable(
-        _VERDICT, TEXT, "", "consistent, broken, too few samples or nothing promised"
-    ),
-}
+
+RESULTS: Mapping[str, Variable] = dict(
+    _declared(Path(__file__).with_suffix(".md").read_text("utf-8"))
+)
 """Variables and coordinates of the dataset of an audit; it may have more."""
 
 
