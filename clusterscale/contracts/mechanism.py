@@ -79,7 +79,7 @@ class PrivacyLoss(Protocol):
         """The smallest δ at which all parts together have a finite ε; 0 if any will do."""
 
 
-def _guarantee_fault(returned: Any, mechanism: "Mechanism") -> str:
+def guarantee_fault(returned: Any, mechanism: "Mechanism") -> str:
     """Return what is wrong with the guarantee and the noise scope of a mechanism."""
     if wrong := returns(Guarantee)(returned):
         return wrong
@@ -112,7 +112,7 @@ def _values_fault(
 
 
 _BOUNDARY: Mapping[str, Fault | None] = {
-    "guarantee": _guarantee_fault,
+    "guarantee": guarantee_fault,
     "bind": returns(NamedModel, what="a mechanism"),
     "at_weight": returns(NamedModel, what="a mechanism"),
     "release": _values_fault,

@@ -20,6 +20,7 @@ from clusterscale.contracts import (
     release_counts,
     stability_of,
 )
+from clusterscale.contracts.mechanism import guarantee_fault
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.foreign import read_only
@@ -114,14 +115,9 @@ def release_leaves_counts(mechanism: Mechanism) -> None:
 
 def guarantee_is_consistent(mechanism: Mechanism) -> None:
     """The guarantee has a reason, ε ≥ 0 and 0 ≤ δ ≤ 1; ε is infinite only with the unit none."""
-    stated = mechanism.bind(bounds()).guarantee
-    expect(stated.reason, "the guarantee has no reason")
-    expect(stated.epsilon >= 0, f"ε is {stated.epsilon}")
-    expect(0 <= stated.delta <= 1, f"δ is {stated.delta}")
-    infinite = bool(np.isinf(stated.epsilon))
-    expect(
-        (stated.unit == "none") == infinite, f"ε is {stated.epsilon:g} for the unit {stated.unit}"
-    )
+    bound = mechanism.bind(bounds())
+    fault = guarantee_fault(bound.guarantee, bound)
+    expect(not fault, f"the guarantee {fault}")
 
 
 def user_loss_agrees_with_guarantee(mechanism: Mechanism) -> None:
