@@ -32,13 +32,14 @@ _PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
 def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
     """Return dataset attributes that describe the cube and the software versions.
 
-    ``cube_fingerprint``, and as JSON ``cube`` (sizes, times, source) and ``versions``.
+    ``cube_fingerprint``, and as JSON ``cube`` (sizes, times, calendar, source) and ``versions``.
     """
     size = {name: getattr(cube, name) for name in ("n_users", "n_rois", "n_epochs", "n_events")}
     about = {
         **size,
         "null_roi": null_roi,
         "when": cube.calendar.describe(),
+        "calendar": cube.calendar.attributes(),
         "source": _source(cube.attributes["provenance"]),
     }
     if cube.n_known < cube.n_users:

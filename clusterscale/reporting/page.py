@@ -172,7 +172,8 @@ def provenance(parts: Parts) -> html.Section:
 def _lists(results: xr.Dataset) -> Markup:
     cube = html.json_attribute(results, "cube")
     known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
-    known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
+    shown = {*_CUBE, "calendar"}  # which the time describes
+    known |= {key: _text(value) for key, value in cube.items() if key not in shown}
     lists = {"Data": known or {"Cube": "not recorded"}, "Run": digests(results)}
     lists["Software"] = versions_of(results)
     return html.fill_part("layout.definitions", lists=lists)

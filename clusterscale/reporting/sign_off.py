@@ -1,24 +1,30 @@
 """The page to sign: what is to be published, whom it exposes, and what was not examined."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from functools import partial
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
+from clusterscale.cube.calendar import Calendar
 from clusterscale.phrases import NOT_TESTED
 from clusterscale.reporting import section as html
-from clusterscale.reporting.audit.cases import by_setting
+from clusterscale.reporting.audit.cases import Defences, by_setting
 from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.certificates import COVERS, read_ceilings, state_posterior
+from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.page import PageEntry, digests, page, versions_of
 from clusterscale.reporting.render import entitle
 from clusterscale.reporting.run import Run
 from clusterscale.reporting.screening import read_cases
 
 _WORST = 5  # people by name
+_SPAN = re.compile(r"(\d+)-(\d+)")  # of epochs, in the id of a period
 _SECTIONS = ["published", "compared", "risk", "people", "ceilings", "series", "utility"]
 _SECTIONS += ["missing", "policy", "versions", "names"]
 _ANALYSES = ("screen", "certify", "recovery", "traits")
@@ -37,13 +43,11 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
     assert shown.audit is not None
     name, audit = shown.titles.get(run.chosen, run.chosen), AuditReport.of(shown.audit)
     results, table, defences = audit.results, audit.cases, audit.defences
-    cube, plan = (html.json_attribute(results, key) for key in ("cube", "plan"))
-    made = audit.mechanisms.get(name)
-    raw, n_users = defences.raw_counts, cube.get("n_users")
+    cube: Any = html.json_attribute(results, "cube")
+    plan = html.json_attribute(results, "plan")
+    made, raw = audit.mechanisms.get(name), defences.raw_counts
+    n_known = cube.get("n_known", cube.get("n_users"))
     ids = results.get("period_id", results["period"]).values
-    values = defences.farthest(defences.utility[:, :, defences.mechanisms.index(name)])
-    guesses = defences.farthest(defences.guess)
-    measured = zip(defences.measures, values.tolist(), guesses.tolist(), strict=True)
     return {
         "rule": name,
         "setting": to_yaml(made) if made else run.chosen,
@@ -54,10 +58,13 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
         "attacks": table.attacks,
         "targets": {"number": table.n_targets, "chosen_by": plan.get("targets")},
         "release": asdict(audit.worst[name]),
+        "periods": _periods(audit, name),
+        "examined": _examine_days(results, cube, series.get("days", ())),
         "raw_counts": asdict(audit.worst[raw]) if raw else None,
         "everybody": _screened(shown, {name, raw} if name == raw else {name}),
         "people": _people(audit, None if name == raw else name),
-        "ceilings": _ceilings(shown, name),
+        "ceilings": _ceilings(shown, name, n_known),
+        "guaranteed": _guaranteed(audit, name) if n_known != 0 else None,
         "series": series,
         "guarantees": [
             one._asdict()
@@ -66,14 +73,11 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
             if one.mechanism == name
         ],
         "guarantee_test": audit.tested.get(name, "not tested"),
-        "utility": [
-            {"measure": one.title, "value": value, "best": one.ideal, "random_guess": guess}
-            for one, value, guess in measured
-        ],
+        "utility": _utility(defences, name),
         "refused": [reason for reason, names in audit.refused.items() if name in names],
         "emptiness": defences.emptiest(name),
         "not_tested": NOT_TESTED,
-        "not_attacked": n_users - table.n_targets if isinstance(n_users, int) else None,
+        "not_attacked": max(0, n_known - table.n_targets) if isinstance(n_known, int) else None,
         "not_run": [kind for kind in _ANALYSES if getattr(run, kind) is None],
         "failed": int(table.planned.sum()) - int(np.isfinite(table.auc).sum()),
         "unplanned": int((table.status == "missing").sum()),
@@ -130,10 +134,80 @@ def _people(audit: AuditReport, name: str | None) -> list[dict[str, Any]]:
     return people
 
 
-def _ceilings(run: Run, name: str) -> list[dict[str, Any]]:
-    """Return the highest ceilings of a mechanism over periods and group sizes, by neighbours."""
-    cases = read_ceilings(run.certify) if run.certify is not None else ()
+def _periods(audit: AuditReport, name: str) -> dict[str, Any]:
+    """Return the worst finding of a mechanism in each period; None where it was not attacked."""
+    periods = map(str, audit.results["period"].values)
+    own = [one for one in audit.findings if one.mechanism == name]
+    worst = {each: worst_finding([one for one in own if one.period == each]) for each in periods}
+    return {period: one and asdict(one) for period, one in worst.items()}
+
+
+def _examine_days(
+    results: xr.Dataset, cube: Mapping[str, Any], days: Sequence[str]
+) -> dict[str, Any]:
+    """Return when the periods are, and how much of a cube and of a release is in none of them.
+
+    ``days`` are the first and the last of the release, as ISO dates; empty if it is not named. A
+    day is examined if all of its epochs are. What the results do not record is None.
+    """
+    ids = results["period_id"].values if "period_id" in results else ()
+    spans = [(int(at[1]), int(at[2])) for one in ids if (at := _SPAN.match(str(one)))]
+    found: dict[str, Any] = {"when": {}, "unit": "epoch"}
+    found |= dict.fromkeys(("total", "left_out", "release"))
+    if len(spans) < results.sizes["period"] or "n_epochs" not in cube:
+        return found
+    outside = np.ones(cube["n_epochs"], np.bool_)
+    for first, stop in spans:
+        outside[first:stop] = False
+    found |= {"total": len(outside), "left_out": int(outside.sum())}
+    if "calendar" not in cube:
+        return found
+    calendar = Calendar.from_attributes(cube["calendar"])
+    begins, ends = (calendar.days(ends=which).tolist() for which in (False, True))
+    touched = (range(begins[i], ends[i] + 1) for i in np.flatnonzero(outside))
+    missing = {day for some in touched for day in some}
+    every = set(range(begins[0], ends[-1] + 1))
+    when = map(calendar.describe_span, spans)
+    names = map(str, results["period"].values)
+    found |= {"when": dict(zip(names, when, strict=True)), "unit": "day"}
+    found |= {"total": len(every), "left_out": len(missing)}
+    if days:
+        first, last = (date.fromisoformat(day).toordinal() for day in days)
+        own = set(range(first, last + 1))
+        found["release"] = {"total": len(own), "left_out": len(own - (every - missing))}
+    return found
+
+
+def _utility(defences: Defences, name: str) -> list[dict[str, Any]]:
+    """Return the measures of a mechanism and of a random guess, each farthest from its ideal."""
+    values = defences.farthest(defences.utility[:, :, defences.mechanisms.index(name)])
+    guesses = defences.farthest(defences.guess)
+    return [
+        {"measure": one.title, "value": value, "best": one.ideal, "random_guess": guess}
+        for one, value, guess in zip(
+            defences.measures, values.tolist(), guesses.tolist(), strict=True
+        )
+    ]
+
+
+def _ceilings(run: Run, name: str, n_known: int | None) -> list[dict[str, Any]]:
+    """Return the highest ceilings of a mechanism over periods and group sizes, by neighbours.
+
+    They are those of users whose traces are known: nobody's if all are simulated.
+    """
+    known = None if run.certify is None else run.certify.isel(user=slice(n_known))
+    cases = read_ceilings(known) if known is not None and known.sizes["user"] else ()
     lines = [(line, case) for case in cases for line in case.lines if line.mechanism == name]
     lines.sort(key=lambda pair: pair[0].worst)
     highest = {line.neighbours: (line, case) for line, case in lines}
     return [asdict(one) | {"posterior": state_posterior(one, at)} for one, at in highest.values()]
+
+
+def _guaranteed(audit: AuditReport, name: str) -> float | None:
+    """Return the highest AUC that a guarantee allows on all of one person in a period.
+
+    None if nothing follows from it: there is none, or its noise is too small for this cube.
+    """
+    every = [one for some in audit.guarantees.values() for one in some if one.mechanism == name]
+    holds = [one.made and not one.lacks_noise and one.auc_ceiling < 1 for one in every]
+    return max(float(one.auc_ceiling) for one in every) if every and all(holds) else None

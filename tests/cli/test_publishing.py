@@ -178,6 +178,9 @@ def test_the_page_to_sign_adds_up_the_series(config, unfinished, audited, tmp_pa
     found = series(*named)
     assert found["person"] == {"so far": [1, 0], "with this release": [2, 0], "a year": [52, 0]}
     assert (found["spent"], found["refused"]) == ([1, 2], "")
+    assert found["all_days"] == {"days": 2, "releases": 2, "spent": 2, "exceeds": False}
+    assert "so far 1, with this release 2, with all 52 of a year 52" in page.read_text()
+    assert f"{' to '.join(found['days'])}: all examined" in page.read_text()
     assert series("--release", config("two"))["releases"] == {"so far": 1, "with this release": 2}
     other = config("three", mechanism=LAPLACE | {"epsilon": 0.5})
     message = describe_failure(run(*sign, "--release", other).exception)[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from oracles.publications import plan, publish
+from oracles.publications import LAPLACE, plan, publish
 
 from clusterscale import storage
 from clusterscale.analyses.publish.release import describe_series
@@ -71,6 +71,24 @@ def test_what_a_person_loses_in_all_releases_is_added_up(two, cube, fields, pers
     assert about["spent"] == (2.0, 3.0)
     assert "would spend ε 3 of 2" in about["refused"]
     assert about["budget"]["epsilon"] == 2.0
+    assert about["days"] == cube.calendar.describe_span((0, 48)).split(" to ")
+    assert about["all_days"] == {"days": 2, "releases": 3, "spent": 3.0, "exceeds": True}
+
+
+@pytest.mark.parametrize(
+    ("unit", "epsilon", "spent", "exceeds"),
+    [("user", 2.0, 2.0, False), ("user", 1.5, 2.0, True), ("user_day", 1.0, 1.0, False)],
+)
+def test_all_days_of_a_cube_are_in_as_many_releases(cube, tmp_path, unit, epsilon, spent, exceeds):
+    fields = {
+        "mechanism": LAPLACE | {"unit": unit},
+        "period": {"name": "one day", "first": 0, "epochs": 24},
+        "budget": {"unit": unit, "epsilon": epsilon},
+    }
+    about = describe_series(plan(tmp_path, **fields), cube)
+    assert about["spent"] == (0.0, 1.0)
+    found = {"days": 2, "releases": 2, "spent": spent, "exceeds": exceeds}
+    assert about["all_days"] == found
 
 
 def test_a_person_is_there_on_all_days_with_all_events_that_count(cube, tmp_path):
@@ -93,6 +111,7 @@ def test_a_person_is_there_on_all_days_with_all_events_that_count(cube, tmp_path
         assert about["person"]["so far"][0] == loss, (unit, steps)
         assert about["person"]["with this release"][0] == 2 * loss
         assert about["spent"] == (() if unit == "none" else (1.0, 2.0))
+        assert (about["all_days"] is None) == (unit == "none")
 
 
 def test_a_period_is_published_once(two, cube):

@@ -1,5 +1,6 @@
 """The page to sign, and the picture: numbers are the report's, and what is not known is said."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -9,9 +10,11 @@ from loops import for_each
 from report.made import make_screen
 from report.page import Page
 
+from clusterscale.cube.calendar import Calendar
 from clusterscale.reauditing import json_safe
 from clusterscale.reporting import Run, describe, render, render_sign_off
 from clusterscale.reporting.audit.headline import _placed
+from clusterscale.utility import UTILITIES
 
 LAPLACE, EXACT = "laplace(epsilon=0.1)", "exact"
 OUTCOME = {
@@ -69,6 +72,146 @@ def test_the_ceiling_that_the_policy_limits_is_first_and_says_so(make_results):
     assert "This one counts, but the policy does not limit it (certified_auc)" in unlimited
 
 
+def test_what_a_rule_provably_buys_is_one_sentence_beside_raw_counts(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE))
+    bought = "nobody in the records of 0:168 with an AUC above 0.934; raw counts have no such limit"
+    certify = make_certificates(results, 0.812, 0.934)
+    text = facts_of(results, certify=certify)[1]
+    assert bought in text
+    assert "1.000: nothing bounds itat most 0.812" in text
+    assert "the guarantee alone" not in text
+    exceeded = {"check": "ceiling", "level": "fail", "text": "did better"}
+    broken = results.copy(deep=True)
+    broken["verdict"].loc[{"mechanism": LAPLACE}] = "broken"
+    for doubtful, reasons in ((results, [exceeded]), (broken, [])):
+        text = facts_of(doubtful, certify=certify, reasons=reasons)[1]
+        assert "Provennothing: an attack did better than any adversary can" in text
+    for auc, shown in ((1.0, "1.000"), (0.9999, "> 0.999")):
+        text = facts_of(results, certify=make_certificates(results, 0.8, auc))[1]
+        assert "Provennext to nothing: an adversary who knows everybody else may" in text
+        assert f"as from raw counts (AUC {shown})" in text
+
+
+def test_without_certificates_a_guarantee_limits_all_of_a_person(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE), periods=("one", "two"))
+    results["auc_ceiling"].loc[{"mechanism": LAPLACE}] = [0.73, 0.81]
+    facts, text = facts_of(results)
+    assert facts["guaranteed"] == 0.81
+    assert "nobody in the records of one or two with an AUC above 0.810; raw counts have" in text
+    assert "it follows from the guarantee alone" in text
+    assert "by the guarantee alone1.000: nothing bounds itat most 0.810not known" in text
+    assert "no limit is certified; clusterscale certify CONFIG" in text
+    for name, value in (("auc_ceiling", np.nan), ("auc_ceiling", 1.0), ("sensitivity_needed", 9)):
+        lacking = results.copy(deep=True)
+        lacking[name].loc[{"mechanism": LAPLACE, "period": "two"}] = value
+        facts, text = facts_of(lacking)
+        assert facts["guaranteed"] is None
+        assert "Provennothing is proven" in text
+        assert "no limit is certified: a stronger attack may do better" in text
+
+
+def test_simulated_people_are_counted_apart_and_prove_nothing(make_results):
+    people = {"n_users": 40, "n_known": 15}
+    results = make_results(mechanisms=(EXACT, LAPLACE), cube=json.dumps(people))
+    facts, text = facts_of(results)
+    assert facts["not_attacked"] == 3
+    both = "40 people: 15 in the records and 25 simulated (who fill the groups; they are no"
+    assert f"out of {both}" in text
+    assert f"3 users of the records not attacked; groups have {both}" in text
+    certify = make_certificates(results, 0.8, 0.9).isel(user=[2, 1, 0])  # the last is the worst
+    for n_known, ceilings in ((3, [0.8, 0.9]), (2, [0.7, 0.8]), (0, [])):
+        results.attrs["cube"] = json.dumps({"n_users": 3, "n_known": n_known})
+        results["auc_ceiling"][:] = 0.73
+        facts, text = facts_of(results, certify=certify)
+        assert [one["worst"] for one in facts["ceilings"]] == pytest.approx(ceilings)
+        assert ("Provennothing is proven" in text) == (n_known == 0)
+
+
+@pytest.fixture
+def weeks(make_results):
+    """An audit of the second and the third week of 28 days, in which summer time ends."""
+    calendar = Calendar.parse("2026-10-05T00:00", "1h", 673, "Europe/Lisbon")
+    cube = {"n_users": 534, "n_epochs": 673, "calendar": calendar.attributes()}
+    names = ("second", "third")
+    results = make_results(mechanisms=(EXACT, LAPLACE), periods=names, cube=json.dumps(cube))
+    results["auc"].loc[{"period": "third", "mechanism": LAPLACE}] -= 0.2
+    results["auc"].loc[{"period": "second", "mechanism": LAPLACE}] += 0.2
+    return results.assign_coords(period_id=("period", ["168-336", "336-505"]))
+
+
+def test_each_period_and_the_days_that_are_not_examined_are_listed(weeks):
+    facts, text = facts_of(weeks)
+    assert facts["examined"]["when"] == {
+        "second": "2026-10-12 to 2026-10-18",
+        "third": "2026-10-19 to 2026-10-25",
+    }
+    assert facts["release"]["period"] == "second"
+    assert facts["periods"]["second"] == facts["release"]
+    assert facts["periods"]["third"]["mean"] < facts["periods"]["second"]["mean"]
+    for words in (
+        "This page is about2026-10-12 to 2026-10-18 (second, epochs 168-336); 2026-10-19 to",
+        "The cube has28 days: 14 of them are not examined",
+        "; the worst of 2 periods, second",
+        "; the worst In third",
+        "Other days28 days: 14 of them are not examined: nothing here is about them",
+        "and whether the days to be published are examined",
+    ):
+        assert words in text
+
+
+SERIES = {
+    "name": "counts",
+    "folder": "runs/counts",
+    "budget": {"unit": "user", "epsilon": 2.0, "delta": 0.0},
+    "days": ["2026-10-19", "2026-10-25"],
+    "spent": (0.0, 1.0),
+    "all_days": {"days": 28, "releases": 4, "spent": 4.0, "exceeds": True},
+    "releases": {"so far": 0, "with this release": 1, "a year": 52},
+    "person": {"so far": (0.0, 0.0), "with this release": (1.0, 0.0), "a year": (52.0, 0.0)},
+    "refused": "",
+}
+
+
+def test_the_days_to_be_published_are_compared_with_those_examined(weeks):
+    facts, text = facts_of(weeks, series=SERIES)
+    assert facts["examined"]["release"] == {"total": 7, "left_out": 0}
+    assert text.count("To be published2026-10-19 to 2026-10-25: all examined") == 1
+    late = SERIES | {"days": ["2026-10-24", "2026-10-30"]}
+    facts, text = facts_of(weeks, series=late)
+    assert facts["examined"]["release"] == {"total": 7, "left_out": 5}
+    words = "To be published2026-10-24 to 2026-10-30: 5 of these 7 days are not examined"
+    assert text.count(words) == 2, "beside what is published, and among what was not examined"
+    cut = weeks.assign_coords(period_id=("period", ["168-336", "336-504"]))
+    assert facts_of(cut, series=SERIES)[0]["examined"]["release"]["left_out"] == 1
+    for times, unit in (({"n_epochs": 673}, "epoch"), ({}, None)):
+        weeks.attrs["cube"] = json.dumps({"n_users": 534} | times)
+        facts, text = facts_of(weeks, series=SERIES)
+        assert ("673 epochs: 336 of them are not examined" in text) == (unit == "epoch")
+        assert ("which of its days are not examined is not known" in text) == (unit is None)
+        assert text.count("not recorded: whether these days are examined is not known") == 2
+
+
+def test_what_a_series_spends_is_a_sentence_and_said_to_exceed_the_budget(weeks):
+    text = facts_of(weeks, series=SERIES)[1]
+    assert "so far 0, with this release 1, with all 52 of a year 52" in text
+    assert "at least 4 releases for 28 days: ε 4 per user, more than the budget of 2" in text
+    enough = {"days": 28, "releases": 4, "spent": 1.0, "exceeds": False}
+    text = facts_of(weeks, series=SERIES | {"all_days": enough})[1]
+    assert "ε 1 per user, within the budget of 2" in text
+
+
+def test_measures_and_choices_are_in_plain_words(make_results):
+    plan = json.dumps({"targets": {"tertiles": 3}})
+    results = make_results(mechanisms=(EXACT, LAPLACE), plan=plan)
+    measures = [cls.phrase for cls in UTILITIES.classes]
+    assert len(measures) == results.sizes["measure"]
+    facts, text = facts_of(results.assign_coords(measure_title=("measure", measures)))
+    assert [one["measure"] for one in facts["utility"]] == measures
+    assert not [words for words in (*measures, "ROI", "tertile") if words in text]
+    assert "Busiest places found" in text
+    assert "chosen by: 3 of each mobile third (the least, the middle and the most mobile" in text
+
+
 def test_a_series_is_added_up_or_not_examined(make_results):
     results = make_results(mechanisms=(EXACT, LAPLACE))
     for_a_person = {"so far": (7.0, 0.0), "with this release": (14.0, 1e-6)}
@@ -76,7 +219,9 @@ def test_a_series_is_added_up_or_not_examined(make_results):
         "name": "counts",
         "folder": "runs/counts",
         "budget": {"unit": "user_day", "epsilon": 1.5, "delta": 0.0},
+        "days": ["2026-10-05", "2026-10-05"],
         "spent": (1.0, 2.0),
+        "all_days": None,
         "releases": {"so far": 1, "with this release": 2},
         "person": for_a_person,
         "refused": "it would spend ε 2 of 1.5",
@@ -124,7 +269,7 @@ def test_numbers_are_those_of_the_attacks(make_results):
         facts["utility"], results.utility.sel(mechanism=LAPLACE).squeeze().values.T, strict=True
     ):
         assert one["value"] == value[np.argmax(np.abs(value - one["best"]))]
-        assert one["measure"] in text
+        assert {"events kept": "Sum of values"}.get(one["measure"], one["measure"]) in text
     assert facts["everybody"]["highest"] == pytest.approx(0.99)
     for words in ("0.500: the adversary can only guess", "Resultwarned", "blake2b:77ab01", "d1"):
         assert words in text

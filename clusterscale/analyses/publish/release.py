@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from math import floor
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -261,10 +261,12 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     Returns
     -------
     dict[str, Any]
-        ``name``, ``folder`` and ``budget``; the ε of its unit that is ``spent``, so far and with
-        the release; ``releases``, their number, and ``person``, ε and δ for one person who is in
-        all of them, infinite if nothing bounds that, both by when: so far, with the release, and a
-        year of it if that is stated; and ``refused``, why it cannot be published.
+        ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release; the ε
+        of its unit that is ``spent``, so far and with the release, and ``all_days``, that of all
+        days of the cube (:meth:`~.series.Series.spend_on_days`), without a budget None;
+        ``releases``, their number, and ``person``, ε and δ for one person who is in all of them,
+        infinite if nothing bounds that, both by when: so far, with the release, and a year of it if
+        that is stated; and ``refused``, why it cannot be published.
 
     Raises
     ------
@@ -282,11 +284,14 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     cases = {"so far": before, "with this release": [*before, new]}
     if plan.per_year:
         cases["a year"] = [new] * plan.per_year
+    first, last = int(cube.calendar.days()[0]), int(cube.calendar.days(ends=True)[-1])
     return {
         "name": plan.series,
         "folder": series.uri,
         "budget": budget and budget.model_dump(mode="json"),
+        "days": [date.fromordinal(day).isoformat() for day in (entry.first_day, entry.last_day)],
         "spent": (series.spent(), series.spent(entry)) if budget else (),
+        "all_days": series.spend_on_days(entry, range(first, last + 1)) if budget else None,
         "releases": {when: len(several) for when, several in cases.items()},
         "person": {when: spent_on_person(several, delta) for when, several in cases.items()},
         "refused": refused,

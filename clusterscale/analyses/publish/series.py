@@ -240,7 +240,7 @@ class Series:
         if budget is None:
             return
         together = self.spent(entry)
-        if together > budget.epsilon * (1 + _TOLERANCE):
+        if self._exceeds(together):
             days = entry.first_day, entry.last_day
             left = max(0.0, budget.epsilon - self.spent(days=days))
             raise RefusedError(
@@ -248,6 +248,36 @@ class Series:
                 f"{together:.6g} of {budget.epsilon:g} per {privacy_unit(budget.unit)}, at δ "
                 f"{budget.delta:g}; about {left:.6g} is left: publish with a smaller ε, or not"
             )
+
+    def _exceeds(self, epsilon: float) -> bool:
+        budget = self.plan.budget
+        return budget is not None and epsilon > budget.epsilon * (1 + _TOLERANCE)
+
+    def spend_on_days(self, entry: LedgerEntry, days: range) -> dict[str, Any]:
+        """Return what the series spends if further releases like one count all of some days.
+
+        Parameters
+        ----------
+        entry
+            The release that is next.
+        days
+            Local days. Those that neither the series nor the release counts are counted by
+            releases of as many days, each of other ones.
+
+        Returns
+        -------
+        dict[str, Any]
+            The number of ``days`` and the least number of ``releases`` that count them, with the
+            ones before; ε that is ``spent``, and whether this ``exceeds`` the budget.
+        """
+        length, every = entry.last_day - entry.first_day + 1, [*self.entries, entry]
+        counted = {day for one in every for day in range(one.first_day, one.last_day + 1)}
+        after = max(*counted, *days) + 1  # on which days they are does not matter
+        firsts = [after + length * i for i in range(-(-len({*days} - counted) // length))]
+        own = [{"first_day": first, "last_day": first + length - 1} for first in firsts]
+        spent = self.spent(entry, *(entry.model_copy(update=fields) for fields in own))
+        about = {"days": len(days), "releases": len(every) + len(own)}
+        return about | {"spent": spent, "exceeds": self._exceeds(spent)}
 
     def next_entry(self, **fields: Any) -> LedgerEntry:
         """Return the entry of the next release, without a seal."""
