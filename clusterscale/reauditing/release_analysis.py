@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import xarray as xr
+from pydantic import Field, TypeAdapter
 
 from clusterscale import storage
 from clusterscale.analyses.audit import (
@@ -57,14 +58,17 @@ class ReleaseRecord:
     known of the people, None if the cube has all of them.
     """
 
-    release: ResolvedRelease
+    release: Annotated[ResolvedRelease, Field(alias="listed")]
     cube: str
     n_failed: int
     published: IntervalEstimate
     attack: str
     findings: tuple[CheckResult, ...]
     bounds: Bounds | None
-    part: KnownPart | None = None
+    part: KnownPart | None = None  # records of older versions have none
+
+
+_READER = TypeAdapter(ReleaseRecord)
 
 
 class ReleaseStore:
@@ -94,18 +98,9 @@ class ReleaseStore:
                 f"{self.uri}/{_RECORD} is damaged ({error}): remove it, and the next run of the "
                 "same command checks the release again"
             ) from None
-        return ReleaseRecord(
-            release=ResolvedRelease.model_validate(record["listed"], strict=False),
-            cube=record["cube"],
-            n_failed=record["n_failed"],
-            published=IntervalEstimate(
-                **{key: _number(value) for key, value in record["published"].items()}
-            ),
-            attack=record["attack"],
-            findings=tuple(_finding(finding) for finding in record["findings"]),
-            bounds=record["bounds"] and Bounds(**record["bounds"]),
-            part=_part(record.get("part")),
-        )
+        for numbers in (record["published"], *record["findings"]):  # JSON has no NaN
+            numbers |= {key: np.nan for key, value in numbers.items() if value is None}
+        return _READER.validate_python(record, strict=False)
 
     def write_record(self, record: ReleaseRecord) -> None:
         """Write the record, which completes the folder."""
@@ -146,22 +141,6 @@ class ReleaseStore:
     def _open_if_any(self, name: str, opener: Callable[[str], xr.Dataset]) -> xr.Dataset | None:
         uri = f"{self.uri}/{name}"
         return with_labels(opener(uri)) if storage.exists(f"{uri}/results.zarr") else None
-
-
-def _part(values: dict[str, Any] | None) -> KnownPart | None:
-    """Return what is known of the people; records of older versions have all."""
-    if values is None:
-        return None
-    return KnownPart(**{**values, "left_out": tuple(values["left_out"])})
-
-
-def _finding(values: dict[str, Any]) -> CheckResult:
-    numbers = {key: _number(values[key]) for key in ("measured", "expected")}
-    return CheckResult(**{**values, **numbers})
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else float(value)
 
 
 class TasksFailedError(ClusterscaleError):
