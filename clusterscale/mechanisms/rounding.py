@@ -10,7 +10,6 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import Count, Counts, NoiseScope, Support, UsualSettings, Values
 from clusterscale.errors import ConfigError
-from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import BaseMechanism, Margin, PostProcessing
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.validation_messages import plural
@@ -197,10 +196,8 @@ class AdaptiveRanges(PostProcessing):
         """Replace each value by the median or the middle of its range, in place."""
         if not values.size:
             return
-        if self.publish == "median":
-            _to_medians(values.reshape(-1, values.shape[-1]), self.ranges)
-        else:
-            _to_middles(values, self.ranges)
+        replace_values = _to_medians if self.publish == "median" else _to_middles
+        replace_values(values, self.ranges)
 
 
 def _to_middles(values: Values, n_ranges: int) -> None:
@@ -213,30 +210,13 @@ def _to_middles(values: Values, n_ranges: int) -> None:
     values += low + np.floor(width / 2)
 
 
-@kernel
-def _range_of(above: float, width: float, n_ranges: int) -> int:
-    return min(int(above * n_ranges / width), n_ranges - 1)  # whole numbers divide exactly
-
-
-@kernel
-def _to_medians(series: Values, n_ranges: int) -> None:
-    n_epochs = series.shape[1]
-    for row in range(series.shape[0]):
-        order = np.argsort(series[row])
-        ordered = series[row][order]
-        low, width = ordered[0], ordered[-1] - ordered[0]
-        if width == 0.0:
-            continue
-        start = 0
-        while start < n_epochs:  # sorted, so a range is a run
-            index = _range_of(ordered[start] - low, width, n_ranges)
-            stop = start + 1
-            while stop < n_epochs and _range_of(ordered[stop] - low, width, n_ranges) == index:
-                stop += 1
-            middle = (start + stop) // 2
-            median = ordered[middle]
-            if (stop - start) % 2 == 0:
-                median = (ordered[middle - 1] + ordered[middle]) / 2
-            for i in range(start, stop):
-                series[row, order[i]] = median
-            start = stop
+def _to_medians(values: Values, n_ranges: int) -> None:
+    order = np.argsort(values, axis=-1)
+    ordered = np.take_along_axis(values, order, axis=-1)
+    above = ordered - ordered[..., :1]
+    width = np.where(above[..., -1:] > 0, above[..., -1:], 1.0)
+    index = np.minimum(np.floor(above * n_ranges / width), n_ranges - 1)  # whole numbers: exact
+    start = np.flatnonzero(np.diff(index, axis=-1, prepend=-1))  # sorted, so a range is a run
+    size, flat = np.diff(start, append=values.size), ordered.ravel()
+    medians = (flat[start + (size - 1) // 2] + flat[start + size // 2]) / 2
+    np.put_along_axis(values, order, np.repeat(medians, size).reshape(values.shape), axis=-1)
