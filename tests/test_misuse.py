@@ -15,7 +15,6 @@ from clusterscale.analyses.recovery.epoch_belief import EpochBelief
 from clusterscale.analyses.recovery.estimates import WeightedBelief, compare
 from clusterscale.analyses.screening import ScreenPlan
 from clusterscale.analyses.screening.kernels import gather
-from clusterscale.analyses.traits.characteristics import Sets
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.spectral import Spectral
@@ -312,11 +311,6 @@ MISUSES = {
         ),
         InputError,
         "rows from 2 to 2 are not within the 2 of terms",
-    ),
-    "more users than were announced": (
-        lambda: Sets(59).add(traces()),
-        InputError,
-        "users 0 to 60 are not among the 59 declared users",
     ),
     "edges of nodes that do not exist": (
         lambda: bridges(np.array([[0], [3]]), 3),

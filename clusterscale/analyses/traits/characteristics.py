@@ -62,18 +62,7 @@ class Sets:
         self._n_users, self._sets = n_users, [np.zeros(0, _SET)]
 
     def add(self, traces: Traces, start: int = 0) -> None:
-        """Add users from index ``start`` on, who must not have been added before.
-
-        Raises
-        ------
-        InputError
-            If there are more users than declared.
-        """
-        if start < 0 or start + traces.n_held > self._n_users:
-            raise InputError(
-                f"users {start} to {start + traces.n_held} are not among the {self._n_users} "
-                "declared users"
-            )
+        """Add users from index ``start`` on, who must not have been added before."""
         user = np.repeat(np.arange(traces.n_held), np.diff(traces.offsets))
         active = user * traces.n_epochs + traces.cells % traces.n_epochs
         active, which = np.unique(active, return_inverse=True)
