@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from clusterscale.contracts import Ints, NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import ROW_NAME
-from clusterscale.errors import ConfigError
+from clusterscale.errors import ConfigError, InputError
 
 Indices = tuple[tuple[int, ...], ...]
 """Membership lists as indices of users in the cube."""
@@ -44,6 +44,19 @@ def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
         if match := ROW_NAME.fullmatch(name):
             users[i] = int(match[1]) if int(match[1]) < cube.n_users else -1
     return np.asarray(users, np.int64)
+
+
+def find_listed(cube: TraceCube, names: Sequence[str], uri: str) -> Ints:
+    """Return the rows of the users that a file lists, in its order, int64, shape (user,).
+
+    Raises InputError if one is not in the cube or is listed twice; messages name no users.
+    """
+    rows = find_users(cube, names)
+    if n_unknown := int((rows < 0).sum()):
+        raise InputError(f"{uri}: {n_unknown:,} of {len(rows):,} users are not in the cube")
+    if n_twice := len(rows) - len(np.unique(rows)):
+        raise InputError(f"{uri}: {n_twice:,} users are listed twice")
+    return rows
 
 
 def find_members(cube: TraceCube, lists: Sequence[Sequence[str]] | None) -> Indices | None:

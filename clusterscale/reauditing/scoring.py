@@ -16,7 +16,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.errors import FormatError, InputError
 from clusterscale.game import ReleasePlacement
-from clusterscale.groups.member_lists import find_users
+from clusterscale.groups.member_lists import find_listed
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reading.tables import read_frame
 from clusterscale.reauditing.release_metrics import IntervalEstimate
@@ -70,12 +70,7 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
     if words.isna().any():
         raise InputError(f"{uri}: {int(words.isna().sum())} values of inside are not true or false")
     names = table["user"].astype(str).tolist()
-    rows, labels = find_users(cube, names), words.to_numpy(bool)
-    if (rows < 0).any():
-        raise InputError(f"{uri}: {int((rows < 0).sum())} of {len(rows)} users are not in the cube")
-    n_twice = len(rows) - len(np.unique(rows))
-    if n_twice:
-        raise InputError(f"{uri}: {n_twice} users are listed twice")
+    rows, labels = find_listed(cube, names, uri), words.to_numpy(bool)
     if labels.sum() > group_size:
         raise InputError(f"{uri}: {int(labels.sum())} users are inside a group of {group_size}")
     return Membership(np.sort(rows[labels]), np.sort(rows[~labels]))

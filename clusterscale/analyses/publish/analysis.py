@@ -45,7 +45,7 @@ from clusterscale.cube.attributes import WEIGHTS
 from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError, InputError, MissingError
-from clusterscale.groups.member_lists import find_users
+from clusterscale.groups.member_lists import find_listed
 from clusterscale.phrases import NO_GUARANTEE
 from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
@@ -88,11 +88,7 @@ def read_population(uri: str, cube: TraceCube) -> Ints:
         If fewer than two users are listed, one is listed twice or is not in the cube. Messages
         name no users.
     """
-    rows = find_users(cube, read_column(uri, "user"))
-    if n_unknown := int((rows < 0).sum()):
-        raise InputError(f"{uri}: {n_unknown:,} of {len(rows):,} users are not in the cube")
-    if n_twice := len(rows) - len(np.unique(rows)):
-        raise InputError(f"{uri}: {n_twice:,} users are listed twice")
+    rows = find_listed(cube, read_column(uri, "user"), uri)
     if len(rows) < 2:
         raise InputError(f"{uri}: {len(rows)} users are listed; a release counts at least 2")
     return np.sort(rows)
