@@ -4,12 +4,12 @@ import io
 from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import to_jsonable_python
 
 from clusterscale import storage
+from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.errors import DamagedError, ExistsError
 from clusterscale.release.verdict import Verdict
 
@@ -68,10 +68,6 @@ class Ledger:
                 last[row.release] = row
         return list(last.values())[-most:]
 
-    def table(self) -> pd.DataFrame:
-        """Return all rows, oldest first."""
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=list(_fields()))
-
     def _read(self, name: str) -> Verdict:
 
         uri = f"{self.uri}/{_TABLE}/{name}"
@@ -89,6 +85,8 @@ class Ledger:
             verdict = Verdict(**row)
             if "seal" in row and verdict.seal != verdict.sealed().seal:
                 raise ValueError("it is not what was written")
+            if verdict.verdict not in VERDICT_LEVELS:
+                raise ValueError(f"its verdict is {verdict.verdict!r}")
         except MemoryError:
             raise
         except Exception as error:  # Arrow raises many types

@@ -99,7 +99,7 @@ def _write_pages(
             write_page(run)
     storage.put(f"{work.output}/summary.json", text)
     failed = {problem.name: clean(str(problem.error)) for problem in problems}
-    trend = render_trend(work.ledger.table(), errors=failed)
+    trend = render_trend(work.ledger.rows, errors=failed)
     return write_html(trend, f"{work.output}/trend.html")
 
 

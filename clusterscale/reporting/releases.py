@@ -1,18 +1,14 @@
-"""The table of verdicts as series of releases, each with its reasons, and phrases about them."""
+"""Verdicts as series of releases, each with its reasons, and phrases about them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import isfinite, nan
-from typing import Any
 from urllib.parse import quote
 
-import pandas as pd
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS, Reason
-from clusterscale.errors import FormatError
 from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
 from clusterscale.release.checks import OpenCell, TableFindings, alike
 from clusterscale.release.verdict import Verdict
@@ -93,74 +89,26 @@ class Series:
         return sum(release.verdict == verdict for release in self.releases)
 
 
-def read_series(table: pd.DataFrame) -> list[Series]:
-    """Return the series of a table of verdicts, sorted by the newest verdict, worst first.
-
-    Raises FormatError if a column is absent or a value invalid, and names the row, from 0.
-    """
-    if not len(table):
-        return []
-    absent = [name for name in _PARSERS if name not in table.columns]
-    if absent:
-        raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
-    columns = {name: table[name].tolist() for name in _PARSERS}
+def read_series(verdicts: Iterable[Verdict]) -> list[Series]:
+    """Return the series of verdicts, sorted by the newest verdict, worst first."""
     by_series: dict[str, list[Verdict]] = {}
-    for row in range(len(table)):
-        shown = {name: _value(name, column[row], row) for name, column in columns.items()}
-        release = Verdict(**_NOT_SHOWN, **shown)
+    for release in verdicts:
         by_series.setdefault(release.series, []).append(release)
     series = [Series(name or _UNNAMED, releases) for name, releases in by_series.items()]
     return sorted(series, key=lambda one: -VERDICT_LEVELS.index(one.newest.verdict))
 
 
-def _value(name: str, value: Any, row: int) -> Any:
-    try:
-        parsed = _PARSERS[name](value)
-        if name in _TEXTS:
-            _TEXTS[name](parsed)
-        return parsed
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        wrong = f"{name} in row {row} of the table of verdicts is {str(value)[:80]!r}"
-        raise FormatError(f"{wrong}: {error}") from error
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _whole(value: Any) -> int:
-    if int(value) != value:
-        raise ValueError("it should be a whole number")
-    return int(value)
-
-
-def _one_of(known: Sequence[str], value: Any) -> Any:
-    if value not in known:
-        raise ValueError(f"it should be one of {', '.join(known)}")
-    return value
-
-
-def _reasons(text: str) -> list[Reason]:
-    reasons = [
-        Reason(
-            str(reason["check"]),
-            _one_of(_WORST_FIRST, reason["level"]),
-            _number(reason["measured"]),
-            _number(reason["limit"]),
-            str(reason["text"]),
-        )
-        for reason in json.loads(text)
-    ]
-    return sorted(reasons, key=lambda reason: _WORST_FIRST.index(reason.level))
-
-
-def _measures(text: str) -> dict[str, float]:
-    return {str(name): _number(value) for name, value in json.loads(text).items()}
+def _number(value: float | None) -> float:
+    return nan if value is None else value
 
 
 def reasons_of(release: Verdict) -> list[Reason]:
     """Return the reasons, worst first."""
-    return _reasons(release.reasons)
+    reasons = [
+        Reason(**why | {key: _number(why[key]) for key in ("measured", "limit")})
+        for why in release.why
+    ]
+    return sorted(reasons, key=lambda reason: _WORST_FIRST.index(reason.level))
 
 
 def against(release: Verdict) -> list[Reason]:
@@ -175,25 +123,7 @@ def scope_of(release: Verdict) -> str:
 
 def measures_of(release: Verdict) -> dict[str, float]:
     """Return the measures of utility."""
-    return _measures(release.utility)
-
-
-_KINDS: Mapping[str, Callable[[Any], Any]] = {"str": str, "int": _whole, "float": _number}
-_NOT_SHOWN: Mapping[str, Any] = {  # fields that the page does not need, with values for unknown
-    "first": 0,
-    "epochs": 0,
-    "change_p": nan,
-    "utility_change": "{}",
-    "content": "",
-    "audit": "",
-    "version": "",
-}
-_PARSERS: Mapping[str, Callable[[Any], Any]] = {
-    field.name: _KINDS[str(field.type)]
-    for field in fields(Verdict)
-    if field.name not in _NOT_SHOWN and field.default is MISSING
-} | {"verdict": partial(_one_of, VERDICT_LEVELS)}
-_TEXTS: Mapping[str, Callable[[str], object]] = {"reasons": _reasons, "utility": _measures}
+    return {name: _number(value) for name, value in json.loads(release.utility).items()}
 
 
 def verdict(release: Verdict) -> Markup:

@@ -1,10 +1,9 @@
 """The trend page: verdicts on many releases, and exposure and utility over time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
 
-import pandas as pd
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS
@@ -104,18 +103,8 @@ def exposure(series: Sequence[Series]) -> html.Section | None:
     level = _level_words([release for one in series for release in one.releases])
     return html.section(
         "exposure",
-        figures.course_legend(_NAMES, RELEASE_VERDICTS) + html.folded(folds),
+        figures.course_legend(_NAMES) + html.folded(folds),
         level=level,
-    )
-
-
-def _release_axis(releases: Sequence[Verdict]) -> figures.ReleaseAxis:
-    """Return the axis of releases, with their verdicts."""
-    return figures.ReleaseAxis(
-        [release.release for release in releases],
-        [release.period for release in releases],
-        [release.verdict for release in releases],
-        [RELEASE_VERDICTS[release.verdict] for release in releases],
     )
 
 
@@ -130,9 +119,7 @@ def _figure(series: Series, position: int) -> Markup:
     worst = figures.Course(_NAMES[1], [release.worst_privacy_loss for release in releases])
     share = figures.Course(_NAMES[2], [release.share_above for release in releases])
     return figures.plot(
-        figures.draw_time_series(
-            [mean, worst, share], _release_axis(releases), axis="loss, share", span=(0, 1)
-        ),
+        figures.draw_time_series([mean, worst, share], releases, axis="loss, share", span=(0, 1)),
         slug=f"exposure-{position}",
         title=f"{series.name}: {plural(len(releases), 'release')}",
         description=_in_words(series),
@@ -168,7 +155,7 @@ def utility(series: Sequence[Series]) -> html.Section | None:
         "Utility over releases",
         "Utility of the published values by each measure. The report of each run states whether "
         "high or low values are better.",
-        _nearly_empty(series) + figures.course_legend([], RELEASE_VERDICTS) + html.folded(folds),
+        _nearly_empty(series) + figures.course_legend([]) + html.folded(folds),
     )
 
 
@@ -193,10 +180,10 @@ def _utility_panels(series: Series, position: int) -> list[Markup]:
         values = [one.get(measure, nan) for one in measured]
         if not (known := [value for value in values if isfinite(value)]):
             continue
-        course, judged = figures.Course("value", values), _release_axis(series.releases)
+        course = figures.Course("value", values)
         panels.append(
             figures.plot(
-                figures.draw_time_series([course], judged, axis="value"),
+                figures.draw_time_series([course], series.releases, axis="value"),
                 slug=f"utility-{position}-{index}",
                 title=measure,
                 description=f"{measure} over releases: {html.quantity(min(known))} to "
@@ -230,16 +217,18 @@ _BUILDS: tuple[Callable[[Sequence[Series]], html.Section | None], ...] = (
 
 
 def render_trend(
-    table: pd.DataFrame, *, title: str | None = None, errors: Mapping[str, str] | None = None
+    verdicts: Iterable[Verdict],
+    *,
+    title: str | None = None,
+    errors: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page of all verdicts as one HTML file, the same for the same table.
+    """Return the page of all verdicts as one HTML file, the same for the same verdicts.
 
-    ``table`` has a row per verdict, oldest first, with the fields of a
-    :class:`~clusterscale.release.verdict.Verdict`, and perhaps no rows; ``errors`` are the
+    ``verdicts`` are in the order of the ledger, oldest first, and perhaps none; ``errors`` are the
     reasons why releases could not be audited. Links to reports are relative to the folder that
-    ``run`` is relative to. Raises FormatError if a column is absent or a value invalid.
+    ``run`` is relative to.
     """
-    series = read_series(table)
+    series = read_series(verdicts)
     sections = [findings(series, errors or {})]
     sections += [section for build in _BUILDS if (section := build(series)) is not None]
     heading = title or "Exposure over releases"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from report.page import Page
 
+from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import render_trend
 
 LIMITS = (0.3, 0.4)  # of the mean privacy loss, to warn and to fail
@@ -99,8 +100,14 @@ def _row(number, place, n, index, name, rng):
     }
 
 
+def render(table, **options):
+    """The page of the verdicts that are the rows of a table."""
+    rows = table.to_dict("records")
+    return render_trend([Verdict(audit="", **row) for row in rows], **options)
+
+
 def shown(table, **options):
-    return Page(render_trend(table, **options))
+    return Page(render(table, **options))
 
 
 def said(page):

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from report.made import make_screen, make_traits
-from report.made_trend import make_trend
+from report.made_trend import make_trend, render
 
 from clusterscale.reauditing import json_safe
 from clusterscale.reporting import (
     Run,
     describe,
     render_sign_off,
-    render_trend,
     write_page,
     write_report,
 )
@@ -239,7 +238,7 @@ def test_the_exact_setting_is_shown_where_the_pointer_is_and_saved(make_results,
 def test_a_trend_draws_and_links_on_wide_and_narrow_screens(tmp_path, width):
     hostile = '<img src="http://localhost:9/x" onerror="document.title=1">$$x$$</script>'
     table = make_trend(23, series=("cabs", hostile), mechanism=hostile)
-    path = Path(write_page(render_trend(table, title="Trend"), tmp_path / "a.html"))
+    path = Path(write_page(render(table, title="Trend"), tmp_path / "a.html"))
     check = """<script>addEventListener("load", function () { setTimeout(function () {
       document.body.dataset.wide = document.documentElement.scrollWidth;
       var rows = document.querySelector("#verdicts tbody").rows;

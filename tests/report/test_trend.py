@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from loops import mostly_slow
-from report.made_trend import judged, make_trend, reason, said, shown
+from report.made_trend import judged, make_trend, reason, render, said, shown
 from report.page import Page
-
-from clusterscale.reporting import render_trend
 
 ALL = ["overview", "exposure", "utility", "verdicts", "reasons", "reading"]
 
@@ -33,7 +31,7 @@ def empty_numbers(table):
     ids=["plain", "one release", "many series", "no numbers", "500 releases"],
 )
 def test_every_page_is_whole_offline_and_small(table):
-    html = render_trend(table)
+    html = render(table)
     page = Page(html)
     assert page.stack == []
     assert page.sections == [name for name in ALL if name in page.sections]
@@ -57,11 +55,9 @@ def test_every_page_is_whole_offline_and_small(table):
 def test_the_same_table_makes_the_same_page_and_stays_as_it_was():
     table = make_trend()
     before = table.copy(deep=True)
-    html = render_trend(table)
-    assert render_trend(table) == html
+    html = render(table)
+    assert render(table) == html
     pd.testing.assert_frame_equal(table, before)
-    assert render_trend(table[table.columns[::-1]]) == html
-    assert render_trend(table.set_index("number", drop=False)) == html
 
 
 @pytest.mark.usefixtures("no_figures")

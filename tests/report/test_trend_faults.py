@@ -1,19 +1,16 @@
-"""The page over many releases, of tables that are empty, hostile or wrong."""
+"""The page over many releases, of verdicts that are absent or hostile."""
 
 import json
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-import numpy as np
 import pandas as pd
 import pytest
-from loops import for_each
-from report.made_trend import make_trend, reason, said, shown
+from report.made_trend import make_trend, reason, render, said, shown
 from report.page import Page
 
 from clusterscale import storage
-from clusterscale.errors import FormatError
-from clusterscale.reporting import render_trend, write_page
+from clusterscale.reporting import write_page
 
 VERDICTS = "All verdicts"
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">$$x$$ {{ 7*7 }} \u2028'
@@ -31,7 +28,7 @@ def test_hostile_names_stay_text():
     reasons = json.dumps([reason(HOSTILE, "fail", 1.0, 0.5, HOSTILE)])
     table = make_trend(9, reasons=reasons, verdict="fail").assign(**dict.fromkeys(words, HOSTILE))
     table["utility"] = json.dumps({HOSTILE: 1.0})
-    html = render_trend(table, title=HOSTILE)
+    html = render(table, title=HOSTILE)
     page = Page(html)
     assert {tag for tag, _ in page.tags}.isdisjoint({"img", "iframe", "object", "link", "base"})
     assert [named for tag, named in page.tags if tag == "script"].count({}) == 3
@@ -82,45 +79,12 @@ def test_a_release_without_a_run_has_no_link():
     assert all(ref.startswith("#") for ref in page.references)
 
 
-@for_each(
-    ("columns", "message"),
-    [
-        (
-            {"verdict": "good"},
-            "verdict in row 0 .* is 'good': it should be one of pass, warn, fail",
-        ),
-        ({"reasons": "{"}, "reasons in row 0 of the table of verdicts is '{': "),
-        ({"reasons": '[{"check": "a"}]'}, "reasons in row 0 .*: 'level'"),
-        ({"reasons": json.dumps([reason("a", "bad")])}, "reasons in row 0 .*"),
-        ({"utility": "[]"}, "utility in row 0 .*"),
-        ({"mean_privacy_loss": "much"}, "mean_privacy_loss in row 0 .* is 'much': could not"),
-        ({"n_targets": [1, 2.5]}, "n_targets in row 1 .* is '2.5': it should be a whole number"),
-        ({"n_common": np.nan}, "n_common in row 0 .*"),
-    ],
-)
-def test_a_row_that_is_no_verdict_is_named(columns, message):
-    with pytest.raises(FormatError, match=message):
-        render_trend(make_trend(2, **columns))
-
-
-def test_columns_that_are_absent_are_named():
-    with pytest.raises(FormatError, match=r"has no column series, change_low$"):
-        render_trend(make_trend(2).drop(columns=["series", "change_low"]))
-
-
 @pytest.mark.usefixtures("no_figures")
 def test_the_file_is_the_page_at_a_path_or_a_url(tmp_path):
     table = make_trend(2)
-    path = Path(write_page(render_trend(table, title="Köln · 7"), tmp_path / "new" / "trend.html"))
-    assert path.read_text(encoding="utf-8") == render_trend(table, title="Köln · 7")
+    path = Path(write_page(render(table, title="Köln · 7"), tmp_path / "new" / "trend.html"))
+    assert path.read_text(encoding="utf-8") == render(table, title="Köln · 7")
     assert [each.name for each in path.parent.iterdir()] == ["trend.html"]
-    uri = write_page(render_trend(table), "memory://trends/trend.html")
-    assert storage.read(uri).decode() == render_trend(table)
+    uri = write_page(render(table), "memory://trends/trend.html")
+    assert storage.read(uri).decode() == render(table)
     storage.remove("memory://trends")
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_a_table_read_from_parquet_will_do(tmp_path):
-    table = make_trend(3)
-    table.to_parquet(tmp_path / "t.parquet")
-    assert render_trend(pd.read_parquet(tmp_path / "t.parquet")) == render_trend(table)

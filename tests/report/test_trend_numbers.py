@@ -6,9 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from loops import for_each
+from oracles.verdicts import verdict
 from report.made_trend import judged, make_trend, reason, said, shown
 
-from clusterscale.reporting.figures import Course, ReleaseAxis, draw_time_series
+from clusterscale.reporting.figures import Course, draw_time_series
 
 VERDICTS = "All verdicts"
 SHAPES = {"passed": "circle", "warned": "triangle", "failed": "square"}
@@ -108,32 +109,29 @@ def test_a_figure_marks_each_release_by_its_verdict():
     ):
         assert line[name] == pytest.approx(table[field].tolist(), abs=1e-4)
     marked = {each["verdict"][0]: each["place"] for each in marked}
-    for verdict in ("pass", "warn", "fail"):
-        places = (np.flatnonzero(table.verdict == verdict) + 1).tolist()
-        assert marked.get(f"{verdict}ed", []) == places
+    for word in ("pass", "warn", "fail"):
+        places = (np.flatnonzero(table.verdict == word) + 1).tolist()
+        assert marked.get(f"{word}ed", []) == places
     bars = next(each for each in drawn if {"x0", "y0", "x1", "y1"} == set(each))
     assert bars["y0"] == pytest.approx(table.mean_privacy_loss_low.tolist(), abs=1e-4)
     assert bars["y1"] == pytest.approx(table.mean_privacy_loss_high.tolist(), abs=1e-4)
 
 
 def test_verdicts_are_told_apart_without_colour():
-    words = ["passed", "warned", "failed", "failed"]
-    verdicts = ["pass", "warn", "fail", "fail"]
-    axis = ReleaseAxis(["a"] * 4, ["b"] * 4, verdicts, words)
-    box = draw_time_series([Course("x", [0.1, 0.2, np.nan, 0.4])], axis, axis="x", span=(0, 1))
+    releases = [verdict(verdict=word) for word in ("pass", "warn", "fail", "fail")]
+    course = Course("x", [0.1, 0.2, np.nan, 0.4])
+    box = draw_time_series([course], releases, axis="x", span=(0, 1))
     marks = [each for each in box.renderers if "mark" in each.data_source.data]
     assert {each.data_source.data["verdict"][0]: each.glyph.marker for each in marks} == SHAPES
     assert marks[-1].data_source.data["mark"] == [0, 0.4]  # what has no number, at the bottom
-    bare = draw_time_series([Course("x", [0.1, 0.2, np.nan, 0.4])], axis, axis="x")
+    bare = draw_time_series([course], releases, axis="x")
     marks = [each for each in bare.renderers if "mark" in each.data_source.data]
     assert marks[-1].data_source.data["mark"] == [0.4]
 
 
 @for_each("n", [1, 2, 12, 13, 60, 61, 500, 12_345])
 def test_ticks_are_few_whole_and_round(n):
-    box = draw_time_series(
-        [Course("x", [0.0] * n)], ReleaseAxis([""] * n, [""] * n, ["pass"] * n, [""] * n), axis=""
-    )
+    box = draw_time_series([Course("x", [0.0] * n)], [verdict()] * n, axis="")
     ticks = box.xaxis[0].ticker.ticks
     assert 1 <= len(ticks) <= 12
     assert all(tick == int(tick) and 1 <= tick <= n for tick in ticks)

@@ -6,7 +6,6 @@ mathematics and request a renderer from the network. Such text is HTML next to t
 
 from clusterscale.reporting.figures.curves import (
     Course,
-    ReleaseAxis,
     boxed,
     boxes,
     brackets,
@@ -39,7 +38,7 @@ from clusterscale.reporting.figures.single import (
 )
 
 __all__ = ["Axis", "Course", "Figure", "Figures", "Floats", "PaperPlot", "PlotPoint", "PlotSeries"]
-__all__ += ["Point", "ReleaseAxis", "axis", "draw"]
+__all__ += ["Point", "axis", "draw"]
 __all__ += ["boxed", "boxes", "brackets", "colour", "course_legend", "curves"]
 __all__ += ["distributions", "draw_time_series", "front", "heatmap", "legend", "map_of", "marks"]
 __all__ += ["plot", "scale", "style_of", "tradeoff", "verdict_mark"]

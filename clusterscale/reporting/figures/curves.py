@@ -10,6 +10,8 @@ from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d, Span
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from clusterscale.phrases import RELEASE_VERDICTS
+from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.figures.single import NEUTRAL, Floats, colour, dash, panel, style_of
 from clusterscale.reporting.section import fill_part, number
 
@@ -254,16 +256,6 @@ _N_TICKS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseAxis:
-    """The releases along the axis: their names in tooltips, and verdicts with display words."""
-
-    names: Sequence[str]
-    periods: Sequence[str]
-    verdicts: Sequence[str]
-    words: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Course:
     """A number of each release, NaN = unknown, and the ends of its interval, if any."""
 
@@ -279,16 +271,16 @@ def verdict_mark(verdict: str, word: str) -> Markup:
     return fill_part("cells.verdict", word=word, colour=hue, shape=shape)
 
 
-def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
+def course_legend(names: Sequence[str]) -> Markup:
     """Return the legend of series and verdict marks as HTML."""
     lines = [(name, colour(i), dash(i)) for i, name in zip(_LINES, names, strict=False)]
-    marks = [verdict_mark(verdict, word) for verdict, word in verdicts.items()]
+    marks = [verdict_mark(verdict, word) for verdict, word in RELEASE_VERDICTS.items()]
     return fill_part("legends.courses", lines=lines, marks=marks)
 
 
 def draw_time_series(
     drawn: Sequence[Course],
-    judged: ReleaseAxis,
+    releases: Sequence[Verdict],
     *,
     axis: str,
     span: tuple[float, float] | None = None,
@@ -298,7 +290,7 @@ def draw_time_series(
     With a ``span`` of the vertical axis, a release without a number is marked at its low end;
     otherwise it is not drawn. Bars are intervals.
     """
-    n = len(judged.names)
+    n = len(releases)
     box = panel(height=300 if span else 250, x_axis_label="release, in order", y_axis_label=axis)
     box.x_range = Range1d(0.4, n + 0.6)
     box.xaxis.ticker = FixedTicker(ticks=_ticks(n))
@@ -314,7 +306,7 @@ def draw_time_series(
         _bars(box, course, colour(_LINES[index]))
         if index and n <= _ROOMY:  # a number between unknown ones has no line
             box.scatter("place", f"y{index}", source=source, size=3, color=colour(_LINES[index]))
-    marks = _marks(box, data, judged, span[0] if span else None)
+    marks = _marks(box, data, releases, span[0] if span else None)
     tips = [("release", "@release"), ("period", "@period"), ("verdict", "@verdict")]
     tips += [(course.name, f"@y{index}{{0.000}}") for index, course in enumerate(drawn)]
     box.add_tools(HoverTool(renderers=marks, tooltips=tips))
@@ -328,13 +320,14 @@ def _ticks(n: int) -> list[int]:
 
 
 def _marks(
-    box: Any, numbers: Mapping[str, list[Any]], judged: ReleaseAxis, floor: float | None
+    box: Any, numbers: Mapping[str, list[Any]], releases: Sequence[Verdict], floor: float | None
 ) -> list[Any]:
     """Mark every release on the first line, in the order of verdicts, with the worst on top."""
-    labels = {"release": judged.names, "period": judged.periods, "verdict": judged.words}
-    data, drawn = {**numbers, **labels}, []
+    data, drawn = {**numbers}, []
+    data |= {name: [getattr(one, name) for one in releases] for name in ("release", "period")}
+    data["verdict"] = [RELEASE_VERDICTS[one.verdict] for one in releases]
     for verdict, (hue, shape, size) in _MARKS.items():
-        chosen = [i for i, name in enumerate(judged.verdicts) if name == verdict]
+        chosen = [i for i, one in enumerate(releases) if one.verdict == verdict]
         if floor is None:
             chosen = [i for i in chosen if isfinite(data["y0"][i])]
         if not chosen:
