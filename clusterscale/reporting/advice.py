@@ -9,7 +9,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.reporting import figures
-from clusterscale.reporting.section import Section, fill, long_columns, long_table, number, section
+from clusterscale.reporting.section import Section, fill, long_table, number, section
 from clusterscale.validation_messages import plural
 
 _STATES = ("advised", "on the front", "measured")
@@ -98,9 +98,7 @@ def _front(rows: pd.DataFrame) -> Section | None:
 
 
 def _candidates(advice: xr.Dataset, rows: pd.DataFrame) -> Section:
-    columns = long_columns("candidates", list(rows.itertuples()))
-    caption = "Candidates, those that got furthest first"
-    body = long_table(caption, columns, file="candidates.csv")
+    body = long_table("candidates", list(rows.itertuples()), file="candidates.csv")
     return section("candidates", body, summary=summarise(advice))
 
 

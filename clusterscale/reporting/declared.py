@@ -1,4 +1,4 @@
-"""Tables that a Markdown file declares: the heading, content, look and hint of each column."""
+"""Tables, and those that Markdown declares: heading, content, look and hint of each column."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,23 +14,34 @@ Groups = Iterable[tuple[str, Iterable[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredColumn:
-    """A column: its heading, the expression of its cells, the words of its look, and its hint."""
+class Column:
+    """A column: its heading, the words of its look, its hint, and the expression of its cells."""
 
     heading: str
-    cell: str
-    look: Sequence[str]
-    hint: str
+    look: Sequence[str] = ("",)
+    hint: str = ""
+    cell: str = ""
+
+    @property
+    def digits(self) -> int | None:
+        """Decimals of the numbers of a long table; None for a column of words."""
+        words = (word for word in self.look if word.startswith("digits "))
+        return next((int(word.removeprefix("digits ")) for word in words), None)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it has numbers, which are right-aligned: without a look, or with digits."""
+        return not self.look[0] or self.digits is not None
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredTable:
-    """A table with its rows: the caption, columns, a list of cells for each row, and a note."""
+class Table:
+    """A table: the caption, columns, lists of cells below headings, and a note."""
 
     caption: str
-    columns: Sequence[DeclaredColumn]
+    columns: Sequence[Column]
     groups: Sequence[tuple[str, Sequence[Sequence[Any]]]]
-    note: str
+    note: str = ""
 
     @property
     def headings(self) -> list[str]:
@@ -60,7 +71,7 @@ class DeclaredTables:
             for name, caption, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
         }
 
-    def fill(self, name: str, groups: Groups, /, **values: Any) -> DeclaredTable:
+    def fill(self, name: str, groups: Groups, /, **values: Any) -> Table:
         """Return a table with its rows; ``values`` are those that its templates use."""
         caption, declared, note = self._parts[name]
         columns = [
@@ -71,7 +82,7 @@ class DeclaredTables:
         cells = _compile(self._environment, f"[{', '.join(column.cell for column in columns)}]")
         filled = [(title, [cells(row=row, **values) for row in rows]) for title, rows in groups]
         texts = (self._text(text, values) for text in (caption, note))
-        return DeclaredTable(next(texts), columns, filled, next(texts))
+        return Table(next(texts), columns, filled, next(texts))
 
     def _text(self, text: str, values: Mapping[str, Any]) -> str:
         if "{" not in text:
@@ -95,7 +106,7 @@ def _template(environment: Environment, text: str) -> Any:
     return environment.from_string(text)
 
 
-def _parse(body: str) -> tuple[list[DeclaredColumn], str]:
+def _parse(body: str) -> tuple[list[Column], str]:
     """Return the columns that a table in Markdown declares, and the note below it."""
     lines = body.strip().splitlines()
     table = [line for line in lines if line.startswith("|")]
@@ -103,5 +114,5 @@ def _parse(body: str) -> tuple[list[DeclaredColumn], str]:
     for line in table[2:]:
         parts = [part.strip() for part in line[1:-1].split("|")]
         heading, cell, look, hint = (*parts, "", "")[:4]
-        columns.append(DeclaredColumn(heading, cell, look.split(", "), hint))
+        columns.append(Column(heading, look.split(", "), hint, cell))
     return columns, " ".join(line for line in lines if line and line not in table)

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from clusterscale.reporting import figures
 from clusterscale.reporting import page as pages
 from clusterscale.reporting import section as html
+from clusterscale.reporting.declared import Column
 
 Verdict = Literal["agrees", "explained", "not reproduced", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
@@ -260,9 +261,9 @@ def _numbers(panel: figures.PaperPlot) -> Markup | None:
         [html.breakable(word), *(column.get(tick, "–") for column in cells)]
         for word, tick in zip(words, ticks, strict=True)
     ]
-    names = [html.Column(name or panel.y) for name in panel.names]
-    columns = [html.Column("" if ticks == ["mean"] else panel.x, number=False, header=True), *names]
-    return html.Table(panel.heading, columns, [("", rows)]).html
+    names = [Column(name or panel.y) for name in panel.names]
+    columns = [Column("" if ticks == ["mean"] else panel.x, ("header",)), *names]
+    return html.draw_table(panel.heading, columns, [("", rows)])
 
 
 _MOST_ROWS = 60

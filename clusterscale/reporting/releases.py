@@ -13,6 +13,7 @@ from clusterscale.phrases import CHECK_VERDICTS, RELEASE_VERDICTS
 from clusterscale.release.checks import OpenCell, TableFindings, alike
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting import section as html
+from clusterscale.reporting.declared import Column
 from clusterscale.reporting.figures import verdict_mark
 from clusterscale.reporting.page import PageEntry, explanation, page
 
@@ -66,10 +67,9 @@ def _matrix(name: str, cells: Sequence[OpenCell]) -> Markup:
         [place, *(shown.get((place, time), "") for time in times)]
         for place in sorted({cell.place for cell in cells if cell.time in times})
     ]
-    columns = [html.Column("Place", number=False, header=True), *map(html.Column, times)]
-    return html.Table(
-        f"Counts of {name} that follow, by place and time", columns, [("", rows)]
-    ).html
+    columns = [Column("Place", ("header",)), *map(Column, times)]
+    caption = f"Counts of {name} that follow, by place and time"
+    return html.draw_table(caption, columns, [("", rows)])
 
 
 @dataclass(frozen=True, slots=True)

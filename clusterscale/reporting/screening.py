@@ -15,6 +15,7 @@ from clusterscale.analyses.screening import is_counted
 from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
 from clusterscale.reporting.certificates import show_ceiling
+from clusterscale.reporting.declared import Column
 from clusterscale.reporting.figures import Floats
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
@@ -232,13 +233,13 @@ def _by_size(cases: Sequence[ScreenCase]) -> Iterator[html.Section]:
     """Build the shares of exposed users by group size, if there are several sizes."""
     folds = []
     for period, sizes, shares in shares_by_size(cases):
-        columns = [html.Column("Mechanism", number=False, header=True, wide=True)]
-        columns += [html.Column(f"{size:,}") for size in sizes]
+        columns = [Column("Mechanism", ("header", "wide"))]
+        columns += [Column(f"{size:,}") for size in sizes]
         rows = [
             [html.breakable(name), *map(html.percent, values)] for name, values in shares.items()
         ]
         caption = f"Users with an AUC above {AUC_LEVELS[0]}, by group size"
-        folds.append((period, html.Table(caption, columns, [("", rows)]).html))
+        folds.append((period, html.draw_table(caption, columns, [("", rows)])))
     if folds:
         yield html.Section("sizes", "Exposure by group size", BY_SIZE, html.folded(folds))
 
@@ -261,16 +262,19 @@ def _people(cases: Sequence[ScreenCase]) -> html.Section:
 def _people_table(case: ScreenCase, n_rows: int, file: str) -> Markup:
     rows = _most_exposed(case, n_rows)
     columns = [
-        html.LongColumn("User", [f"row {row}" for row in rows]),
-        html.LongColumn("Events", case.n_events[rows], 0, hint="In the period"),
-        *(html.LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in case.exposures),
+        html.LongColumn(Column("User", ("header",)), [f"row {row}" for row in rows]),
+        html.LongColumn(Column("Events", ("digits 0",), "In the period"), case.n_events[rows]),
+        *(
+            html.LongColumn(Column(attack.mechanism, ("digits 3",)), attack.auc[rows])
+            for attack in case.exposures
+        ),
     ]
     if n_rows < case.n_users:
         few = f"The {n_rows:,} most exposed of {case.n_users:,} users"
     else:
         few = "All users" if n_rows == len(case.n_events) else "All users with an event"
     where = f"{case.label}: {few[0].lower()}{few[1:]}" if case.label else few
-    return html.long_table(f"{where}, by AUC under each mechanism", columns, file=file)
+    return html.draw_long_table(f"{where}, by AUC under each mechanism", columns, file=file)
 
 
 def _most_exposed(case: ScreenCase, n_rows: int) -> NDArray[np.int64]:

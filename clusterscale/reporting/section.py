@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 from typing import Any, Self
@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from clusterscale.phrases import LOOKS, NO_GUARANTEE, RELEASE_VERDICTS, privacy_unit
-from clusterscale.reporting.declared import DeclaredTables, Groups
+from clusterscale.reporting.declared import Column, DeclaredTables, Groups, Table
 from clusterscale.validation_messages import plural
 
 TEMPLATES = Environment(
@@ -40,35 +40,6 @@ class Section:
         # only templates write links: a quote in any other text is escaped
         body = Markup(self.body.replace('href="#', f'href="#{prefix}'))
         return replace(self, anchor=prefix + self.anchor, body=body)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Numbers are right-aligned, a header column has row headers, ``hint`` is a tooltip, and a wide
-    column leaves room for long words.
-    """
-
-    name: str
-    number: bool = True
-    header: bool = False
-    hint: str = ""
-    wide: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table with a caption; ``groups`` are bodies with an optional heading row."""
-
-    caption: str
-    columns: Sequence[Column]
-    groups: Sequence[tuple[str, Sequence[Sequence[str | Markup]]]]
-
-    @property
-    def html(self) -> Markup:
-        """The table, in a box that scrolls horizontally on narrow screens."""
-        return fill("table.html.j2", table=self)
 
 
 def fill(template: str, **values: object) -> Markup:
@@ -219,25 +190,26 @@ _SHOWN = 20  # rows that are shown without a script
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LongColumn:
-    """A column of words, or of numbers with ``digits`` decimals, where NaN is shown as a dash.
+    """A column of words, or of numbers, where NaN is shown as a dash.
 
-    A wide column leaves room for long words. ``links`` are addresses, one per row, empty for none;
-    ``looks`` maps words to classes of the style sheet.
+    ``links`` are addresses, one per row, empty for none.
     """
 
-    name: str
-    values: NDArray[Any] | Sequence[str]
-    digits: int | None = None
-    hint: str = ""
-    wide: bool = False
+    column: Column
+    values: NDArray[Any] | Sequence[Any]
     links: Sequence[str] = ()
-    looks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def looks(self) -> Mapping[str, str]:
+        """Classes of the style sheet for words."""
+        words = RELEASE_VERDICTS.values() if "verdict" in self.column.look else ()
+        return {word: LOOKS[word] for word in words}
 
     def cell(self, row: int) -> str | Markup:
         """Return the content of a cell."""
-        value = self.values[row]
-        if self.digits is not None:
-            return number(float(value), self.digits) if self.digits else f"{int(value):,}"
+        value, digits = self.values[row], self.column.digits
+        if digits is not None:
+            return number(float(value), digits) if digits else f"{int(value):,}"
         if self.links and self.links[row]:
             return Markup('<a href="{}">{}</a>').format(self.links[row], value)
         if look := self.looks.get(str(value)):
@@ -250,17 +222,18 @@ class LongColumn:
         To keep it small, numbers are integer multiples of the last digit, and each word is stored
         once.
         """
-        about: dict[str, Any] = {"name": self.name, "digits": self.digits}
+        digits = self.column.digits
+        about: dict[str, Any] = {"name": self.column.heading, "digits": digits}
         about |= {"links": list(self.links)} if self.links else {}
-        about |= {"looks": dict(self.looks)} if self.looks else {}
-        if self.digits is None:
+        about |= {"looks": self.looks} if self.looks else {}
+        if digits is None:
             texts = [str(value) for value in self.values]
             words = sorted(set(texts))
             if 2 * len(words) > len(texts):
                 return about | {"values": texts}
             positions = {word: index for index, word in enumerate(words)}
             return about | {"words": words, "values": [positions[word] for word in texts]}
-        scaled = np.asarray(self.values, dtype=np.float64) * 10**self.digits
+        scaled = np.asarray(self.values, dtype=np.float64) * 10**digits
         known = np.isfinite(scaled)
         whole = np.round(np.where(known, scaled, 0)).astype(np.int64).tolist()
         if known.all():
@@ -269,62 +242,46 @@ class LongColumn:
         return about | {"values": [value if is_known else None for value, is_known in pairs]}
 
 
+def draw_table(
+    caption: str,
+    columns: Sequence[Column],
+    groups: Sequence[tuple[str, Sequence[Sequence[str | Markup]]]],
+) -> Markup:
+    """Return a table whose first column has row headers; a row of ``groups`` may be a heading."""
+    return fill("table.html.j2", table=Table(caption, columns, groups))
+
+
 def table(name: str, groups: Groups, /, **values: object) -> Markup:
-    """Return a table that ``tables.md`` declares; ``values`` are those that it uses.
-
-    Columns without a look are numbers.
-    """
-    found = declared("tables.md").fill(name, groups, **values)
-    columns = [
-        Column(one.heading, not one.look[0], "header" in one.look, one.hint, "wide" in one.look)
-        for one in found.columns
-    ]
-    return Table(found.caption, columns, found.groups).html
+    """Return a table that ``tables.md`` declares; ``values`` are those that it uses."""
+    return fill("table.html.j2", table=declared("tables.md").fill(name, groups, **values))
 
 
-def long_columns(name: str, rows: Sequence[Any], /, **values: object) -> list[LongColumn]:
-    """Return the columns of a long table that ``tables.md`` declares, from objects as rows.
+def long_table(
+    name: str, rows: Sequence[Any], /, *, file: str, links: Sequence[str] = (), **values: object
+) -> Markup:
+    """Return a long table that ``tables.md`` declares, from objects as rows.
 
-    Columns of numbers have the look ``digits`` with how many, those of verdicts ``verdict``.
+    ``links`` are addresses of the cells of its first column.
     """
     found = declared("tables.md").fill(name, [("", rows)], **values)
-    columns = []
-    for i, one in enumerate(found.columns):
-        digits = [int(word.removeprefix("digits ")) for word in one.look if "digits" in word]
-        looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
-        columns.append(
-            LongColumn(
-                one.heading,
-                [row[i] for row in found.rows],
-                digits[0] if digits else None,
-                one.hint,
-                "wide" in one.look,
-                looks=looks if "verdict" in one.look else {},
-            )
-        )
-    return columns
+    columns = [
+        LongColumn(column, [row[i] for row in found.rows], () if i else links)
+        for i, column in enumerate(found.columns)
+    ]
+    return draw_long_table(found.caption, columns, file=file)
 
 
-def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
+def draw_long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
     """Return a table that shows its first rows; a script pages, sorts, filters and saves the rest.
 
     The first column has the row headers; ``file`` is the name under which rows are saved as CSV.
     """
     n_shown = min(_SHOWN, len(columns[0].values))
     rows = [[column.cell(row) for column in columns] for row in range(n_shown)]
-    heads = [
-        Column(
-            column.name,
-            number=column.digits is not None,
-            header=i == 0,
-            hint=column.hint,
-            wide=column.wide,
-        )
-        for i, column in enumerate(columns)
-    ]
     data = {"file": file, "columns": [column.held() for column in columns]}
     script = Markup('<script type="application/json" class="rows">{}</script>')
-    return Table(caption, heads, [("", rows)]).html + script.format(embedded(data))
+    drawn = draw_table(caption, [column.column for column in columns], [("", rows)])
+    return drawn + script.format(embedded(data))
 
 
 TEMPLATES.globals |= {

@@ -1,7 +1,6 @@
 """The trend page: verdicts on many releases, and exposure and utility over time."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import isfinite, nan
 
 from markupsafe import Markup
@@ -201,10 +200,11 @@ def all_verdicts(series: Sequence[Series]) -> html.Section | None:
         return None
     levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
     level = levels.pop() if len(levels) == 1 else None
-    about = {"several": len(series) > 1, "level": level, "words": RELEASE_VERDICTS}
-    first, *columns = html.long_columns("releases", releases, phrases=phrases, **about)
-    columns = [replace(first, links=list(map(phrases.link, releases))), *columns]
-    return html.section("verdicts", html.long_table("All verdicts", columns, file="verdicts.csv"))
+    about: dict[str, object] = {"several": len(series) > 1, "words": RELEASE_VERDICTS}
+    links = list(map(phrases.link, releases))
+    about |= {"phrases": phrases, "level": level}
+    body = html.long_table("releases", releases, file="verdicts.csv", links=links, **about)
+    return html.section("verdicts", body)
 
 
 _BUILDS: tuple[Callable[[Sequence[Series]], html.Section | None], ...] = (

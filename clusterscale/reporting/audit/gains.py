@@ -16,6 +16,7 @@ from clusterscale.reporting.audit.cases import (
     mean,
 )
 from clusterscale.reporting.audit.model import AuditReport
+from clusterscale.reporting.declared import Column
 from clusterscale.utility import NEARLY_EMPTY
 
 
@@ -98,17 +99,16 @@ def build_utility(audit: AuditReport) -> html.Section | None:
     defences = audit.defences
     if not defences.any or not np.isfinite(defences.utility).any():
         return None
-    columns = [html.Column("Mechanism", number=False, header=True, wide=True)]
-    columns += [html.Column(_heading(measure), hint=measure.name) for measure in defences.measures]
+    columns = [Column("Mechanism", ("header", "wide"))]
+    columns += [Column(_heading(measure), hint=measure.name) for measure in defences.measures]
     groups = [
         (case.label, _utility_rows(defences, case))
         for case in defences.cases()
         if np.isfinite(defences.utility[case.period, case.size]).any()
     ]
     caption = "Utility of published values, mean (standard deviation) over groups"
-    return html.section(
-        "utility", html.Table(caption, columns, groups).html, limit=html.percent(NEARLY_EMPTY)
-    )
+    body = html.draw_table(caption, columns, groups)
+    return html.section("utility", body, limit=html.percent(NEARLY_EMPTY))
 
 
 def _heading(measure: Measure) -> Markup:

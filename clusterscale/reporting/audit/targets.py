@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from math import floor
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -12,7 +13,8 @@ from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import Cases, by_attack, mean
 from clusterscale.reporting.audit.model import AuditReport
-from clusterscale.validation_messages import find_ties, name_best, plural
+from clusterscale.reporting.declared import Column
+from clusterscale.validation_messages import find_ties, name_best
 
 
 def build_distributions(audit: AuditReport) -> html.Section | None:
@@ -132,7 +134,6 @@ def _describe_boxes(
     return "Box plots of privacy loss; medians. " + "; ".join(medians)
 
 
-_MOBILITY = "Tertile of users by number of events: high, mild or some"
 _TERTILES = {"high": 0, "mild": 1, "some": 2}
 
 
@@ -141,25 +142,15 @@ def build_exposed(audit: AuditReport) -> html.Section | None:
     table = audit.cases
     if not table.finished:
         return None
-    targets, tertiles = (audit.results[name].values for name in ("pseudonym", "tertile"))
-    people = [
-        html.LongColumn("Target", targets),
-        html.LongColumn("Mobility", tertiles, hint=_MOBILITY),
-        html.LongColumn(
-            "Events", audit.results["n_events"].values, 0, hint="In the audited periods"
-        ),
-    ]
-    folds = [
-        (table.label(setting), _table(table, index, people)) for index, setting in table.shown()
-    ]
-    return html.section("exposed", _tertiles(table, tertiles.astype(object)) + html.folded(folds))
+    folds = [(table.label(setting), _table(audit, index)) for index, setting in table.shown()]
+    tertiles = _tertiles(table, audit.results["tertile"].values.astype(object))
+    return html.section("exposed", tertiles + html.folded(folds))
 
 
 def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:
     names = sorted(set(tertiles), key=lambda name: (_TERTILES.get(name, len(_TERTILES)), name))
-    columns = [html.Column("Group size", number=False, header=True)]
-    columns += [html.Column("Strongest attack", number=False)]
-    columns += [html.Column(f"{name} ({(tertiles == name).sum()})") for name in names]
+    columns = [Column("Group size", ("header",)), Column("Strongest attack", ("text",))]
+    columns += [Column(f"{name} ({(tertiles == name).sum()})") for name in names]
     groups: list[tuple[str, list[list[str | Markup]]]] = []
     for setting, what in table.shown():
         rows: list[list[str | Markup]] = []
@@ -172,42 +163,34 @@ def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:
                 rows.append([f"{group_size:,}", name, *means])
         groups.append((table.label(what), rows))
     caption = "Mean AUC of the strongest attack by mobility (number of targets)"
-    return html.Table(caption, columns, groups).html
+    return html.draw_table(caption, columns, groups)
 
 
-def _table(table: Cases, setting: int, people: list[html.LongColumn]) -> Markup:
+def _table(audit: AuditReport, setting: int) -> Markup:
+    table = audit.cases
     auc = table.auc[setting].reshape(-1, table.n_targets)
     known = [target for target in range(table.n_targets) if np.isfinite(auc[:, target]).any()]
+    loss = table.loss[setting].reshape(auc.shape)
+    rows = []
     # ties are broken by the mean AUC over attacks and group sizes
-    order = np.array(sorted(known, key=lambda t: (-np.nanmax(auc[:, t]), -mean(auc[:, t]))))
-    best, attack = _best_attacks(table, setting, order)
-    size = best // len(table.attacks)
-    columns = [
-        replace(column, values=np.asarray(column.values, dtype=object)[order]) for column in people
-    ]
-    columns += [
-        html.LongColumn("Best attack", attack),
-        html.LongColumn("Group size", np.array(table.group_sizes)[size], 0),
-        html.LongColumn("AUC", auc[best, order], 3),
-        html.LongColumn("Privacy loss", table.loss[setting].reshape(auc.shape)[best, order], 3),
-    ]
-    caption = f"Targets by their highest AUC, {plural(len(order), 'target')}"
-    return html.long_table(caption, columns, file=f"targets-{setting + 1}.csv")
+    for target in sorted(known, key=lambda t: (-np.nanmax(auc[:, t]), -mean(auc[:, t]))):
+        best, attack = _best_attack(table, setting, target)
+        size = table.group_sizes[best // len(table.attacks)]
+        case = {"attack": attack, "group_size": size, "auc": auc[best, target]}
+        rows.append(case | {"target": target, "loss": loss[best, target]})
+    names = ("pseudonym", "tertile", "n_events")
+    about: dict[str, Any] = {name: audit.results[name].values for name in names}
+    return html.long_table("targets", rows, file=f"targets-{setting + 1}.csv", n=len(rows), **about)
 
 
-def _best_attacks(
-    table: Cases, setting: int, targets: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return, for each target, the case with the highest AUC, and the names of its attacks.
+def _best_attack(table: Cases, setting: int, target: int) -> tuple[int, str]:
+    """Return the case of a target with the highest AUC, and the names of its attacks.
 
-    Cases are indices into (group size, attack) as one axis, shape (target,). Among group sizes with
-    equal AUC, the largest is chosen.
+    It is an index into (group size, attack) as one axis. Among group sizes with equal AUC, the
+    largest is chosen.
     """
     n_attacks = len(table.attacks)
-    best, names = [], []
-    for target in targets:
-        ties = find_ties(table.auc[setting, :, :, target].ravel())
-        best.append(first := next(i for i in ties if i // n_attacks == ties[-1] // n_attacks))
-        tied = [table.attacks[i % n_attacks] for i in ties if i // n_attacks == first // n_attacks]
-        names.append(name_best(tied, np.ones(len(tied))))
-    return np.array(best, np.int64), names
+    ties = find_ties(table.auc[setting, :, :, target].ravel())
+    tied = [case for case in ties if case // n_attacks == ties[-1] // n_attacks]
+    names = [table.attacks[case % n_attacks] for case in tied]
+    return tied[0], name_best(names, np.ones(len(tied)))
