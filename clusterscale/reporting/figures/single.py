@@ -6,6 +6,7 @@ all that figures have. Text is drawn as it is, never as mathematics.
 
 import io
 import json
+import re
 import textwrap
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -355,38 +356,21 @@ def plot(model: Any, *, slug: str, title: str, description: str) -> Markup:
     """
     document = Document(title="")
     document.add_root(model)
-    item = _stable(
-        {  # as from bokeh.embed.json_item, which takes half as long again
-            "target_id": None,
-            "root_id": model.id,
-            "doc": document.to_json(deferred=False),
-            "version": __version__,
-        }
-    )
+    item = {  # as from bokeh.embed.json_item, which takes half as long again
+        "target_id": None,
+        "root_id": model.id,
+        "doc": document.to_json(deferred=False),
+        "version": __version__,
+    }
     document.remove_root(model)
-    text = json.dumps(item, separators=(",", ":")).replace("<", "\\u003c")
+    # Bokeh counts over the whole process; the page's script adds the figure's position. A quote in
+    # a text of the data is escaped, so that no text is taken for an identifier.
+    known = dict[str, str]()
+    text = re.sub(
+        r'"(id|root_id)":"(\w+)"',
+        lambda found: f'"{found[1]}":"{known.setdefault(found[2], str(len(known) + 1))}"',
+        json.dumps(item, separators=(",", ":")).replace("<", "\\u003c"),
+    )
     return fill(
         "figure.html.j2", slug=slug, title=title, description=description, item=Markup(text)
     )
-
-
-def _stable(item: Any) -> Any:
-    """Return the model with identifiers counted from 1; Bokeh counts over the whole process.
-
-    The page's script adds the figure's position as a prefix, so that they are unique on the page.
-    """
-    known: dict[str, str] = {}
-
-    def walk(node: Any) -> Any:
-        if isinstance(node, list):
-            return [walk(part) for part in node]
-        if not isinstance(node, dict):
-            return node
-        return {key: rename(v) if key in ("id", "root_id") else walk(v) for key, v in node.items()}
-
-    def rename(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        return known.setdefault(value, str(len(known) + 1))
-
-    return walk(item)
