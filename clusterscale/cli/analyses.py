@@ -167,7 +167,8 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
     about = release.attrs
     budget = "none"
     if about["budget"] >= 0:
-        budget = f"ε {about['spent']:.6g} of {about['budget']:g} is spent"
+        spent = f"ε {about['spent']:.6g} of {about['budget']:g} is spent"
+        budget = about.get("spent_on", spent)  # runs of earlier versions do not say on whom
     n_hidden = int(release["counts"].isnull().sum())
     n_values = f"{release['counts'].size:,}, of which {n_hidden:,} are hidden"
     where = f"{plan.folder}/{about['release'].rpartition('/')[2]}"

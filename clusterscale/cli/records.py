@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from clusterscale.ingestion import IngestOptions, Reader
 
 
-_EXAMPLES = {"column": "user=card_id", "setting": "timezone=Europe/London"}
+_EXAMPLES = {
+    "column": "user=card_id",
+    "setting": "timezone=Europe/London",
+    "where": "valid=yes",
+}
 
 
 def ingest(
@@ -30,6 +34,7 @@ def ingest(
     reader: str = "events",
     column: list[str] | None = None,
     setting: list[str] | None = None,
+    where: list[str] | None = None,
     grid: str | None = None,
     points: OptionalAddress = None,
     points_setting: list[str] | None = None,
@@ -93,6 +98,9 @@ def ingest(
         Name of a reader's column in the files, e.g. user=card_id; may be repeated.
     setting
         A setting of the reader, e.g. timezone=Europe/London; may be repeated.
+    where
+        Read only rows with this text in a column of a table, e.g. valid=yes; may be repeated, for
+        several texts or columns.
     grid
         south,west,north,east/ROWSxCOLUMNS in degrees.
     points
@@ -123,9 +131,13 @@ def ingest(
     from clusterscale.ingestion import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])
+    rows: dict[str, list[str]] = {}
+    for text in where or []:
+        for name, value in _parse("where", [text]).items():
+            rows.setdefault(name, []).append(value)
     areas = {"grid": grid, "h3": h3, "geohash": geohash, "inspire": inspire}
     options = IngestOptions(
-        reader=READERS.create(reader, **fields),
+        reader=READERS.create(reader, **fields, **({"where": rows} if rows else {})),
         locator=_locator(areas, points, cutoff, _parse("points-setting", points_setting or [])),
         calendar=Calendar.parse(start, epoch, epochs, timezone or fields.get("timezone", "UTC")),
         pseudonymise=read_key(pseudonymise) if pseudonymise else None,
@@ -151,7 +163,7 @@ def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> di
     """Return the fields of a reader that the options set."""
     known = [name for name in getattr(reader, "model_fields", {}) if name != "name"]
     kinds = {"column": [name for name in known if name not in reader.settings]}
-    kinds["setting"] = list(reader.settings)
+    kinds["setting"] = [name for name in reader.settings if name != "where"]
     fields = {}
     for kind, texts in (("column", columns), ("setting", settings)):
         for key, value in _parse(kind, texts).items():
@@ -174,6 +186,8 @@ def _parse(kind: str, texts: list[str]) -> dict[str, str]:
 
 
 def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) -> str:
+    if key == "where":
+        return f"--{kind} {key}: use --where {shlex.quote(value)}"
     other = "setting" if kind == "column" else "column"
     if key in kinds[other]:
         typed = shlex.quote(f"{key}={value}")

@@ -169,7 +169,8 @@ def reaudit(
         out.print(f"{held.holder} is at work on {folder}; this run does nothing", soft_wrap=True)
         return
     _show_outcome(outcome)
-    raise typer.Exit(_exit_code(outcome))
+    _end_with(outcome.problems)
+    raise typer.Exit(max((EXIT_CODES[row.verdict] for row in outcome.verdicts), default=0))
 
 
 def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
@@ -204,20 +205,27 @@ def _show_list(work: Reaudit) -> None:
     out.print(f"{len(work.releases)} releases, {len(new)} to be evaluated")
     _show_opened(work)
     _show_problems(work.problems)
-    if work.problems:
-        raise typer.Exit(2)
+    _end_with(work.problems)
 
 
 def _explain(work: Reaudit, memory: int, n_workers: int) -> None:
-    """Show what each new release would take."""
+    """Show what each new release would take, and end with the exit code if one cannot be read."""
+    from clusterscale.reauditing import Problem
+
+    problems = [*work.problems]
     for item in work.pending():
-        found = {} if work.is_audited(item) else work.explain(item, memory, n_workers)
+        try:
+            found = {} if work.is_audited(item) else work.explain(item, memory, n_workers)
+        except ClusterscaleError as error:
+            problems.append(Problem(item.release.name, error))
+            continue
         rows = {f"{kind}: {row}": found[kind][row] for kind in found for row in ("work", "time")}
         show_pairs(
             out, item.release.name, rows or {"time": "only that of a verdict: it is audited"}
         )
     _show_opened(work)
-    _show_problems(work.problems)
+    _show_problems(problems)
+    _end_with(problems)
 
 
 def _show_opened(work: Reaudit) -> None:
@@ -279,11 +287,9 @@ def _show_problems(problems: Sequence[Problem]) -> None:
         err.print(f"[bold red]{escape(problem.name)}:[/] {text}", soft_wrap=True)
 
 
-def _exit_code(outcome: Outcome) -> int:
-    """Return the exit code; errors take precedence over verdicts."""
-    problems = outcome.problems
+def _end_with(problems: Sequence[Problem]) -> None:
+    """End the command with the exit code of problems, if there are any."""
     if problems:
         if any(isinstance(problem.error, ClusterError | StoreError) for problem in problems):
-            return TEMPORARY
-        return 1 if all(problem.passing for problem in problems) else 2
-    return max((EXIT_CODES[row.verdict] for row in outcome.verdicts), default=0)
+            raise typer.Exit(TEMPORARY)
+        raise typer.Exit(1 if all(problem.passing for problem in problems) else 2)

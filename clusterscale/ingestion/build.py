@@ -17,7 +17,7 @@ from clusterscale.ingestion import merge
 from clusterscale.ingestion.clean import Cleaner
 from clusterscale.ingestion.inputs import UserWeights, check_key, read_weights
 from clusterscale.ingestion.records import Reader
-from clusterscale.ingestion.report import REASONS, IngestReport, check_records
+from clusterscale.ingestion.report import REASONS, IngestReport, check_records, check_where
 from clusterscale.phrases import option
 from clusterscale.reading.sources import pack, reading
 
@@ -194,6 +194,7 @@ def _write_cube(
         cleaner = Cleaner(options.reader, options.locator, places.names, *how)
         blocks, tally = shuffle(cleaner, run, scratch)
         n_binned = sum(int(block.sizes.sum()) for block in blocks)
+        check_where(tally, options.reader, source)
         check_records(tally, n_binned, source=source, calendar=options.calendar)
         users, n_filtered = merge.choose(
             blocks, top_users=options.top_users, min_events=options.min_events
@@ -223,13 +224,14 @@ def _find_places(
     locator, column = options.locator, getattr(options.reader, "stratum", None)
     names, strata = list[str](), list[str]()
     if locator is None or column is not None:
-        names, strata = find_names(options.reader, run)
+        names, strata = find_names(options.reader, run, source)
+    read = f" that {option('where')} reads" if getattr(options.reader, "where", None) else ""
     if column is not None and not strata:
-        raise SourceError(f"{source}: no record contains a category in the column {column}")
+        raise SourceError(f"{source}: no record{read} contains a category in the column {column}")
     if locator is not None:
         return locator.regions, tuple(strata), locator.describe()
     if not names:
-        raise SourceError(f"{source}: no record contains a ROI name")
+        raise SourceError(f"{source}: no record{read} contains a ROI name")
     unknown = np.full(len(names), np.nan)
     regions = Regions(tuple(names), unknown, unknown)
     return regions, tuple(strata), {"kind": "names", "n_names": len(names)}

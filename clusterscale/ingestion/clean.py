@@ -14,10 +14,11 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Locator
 from clusterscale.ingestion.inputs import pseudonyms
 from clusterscale.ingestion.merge import UserCells, combine, distinct
-from clusterscale.ingestion.records import LIMITS, Position, Reader, Records
+from clusterscale.ingestion.records import LIMITS, Place, Position, Reader, Records
 from clusterscale.ingestion.report import ReadingReport
-from clusterscale.reading.decode import Ids
+from clusterscale.reading.decode import UNDECODED, Ids
 from clusterscale.reading.sources import Pack, Piece, reading
+from clusterscale.reading.values import is_empty
 
 Mask = NDArray[np.bool_]
 
@@ -56,9 +57,12 @@ class Cleaner:
 
     def _bin(self, records: Records, file: str, tally: ReadingReport) -> UserCells:
         counts, n_malformed = tally.file(file), records.malformed.count
-        counts.n_records += len(records) + n_malformed
+        counts.n_records += len(records) + n_malformed + records.left_out.count
+        counts.n_left_out += records.left_out.count
         counts.n_unread += n_malformed
         tally.dropped["unparsable"] += n_malformed
+        tally.dropped["left_out_by_where"] += records.left_out.count
+        tally.add_texts(records.left_out.texts)
         rows = _usable(records, tally, file)
         time = records.time.values[rows]
         tally.time.add(time)
@@ -115,8 +119,10 @@ def _usable(records: Records, tally: ReadingReport, file: str) -> Any:
     unparsable = np.zeros(len(records), np.bool_)
     for column in records.columns:
         unparsable |= column.bad
+    no_place = unparsable & _no_place(records.place) if unparsable.any() else unparsable
     out_of_range = _beyond(records) & ~unparsable
-    tally.dropped["unparsable"] += int(unparsable.sum())
+    tally.dropped["no_place"] += int(no_place.sum())
+    tally.dropped["unparsable"] += int((unparsable & ~no_place).sum())
     tally.dropped["out_of_range"] += int(out_of_range.sum())
     invalid = unparsable | out_of_range
     counts = tally.file(file)
@@ -126,6 +132,13 @@ def _usable(records: Records, tally: ReadingReport, file: str) -> Any:
         return slice(None)
     counts.n_unread += int(invalid.sum())
     return np.flatnonzero(~invalid)
+
+
+def _no_place(place: Place) -> Mask:
+    """Return which rows have an empty place, or an empty latitude or longitude."""
+    if isinstance(place, Ids):
+        return np.asarray(place.bad & (place.codes != UNDECODED))
+    return is_empty(place.lat.raw) | is_empty(place.lon.raw)
 
 
 def _beyond(records: Records) -> Mask:
@@ -183,13 +196,14 @@ def _records(reader: Reader, piece: Piece) -> Iterator[Records]:
         yield records
 
 
-def names_in(reader: Reader, pack: Pack) -> tuple[set[str], set[str]]:
-    """Return the names of the places in a pack, and its categories."""
-    names: tuple[set[str], set[str]] = (set(), set())
+def names_in(reader: Reader, pack: Pack) -> tuple[set[str], set[str], ReadingReport]:
+    """Return the names of the places in a pack, its categories, and texts in ``where`` columns."""
+    names, tally = (set[str](), set[str]()), ReadingReport()
     for piece in pack:
         for records in _records(reader, piece):
             for found, ids in zip(names, (records.place, records.stratum), strict=True):
                 if isinstance(ids, Ids):
                     used = np.unique(ids.codes[ids.codes >= 0])
                     found.update(ids.names.take(pa.array(used)).to_pylist())
-    return names
+            tally.add_texts(records.left_out.texts)
+    return *names, tally

@@ -1,8 +1,9 @@
 """Readers of tables (events, trips) and of the San Francisco cabs, and the registry of readers."""
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from heapq import nsmallest
 from itertools import islice
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, Strict
 
-from clusterscale.ingestion.records import Place, Position, Reader, Records
+from clusterscale.ingestion.records import LeftOut, Place, Position, Reader, Records
+from clusterscale.ingestion.report import N_TEXTS
 from clusterscale.reading import decode, geojson, sources, tables
 from clusterscale.reading.decode import Ids, Numbers, Zone
 from clusterscale.reading.geojson import text_of
 from clusterscale.reading.places import pairs
 from clusterscale.reading.sources import Piece
 from clusterscale.reading.tables import ColumnBatch, Delimiter, Encoding, Malformed, TextLayout
+from clusterscale.reading.values import Codes, rows_where, texts_in
 from clusterscale.registry import Registry
 
 _Columns = tuple[tuple[str, str | None], tuple[str, ...]]
@@ -47,6 +50,8 @@ class TableReader(Reader):
         Encoding of a CSV file, e.g. ``latin-1``.
     skip
         Number of lines above the line of column names.
+    where
+        Columns, and the texts of the rows that are read, e.g. ``{Válida: [S]}``.
     """
 
     user: str = "user"
@@ -58,12 +63,16 @@ class TableReader(Reader):
     delimiter: Delimiter = ","
     encoding: Encoding = "utf-8"
     skip: Annotated[int, Strict(False), Field(ge=0)] = 0
+    where: Mapping[str, Codes] = {}
 
     accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}"
     settings: ClassVar[tuple[str, ...]] = (
         *("timezone", "time_format", "milliseconds", "hours"),
-        *("delimiter", "encoding", "skip"),
+        *("delimiter", "encoding", "skip", "where"),
     )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return row groups, or runs of lines."""
@@ -77,14 +86,30 @@ class TableReader(Reader):
             self.stratum,
             *(n for times, places in events for n in (*times, *places)),
         }
-        stated = (getattr(self, field) for field in type(self).model_fields)
-        columns = list(dict.fromkeys(name for name in stated if name and name in read))
-        for batch in tables.batches(piece, columns, self.layout):
+        fields = [field for field in type(self).model_fields if field not in self.settings]
+        columns = [name for name in (getattr(self, field) for field in fields) if name in read]
+        every = list(dict.fromkeys(name for name in (*columns, *self.where) if name is not None))
+        for whole in tables.batches(piece, every, self.layout):
+            batch, left_out = self._choose(whole)
             user = _ids(self.user, batch, file)
             stratum = None if self.stratum is None else _ids(self.stratum, batch, file)
             for times, places in events:
                 place, time = self._place(places, batch, file), self._times(*times, batch, file)
-                yield Records(user, time, place, batch.malformed, stratum)
+                yield Records(user, time, place, batch.malformed, stratum, left_out)
+
+    def _choose(self, batch: ColumnBatch) -> tuple[ColumnBatch, LeftOut]:
+        """Return the rows of a batch that are read, and what is left out."""
+        if not self.where:
+            return batch, LeftOut()
+        rows, columns, texts = rows_where(batch.columns, self.where), batch.columns, {}
+        for column, wanted in self.where.items():
+            found = texts_in(columns[column])
+            others = nsmallest(N_TEXTS + 1, found.difference(wanted))
+            texts[column] = found.intersection(wanted).union(others)
+        n_left_out = len(columns[self.user]) - len(rows)
+        chosen = {name: column.take(pa.array(rows)) for name, column in columns.items()}
+        lines = rows if batch.lines is None else batch.lines[rows]
+        return replace(batch, columns=chosen, lines=lines), LeftOut(n_left_out, texts)
 
     def _events(self) -> tuple[_Columns, ...]:
         """Return the columns of the time, with its hour, and of the place of each event."""
@@ -130,6 +155,8 @@ class Events(TableReader):
         How times are stated, as in tables.
     delimiter, encoding, skip
         How lines of a CSV file are laid out, as in tables.
+    where
+        Columns, and the texts of the rows that are read, as in tables.
     """
 
     name: Literal["events"] = "events"
@@ -183,6 +210,8 @@ class Trips(TableReader):
         How times are stated, as in tables.
     delimiter, encoding, skip
         How lines of a CSV file are laid out, as in tables.
+    where
+        Columns, and the texts of the rows that are read, as in tables.
     """
 
     name: Literal["trips"] = "trips"
@@ -220,6 +249,8 @@ class TripPairs(Trips):
         How times are stated, as in tables.
     delimiter, encoding, skip
         How lines of a CSV file are laid out, as in tables.
+    where
+        Columns, and the texts of the rows that are read, as in tables.
     """
 
     name: Literal["trip_pairs"] = "trip_pairs"  # type: ignore[assignment]

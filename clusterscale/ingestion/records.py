@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from clusterscale.contracts import ConfigModel
@@ -29,10 +29,22 @@ Place = Position | Ids
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The number of rows that a reader leaves out, and texts that all rows have in the columns.
+
+    ``texts`` are, by column of ``where``, those looked for and the first others in text order.
+    """
+
+    count: int = 0
+    texts: Mapping[str, Set[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """A run of records, one event each; ``malformed`` lines are not included in them.
 
-    ``stratum`` is a category of each event or its user; None if the reader gives none.
+    ``stratum`` is a category of each event or its user; None if the reader gives none. ``left_out``
+    are rows that the reader leaves out, which are not included either.
     """
 
     user: Ids
@@ -40,6 +52,7 @@ class Records:
     place: Place
     malformed: Malformed = NONE
     stratum: Ids | None = None
+    left_out: LeftOut = LeftOut()
 
     def __len__(self) -> int:
         return len(self.user.codes)

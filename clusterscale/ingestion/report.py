@@ -1,7 +1,7 @@
 """Count every record as kept, or as dropped for one named reason, and report the counts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import SourceError
+from clusterscale.ingestion.records import Reader
 from clusterscale.phrases import option
+from clusterscale.validation_messages import quote
 
 REASONS = (
+    "left_out_by_where",
+    "no_place",
     "unparsable",
     "out_of_range",
     "outside_period",
@@ -24,6 +28,9 @@ REASONS = (
     "user_filtered",
 )
 """Reasons for dropping a record. It is counted under the first that applies, in this order."""
+
+N_TEXTS = 10
+"""Most texts of a column that a message lists; a column with more is hardly a category."""
 
 
 @dataclass(slots=True)
@@ -46,9 +53,13 @@ class ValueRange:
 
 @dataclass(slots=True)
 class FileTally:
-    """Records of one file, how many could not be read, and the fault of the first of these."""
+    """Records of one file, how many of them ``where`` leaves out, and how many are not readable.
+
+    ``fault`` is that of the first that is not.
+    """
 
     n_records: int = 0
+    n_left_out: int = 0
     n_unread: int = 0
     fault: str = ""
 
@@ -57,7 +68,8 @@ class FileTally:
 class ReadingReport:
     """Counts of records by file and by reason, and the spans of the readable values.
 
-    The spans of positions include only records within the period.
+    The spans of positions include only records within the period. ``texts`` are those of
+    :class:`~clusterscale.ingestion.records.LeftOut`.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
@@ -65,6 +77,7 @@ class ReadingReport:
     time: ValueRange = field(default_factory=ValueRange)
     lat: ValueRange = field(default_factory=ValueRange)
     lon: ValueRange = field(default_factory=ValueRange)
+    texts: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def total(cls, tallies: Iterable["ReadingReport"]) -> "ReadingReport":
@@ -75,12 +88,19 @@ class ReadingReport:
             for name, part in tally.files.items():
                 whole = total.file(name)
                 whole.n_records += part.n_records
+                whole.n_left_out += part.n_left_out
                 whole.n_unread += part.n_unread
                 whole.fault = whole.fault or part.fault
             total.time.merge(tally.time)
             total.lat.merge(tally.lat)
             total.lon.merge(tally.lon)
+            total.add_texts(tally.texts)
         return total
+
+    def add_texts(self, texts: Mapping[str, Set[str]]) -> None:
+        """Add texts in columns of ``where``."""
+        for column, some in texts.items():
+            self.texts.setdefault(column, set()).update(some)
 
     def file(self, name: str) -> FileTally:
         """Return the counts of a file, initially zero."""
@@ -92,6 +112,26 @@ class ReadingReport:
         return sum(file.n_records for file in self.files.values())
 
 
+def check_where(tally: ReadingReport, reader: Reader, source: str) -> None:
+    """Raise SourceError if no record has a text that ``where`` of the reader looks for.
+
+    The message lists the texts of the column, unless there are many or they are user ids.
+    """
+    for column, wanted in getattr(reader, "where", {}).items():
+        found = tally.texts.get(column, set())
+        missing = [text for text in wanted if text not in found]
+        if not (found and missing):
+            continue
+        others = ", ".join(quote(text) for text in sorted(found))
+        about = f"its values are {others}"
+        if len(found) > N_TEXTS or column == getattr(reader, "user", None):
+            about = "it has other values"
+        raise SourceError(
+            f"{source}: no row has {quote(missing[0])} in {column}, as {option('where')} asks; "
+            f"{about}"
+        )
+
+
 def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
     """Raise SourceError unless every file has readable records and events remain.
 
@@ -100,9 +140,11 @@ def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: C
     if tally.n_records == 0:
         raise SourceError(f"{source} contains no records")
     for name, file in tally.files.items():
-        if 0 < file.n_records == file.n_unread:
-            n = file.n_records
+        n = file.n_records - file.n_left_out
+        if 0 < n == file.n_unread:
             which = "its only record" if n == 1 else f"none of its {n} records"
+            if file.n_left_out:
+                which += f" besides those left out by {option('where')}"
             verb = "cannot be used" if n == 1 else "can be used"
             raise SourceError(f"{file.fault.format(file=name)}; {which} {verb}")
     if n_kept:
@@ -133,6 +175,7 @@ def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
 
 
 _HINTS: dict[str, Callable[[ReadingReport, Calendar], str]] = {
+    "left_out_by_where": lambda *_: f"no row that {option('where')} reads is left",
     "outside_period": _hint_period,
     "outside_region": _hint_region,
     "unknown_roi": lambda *_: "no ROI of the records is one of the regions",

@@ -19,7 +19,7 @@ from clusterscale.ingestion import merge
 from clusterscale.ingestion.clean import Cleaner, names_in
 from clusterscale.ingestion.merge import SpilledBlock, combine
 from clusterscale.ingestion.records import Reader
-from clusterscale.ingestion.report import ReadingReport
+from clusterscale.ingestion.report import ReadingReport, check_where
 from clusterscale.reading.sources import BYTES_PER_ROW, Pack
 
 if TYPE_CHECKING:
@@ -51,10 +51,14 @@ class DaskRun:
         return int(np.clip(np.ceil(n_rows / (0.25 * self.block_bytes)), 1, 4096))
 
 
-def find_names(reader: Reader, run: DaskRun) -> tuple[list[str], list[str]]:
-    """Return the distinct names of places in the records, and the categories, in text order."""
+def find_names(reader: Reader, run: DaskRun, source: str) -> tuple[list[str], list[str]]:
+    """Return the distinct names of places in the records, and the categories, in text order.
+
+    Raises SourceError if no record of the source has a text that ``where`` looks for.
+    """
     tasks = (dask.delayed(names_in)(reader, pack) for pack in run.packs)
-    places, strata = zip(*dask.compute(*tasks, scheduler=run.scheduler), strict=True)
+    places, strata, tallies = zip(*dask.compute(*tasks, scheduler=run.scheduler), strict=True)
+    check_where(ReadingReport.total(tallies), reader, source)
     return sorted(set().union(*places)), sorted(set().union(*strata))
 
 

@@ -28,6 +28,9 @@ TIMES = (
 )
 """Supported times, for messages."""
 
+UNDECODED = -2
+"""Code of a name that is not UTF-8 text."""
+
 Hours = Literal["0-23", "1-24", "hhmm"]
 """How hours of a day are numbered; ``hhmm`` is 830 at half past eight."""
 
@@ -65,7 +68,10 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Names as int64 codes, shape (row,), into an Arrow array of distinct names; −1 for no name."""
+    """Names as int64 codes, shape (row,), into an Arrow array of distinct names.
+
+    The code is −1 where there is no name, and ``UNDECODED`` where it is not UTF-8 text.
+    """
 
     name: str
     codes: NDArray[np.int64]
@@ -73,12 +79,12 @@ class Ids:
 
     @property
     def bad(self) -> NDArray[np.bool_]:
-        """Which rows have no name, shape (row,)."""
+        """Which rows have no readable name, shape (row,)."""
         return self.codes < 0
 
     def fault(self, row: int) -> str:
-        """Return what is wrong with a row: always that the name is missing."""
-        return "is missing"
+        """Return what is wrong with the name of a row."""
+        return "is not UTF-8 text" if self.codes[row] == UNDECODED else "is missing"
 
 
 def ids(name: str, raw: Any, *, where: str) -> Ids:
@@ -91,8 +97,10 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
     known = pc.fill_null(pc.greater(pc.binary_length(names), 0), False)
     codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
     if not pc.all(known, min_count=0).as_py():
-        usable = np.append(known.to_numpy(zero_copy_only=False), False)
-        codes = np.where(usable[codes], codes, -1)
+        undecoded = pc.and_(pc.is_null(names), pc.is_valid(coded.dictionary))
+        usable, wrong = (some.to_numpy(zero_copy_only=False) for some in (known, undecoded))
+        by_name = np.where(usable, np.arange(len(names)), np.where(wrong, UNDECODED, -1))
+        codes = np.append(by_name, -1)[codes]
     return Ids(name, codes, names)
 
 

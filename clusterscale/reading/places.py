@@ -17,7 +17,7 @@ _LOW = (1 << 32) - 1
 
 
 def pairs(first: Ids, second: Ids) -> Ids:
-    """Return the names of pairs, ``FIRST → SECOND``; missing where one is."""
+    """Return the names of pairs, ``FIRST → SECOND``; missing or undecoded where one is."""
     bad = first.bad | second.bad
     n_second = max(len(second.names), 1)
     joint = np.where(bad, -1, first.codes * n_second + second.codes)
@@ -27,7 +27,7 @@ def pairs(first: Ids, second: Ids) -> Ids:
         "" if pair < 0 else f"{starts[pair // n_second]}{ARROW}{ends[pair % n_second]}"
         for pair in known.tolist()
     ]
-    codes = np.where(bad, -1, codes.reshape(bad.shape))
+    codes = np.where(bad, np.minimum(first.codes, second.codes), codes.reshape(bad.shape))
     return Ids(f"{first.name} or {second.name}", codes, pa.array(names, pa.string()))
 
 

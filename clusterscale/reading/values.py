@@ -1,15 +1,16 @@
 """Values of published tables: numbers, their marks, and what stands for a hidden one."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import Strict
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
@@ -18,6 +19,7 @@ from clusterscale.reading.decode import Ids
 from clusterscale.reading.sources import Piece
 from clusterscale.validation_messages import quote
 
+Codes = Annotated[tuple[str, ...], Strict(False)]
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
 """Texts that publishers show instead of a hidden value, besides bands such as "<5"."""
 NOT_COVERED = np.inf
@@ -84,7 +86,7 @@ def located_batches(
 def names_of(column: str, raw: Any, spot: Spot) -> Ids:
     """Return names; raise :class:`SourceError` if one is missing, or is not text in UTF-8."""
     found = decode.ids(column, raw, where=spot.file)
-    undecoded = found.bad & ~is_empty(raw) if found.bad.any() else found.bad
+    undecoded = found.codes == decode.UNDECODED
     spot.refuse(undecoded, column, "the name is not UTF-8 text: set `encoding`, as in latin-1")
     spot.refuse(found.bad, column, "the name is missing")
     return found
@@ -251,6 +253,17 @@ def among(texts: Any, codes: Sequence[str]) -> NDArray[np.bool_]:
     """Return which trimmed texts are one of some codes, shape (row,); a null is an empty text."""
     found = pc.is_in(pc.fill_null(texts, ""), value_set=pa.array(list(codes), pa.string()))
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def rows_where(columns: Mapping[str, Any], where: Mapping[str, Codes]) -> Ints:
+    """Return the rows that have one of the texts of each column of ``where``, in order."""
+    kept = [among(text_of(columns[column]), texts) for column, texts in where.items()]
+    return np.flatnonzero(np.logical_and.reduce(kept))
+
+
+def texts_in(raw: Any) -> set[str]:
+    """Return the distinct trimmed texts of a column; a null is an empty text."""
+    return set(pc.unique(pc.fill_null(text_of(raw), "")).to_pylist())
 
 
 def matches(texts: Any, pattern: str) -> NDArray[np.bool_]:

@@ -18,12 +18,12 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.reading.decode import Zone
 from clusterscale.reading.tables import Delimiter, TextLayout
-from clusterscale.reading.values import HIDDEN, Spot
+from clusterscale.reading.values import HIDDEN, Codes, Spot
 from clusterscale.release.content import RawRelease
 from clusterscale.release.geojson import GeoJsonTable
 from clusterscale.release.long import LongTable
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import Absent, Codes, StepText
+from clusterscale.release.text import Absent, StepText
 from clusterscale.release.wide import WideTable
 from clusterscale.validation_messages import quote
 

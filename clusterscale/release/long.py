@@ -26,6 +26,7 @@ from clusterscale.reading.sources import Piece
 from clusterscale.reading.tables import TextLayout
 from clusterscale.reading.values import (
     HIDDEN_STATUS,
+    Codes,
     Spot,
     among,
     bands_in,
@@ -33,13 +34,15 @@ from clusterscale.reading.values import (
     is_empty,
     located_batches,
     names_of,
+    rows_where,
     text_of,
+    texts_in,
 )
 from clusterscale.release.content import Cell, RawRelease
 from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns, list_centres
 from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, Absent, Codes, LineTable
+from clusterscale.release.text import TOTAL, Absent, LineTable
 from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
@@ -359,8 +362,7 @@ class LongTable(LineTable):
         rows.unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
         for batch, at in located_batches(pieces, self.columns, self.layout):
             for column in self.where if rows.unmatched else ():
-                found = pc.unique(text_of(batch.columns[column])).to_pylist()
-                rows.unmatched -= {(column, text) for text in found}
+                rows.unmatched -= {(column, text) for text in texts_in(batch.columns[column])}
             raw, spot = self._select(batch.columns, at)
             if len(raw[self.count]):
                 decoded = self._decode(raw, places, spot)
@@ -379,7 +381,7 @@ class LongTable(LineTable):
             in_cell = np.array([*(name == place for name in places.names), False])[code]
             rows = pa.array(np.flatnonzero(in_cell & (seconds == time)))
             for name in batch.columns if len(code) == len(raw[self.count]) else ():
-                texts = set(text_of(raw[name].take(rows)).fill_null("").to_pylist())
+                texts = texts_in(raw[name].take(rows))
                 if name not in read and len(texts) > 1:
                     some = ", ".join(sorted(texts)[:5])
                     return f"they differ in {name} ({some}): `where: {{{name}: [...]}}`{adds}"
@@ -407,10 +409,7 @@ class LongTable(LineTable):
             raw = {**raw, self.time: at.dictionary_encode()}
         if not self.where:
             return raw, spot
-        kept = np.ones(len(raw[self.count]), np.bool_)
-        for column, texts in self.where.items():
-            kept &= among(text_of(raw[column]), texts)
-        rows = np.flatnonzero(kept)
+        rows = rows_where(raw, self.where)
         chosen = {name: column.take(pa.array(rows)) for name, column in raw.items()}
         return chosen, replace(spot, kept=rows if spot.kept is None else spot.kept[rows])
 

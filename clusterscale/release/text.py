@@ -20,6 +20,7 @@ from clusterscale.reading.tables import Delimiter, Encoding, TextLayout
 from clusterscale.reading.values import (
     HIDDEN,
     HIDDEN_STATUS,
+    Codes,
     Marks,
     flags_after,
     text_of,
@@ -38,7 +39,6 @@ def _step(text: str) -> str:
 
 
 StepText = Annotated[str, AfterValidator(_step)]
-Codes = Annotated[tuple[str, ...], Strict(False)]
 Absent = Literal["zero", "hidden", "not_covered"]
 Mark = Literal[".", ",", "'", " "]
 

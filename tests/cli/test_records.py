@@ -32,6 +32,11 @@ def refused(*words, monkeypatch, capsys):
     return said[said.index("error: ") :]  # after the progress bar
 
 
+def squeezed(text):
+    """Return a text with one space for each run of spaces and line ends."""
+    return " ".join(text.split())
+
+
 def lines_on_readers():
     """Return the lines of the help that list the readers."""
     _, _, readers, *_ = cleandoc(records.ingest.__doc__).split("\n\n")
@@ -51,7 +56,7 @@ def test_help_lists_every_field_of_every_reader(name):
     text = " ".join(section)
     columns, _, settings = text.partition("settings")
     for field, about in reader.model_fields.items():
-        if field == "name":
+        if field in ("name", "where"):  # --where is an option of its own
             continue
         default = about.default
         assert f" {field}={default if default is not None else ''}" in (
@@ -92,6 +97,29 @@ def test_columns_and_settings_of_a_reader(tmp_path):
     assert TraceCube(tmp_path / "cube").regions.names == ("Peñón",)
 
 
+def test_only_rows_with_a_text_in_a_column_are_read(tmp_path, monkeypatch, capsys):
+    source, cube = tmp_path / "taps.csv", tmp_path / "cube"
+    flags = zip(LINES.splitlines(), ("Válida", "S", "N"), strict=True)
+    source.write_text("\n".join(f"{line};{flag}" for line, flag in flags))
+    words = ["ingest", source, cube, *PERIOD, *GRID, "--column", "user=card", "--column"]
+    words += ["time=when", "--setting", "timezone=UTC", "--setting", "delimiter=;"]
+    result = CliRunner().invoke(app, [*map(str, words), "--where", "Válida=S"])
+    assert result.exit_code == 0, result.output
+    assert "dropped: left out by where 1" in squeezed(result.output)
+    assert TraceCube(cube).user_ids().tolist() == ["ann"]
+    both = [*words, "--where", "Válida=S", "--where", "Válida=N", "--force"]
+    assert "users 2" in squeezed(CliRunner().invoke(app, [*map(str, both)]).output)
+    for where, message in (
+        ("Válida", "--where 'Válida' is not NAME=VALUE, e.g. --where valid=yes"),
+        ("Válida=s", "no row has 's' in Válida, as `--where` asks; its values are 'N', 'S'"),
+    ):
+        told = refused(*words, "--where", where, "--force", monkeypatch=monkeypatch, capsys=capsys)
+        assert message in squeezed(told)
+    words = ["ingest", source, cube, *PERIOD, *GRID, "--reader", "cabspotting", "--where", "a=b"]
+    told = refused(*words, monkeypatch=monkeypatch, capsys=capsys)
+    assert "where" in told
+
+
 @pytest.mark.parametrize(
     ("area", "names"),
     [
@@ -129,6 +157,7 @@ def test_places_of_codes(area, names, tmp_path):
             "--column delimiter: delimiter is a setting of this reader; use --setting "
             "'delimiter=;'",
         ),
+        (["--setting", "where=valid=yes"], "--setting where: use --where valid=yes"),
         (
             ["--setting", "user=card id"],
             "--setting user: user is a column of this reader; use --column 'user=card id'",

@@ -13,7 +13,8 @@ from oracles.catalogues import write_catalogue, write_release
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
+from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError, StoreError
+from clusterscale.reauditing import Catalogue, Problem, Reaudit
 from clusterscale.storage.lease import Lease
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -75,6 +76,34 @@ def test_what_new_releases_take_is_told_without_any_work(catalogue, cube, tmp_pa
             assert any(line.startswith(f"{kind}: time") for line in told), result.output
     assert max(map(len, result.output.splitlines())) <= 80
     assert not (tmp_path / "ledger" / "runs").exists()
+
+
+def test_what_cannot_be_read_is_named_and_ends_as_a_run_does(catalogue, tmp_path, monkeypatch):
+    """Also one that can be listed, and not read any more; the others are explained."""
+    listed, broken = tmp_path / "releases" / "day-1.nc", tmp_path / "releases" / "day-0a.nc"
+    read = Catalogue.read
+
+    def read_some(self, release):
+        if release.name == "day-1":
+            raise DamagedError(f"{release.counts} is damaged")
+        return read(self, release)
+
+    monkeypatch.setattr(Catalogue, "read", read_some)
+    result = call("reaudit", catalogue, "--explain")
+    assert result.exit_code == 2, result.output
+    assert f"day-1: {listed} is damaged" in result.output
+    assert "day-0\n" in result.output
+    monkeypatch.undo()
+    broken.write_bytes(b"no table")
+    for option in ("--explain", "--list"):
+        result = call("reaudit", catalogue, option)
+        assert result.exit_code == 2, result.output
+        assert f"day-0a: {broken}" in result.output
+    error = StoreError(f"{broken}: the store does not answer")
+    monkeypatch.setattr(Reaudit, "pending", lambda self: [])
+    monkeypatch.setattr(Catalogue, "scan", lambda self: [Problem("day-0a", error)])
+    assert call("reaudit", catalogue, "--explain").exit_code == 75
+    assert call("reaudit", catalogue).exit_code == 75
 
 
 @pytest.mark.slow

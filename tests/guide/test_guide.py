@@ -119,6 +119,14 @@ def test_configs_of_the_guide_are_valid(page, tmp_path):
 
 
 @for_each("page", [*WRITTEN])
+def test_configs_of_the_guide_are_not_wrapped_on_80_columns(page):
+    """A comment that is wrapped would continue as a key; a block has a margin of one column."""
+    for indent, text in re.findall(r"^( *)```yaml.*?\n(.*?)^ *```$", WRITTEN[page], re.M | re.S):
+        most = 77 if indent else 78  # within a list, the margin is wider
+        assert not [line for line in text.splitlines() if len(line) > most]
+
+
+@for_each("page", [*WRITTEN])
 def test_links_of_the_guide_lead_somewhere(page):
     for target, anchor in LINK.findall(re.sub(r"```.*?```", "", WRITTEN[page], flags=re.DOTALL)):
         if "://" in target:

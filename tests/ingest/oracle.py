@@ -61,6 +61,8 @@ def expected(rows: list[Row]) -> tuple[dict[str, set[int]], Counter[str]]:
 
 
 def _place(row: Row) -> tuple[str, int]:
+    if not row.lat or not row.lon:
+        return "no_place", -1
     time, lat, lon = _seconds(row.time), _number(row.lat), _number(row.lon)
     if not row.user or time is None or lat is None or lon is None:
         return "unparsable", -1

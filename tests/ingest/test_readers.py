@@ -193,7 +193,107 @@ def test_events_that_name_their_roi(tmp_path: Path) -> None:
     )
     report = run(source, READERS.create("events", roi="station"), STATIONS)
     assert content(f"{source}.zarr") == {"ann": {0, N_EPOCHS}}
-    assert dropped(report) == {"unparsable": 1, "unknown_roi": 1}
+    assert dropped(report) == {"no_place": 1, "unknown_roi": 1}
+
+
+def test_a_place_that_is_not_utf_8_is_not_called_missing(tmp_path: Path) -> None:
+    """All stations with an accent would be without a place, where the encoding is wrong."""
+    source = tmp_path / "taps.csv"
+    lines = f"user,timestamp,station\nann,{START},Bank\nbob,{START},Orléans\neve,{START},\n"
+    source.write_text(lines, "latin-1")
+    report = run(source, READERS.create("events", roi="station"), None)
+    assert dropped(report) == {"no_place": 1, "unparsable": 1}
+    source.write_text("".join(lines.splitlines(keepends=True)[::2]), "latin-1")
+    with pytest.raises(SourceError, match=r"column station of .* first bad value is not UTF-8"):
+        run(source, READERS.create("events", roi="station"), STATIONS)
+
+
+TAPS = [
+    f"ann,{START},Bank,S,child",
+    f"bob,{START + 100},Angel,N,adult",
+    f"bob,{START + 200},Bank, S ,adult",
+    f"cat,{START},Moon,N,adult",
+    "cat,noon,,N,adult",
+    "eve,noon,Bank,S,adult",
+    f"eve,{START},,S,adult",
+    "eve",
+]
+
+
+@pytest.mark.parametrize("locator", [STATIONS, None])
+@pytest.mark.parametrize("block_bytes", [1 << 20, 40])
+def test_only_rows_where_a_column_has_a_text_are_read(
+    block_bytes: int, locator: Any, tmp_path: Path
+) -> None:
+    """Those left out have no other reason, and give no places."""
+    source = tmp_path / "taps.csv"
+    source.write_text("\n".join(["user,timestamp,station,Válida,profile", *TAPS, ""]))
+    reader = READERS.create("events", roi="station", where={"Válida": ["S"]})
+    report = run(source, reader, locator, block_bytes=block_bytes)
+    assert content(f"{source}.zarr") == {"ann": {0}, "bob": {2}}
+    assert (report.n_rows, report.n_events) == (8, 2)
+    assert dropped(report) == {"left_out_by_where": 3, "no_place": 1, "unparsable": 2}
+    names = TraceCube(f"{source}.zarr").regions.names
+    assert names == (("Bank", "Angel") if locator else ("Bank",))
+    two = READERS.create("events", roi="station", where={"Válida": ["S"], "profile": ["child"]})
+    run(source, two, locator, block_bytes=block_bytes)
+    assert content(f"{source}.zarr") == {"ann": {0}}
+
+
+@pytest.mark.parametrize("locator", [STATIONS, None])
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"valid": ["S"]}, "has no column valid: its columns are user, timestamp, station, Válida"),
+        (
+            {"Válida": ["S", "s"]},
+            "no row has 's' in Válida, as `where` asks; its values are 'N', 'S'",
+        ),
+        ({"user": ["zoë"]}, "no row has 'zoë' in user, as `where` asks; it has other values"),
+        ({"timestamp": ["1"]}, "no row has '1' in timestamp, as `where` asks; its values are"),
+    ],
+)
+def test_a_text_that_no_row_has_is_an_error(
+    where: Any, words: str, locator: Any, tmp_path: Path
+) -> None:
+    source = tmp_path / "taps.csv"
+    source.write_text("\n".join(["user,timestamp,station,Válida,profile", *TAPS, ""]))
+    with pytest.raises(SourceError, match=words):
+        run(source, READERS.create("events", roi="station", where=where), locator)
+
+
+@pytest.mark.parametrize(
+    ("rows", "locator", "message"),
+    [
+        (
+            2,
+            STATIONS,
+            r"no event is left \(2 left_out_by_where\); no row that `where` reads is left",
+        ),
+        (2, None, "no record that `where` reads contains a ROI name"),
+        (6, STATIONS, "none of its 2 records besides those left out by `where` can be used"),
+    ],
+)
+def test_nothing_that_is_left_is_an_error(
+    rows: int, locator: Any, message: str, tmp_path: Path
+) -> None:
+    """A child, and one that is not valid; then two adults at noon, which is no time."""
+    source = tmp_path / "taps.csv"
+    valid = [*TAPS[:2], *["eve,noon,Bank,N,child"] * 2, *TAPS[:2]]
+    source.write_text("\n".join(["user,timestamp,station,Válida,profile", *valid[:rows], ""]))
+    where = {"Válida": ["N"], "profile": ["child"]}
+    with pytest.raises(SourceError, match=message):
+        run(source, READERS.create("events", roi="station", where=where), locator)
+
+
+def test_many_values_are_not_listed(tmp_path: Path) -> None:
+    source = tmp_path / "taps.csv"
+    rows = [f"ann,{START},Bank,secret-{number}" for number in range(11)]
+    source.write_text("\n".join(["user,timestamp,station,note", *rows]))
+    reader = READERS.create("events", roi="station", where={"note": ["x"]})
+    with pytest.raises(SourceError, match="no row has 'x' in note") as caught:
+        run(source, reader, STATIONS, block_bytes=60)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("block_bytes", [1 << 20, 30])
@@ -245,7 +345,7 @@ def test_trips_are_two_events_and_an_unfinished_one_is_one(
     report = run(source, reader, STATIONS, block_bytes=block_bytes)
     assert content(f"{source}.zarr") == {"ann": {0, N_EPOCHS + 1, N_EPOCHS + 2}, "bob": {0}}
     assert report.n_rows == 4
-    assert dropped(report) == {"unparsable": 3, "unknown_roi": 1}
+    assert dropped(report) == {"no_place": 1, "unparsable": 2, "unknown_roi": 1}
     assert report.n_rows * report.events_per_row == report.n_events + sum(report.dropped.values())
 
 
@@ -261,7 +361,7 @@ def test_pairs_of_stations_are_rois(tmp_path: Path) -> None:
     report = run(source, READERS.create("trip_pairs"), pairs)
     assert content(f"{source}.zarr") == {"ann": {N_EPOCHS, 2}, "bob": {N_EPOCHS}}
     assert (report.n_rows, report.events_per_row) == (4, 1)
-    assert dropped(report) == {"unparsable": 1}
+    assert dropped(report) == {"no_place": 1}
 
 
 def _feature(user: Any, time: Any, place: Any, **more: Any) -> dict[str, Any]:
@@ -306,7 +406,7 @@ def test_geojson_as_a_collection_and_one_feature_a_line(
             "zoë": {cell(3, 1, 5)},
         }
         assert report.n_rows == len(FEATURES)
-        assert dropped(report) == {"unparsable": 7, "duplicate": 1}
+        assert dropped(report) == {"no_place": 2, "unparsable": 5, "duplicate": 1}
 
 
 def test_geojson_collection_larger_than_what_is_read_at_a_time(

@@ -1,5 +1,6 @@
 """Composition of releases, against the formula of the optimal one and by hand."""
 
+import re
 from math import comb, exp
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
+from oracles.publications import plan
 
-from clusterscale.analyses.publish.series import compose, spent_by, spent_on_person
+from clusterscale.analyses.publish.series import Series, compose, spent_by, spent_on_person
 from clusterscale.release import LedgerEntry
 
 MOST = st.floats(0.05, 2.0)
@@ -92,6 +94,64 @@ def test_the_delta_of_many_releases_is_their_sum():
     assert spent_on_person([(entries[0], ())], 1e-5) == (1.0, 1e-5)
     sure = entries[0].model_copy(update={"delta": 0.5})
     assert spent_on_person([(sure, ())] * 2, 0.0) == (np.inf, 1.0)
+
+
+DAYS = "; other days have their own budget"
+ALL = " for each user, by all releases of the series; about"
+
+
+@pytest.mark.parametrize(
+    ("unit", "spans", "told"),
+    [
+        (
+            "user_day",
+            [(1, 7, 1.0), (8, 14, 0.5)],
+            f"ε 0.5 of 2 is spent for each user's day from 0001-01-08 to 0001-01-14{DAYS}",
+        ),
+        (
+            "event",
+            [(1, 7, 1.0), (7, 8, 0.5)],
+            f"up to ε 1.5 of 2 is spent for each event from 0001-01-07 to 0001-01-08{DAYS}",
+        ),
+        (
+            "user_day",
+            [(3, 3, 0.5), (1, 7, 1.0)],
+            f"up to ε 1.5 of 2 is spent for each user's day from 0001-01-01 to 0001-01-07{DAYS}",
+        ),
+        (
+            "user",
+            [(1, 7, 0.5), (8, 14, 0.5)],
+            f"ε 1 of 2 is spent{ALL} 1 is left, for 2 more releases like this one",
+        ),
+        (
+            "user",
+            [(1, 7, 1.9), (8, 14, 0.1)],
+            f"ε 2 of 2 is spent{ALL} 0 is left, for 0 more releases like this one",
+        ),
+        (
+            "user",
+            [(1, 7, 0.001)],
+            f"ε 0.001 of 2 is spent{ALL} 1.999 is left, for at least 1,000 more releases like "
+            "this one",
+        ),
+    ],
+)
+def test_whose_budget_is_spent_is_told(unit, spans, told, tmp_path):
+    made = plan(tmp_path)
+    budget = made.budget.model_copy(update={"unit": unit})
+    series = Series(made.model_copy(update={"budget": budget}), "UTC")
+    series.entries = [entry(i, *one) for i, one in enumerate(spans, 1)]
+    assert series.describe_spent(series.entries[-1]) == told
+
+
+def test_as_many_more_releases_are_told_as_are_allowed(tmp_path):
+    """With a δ, more fit into the budget than by adding up."""
+    budget = {"unit": "user", "epsilon": 2.0, "delta": 1e-5}
+    series = Series(plan(tmp_path, budget=budget), "UTC")
+    series.entries = [entry(1, 1, 7, 0.1)]
+    n = int(re.search(r"for (\d+) more releases", series.describe_spent(series.entries[0]))[1])
+    assert n > 19
+    assert compose([(0.1, 0.0)] * (1 + n), 1e-5) <= 2.0 < compose([(0.1, 0.0)] * (2 + n), 1e-5)
 
 
 def test_a_release_without_a_guarantee_spends_everything():

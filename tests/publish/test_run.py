@@ -280,6 +280,9 @@ def test_budgets_of_events_are_spent_by_day(cube, tmp_path):
         )
         release = publish(cube, made, tmp_path / f"run-{day}")
         assert release.attrs["spent"] == 1.0
+        date = cube.calendar.describe_span((24 * day, 24 * day + 24))
+        about = f"ε 1 of 1 is spent for each event on {date}; other days have their own budget"
+        assert release.attrs["spent_on"] == about
     late = plan(
         tmp_path,
         mechanism=event,

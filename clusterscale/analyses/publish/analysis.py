@@ -198,11 +198,15 @@ class PublishAnalysis(Analysis):
             core_seconds=work,
             seconds=work / min(n_workers, n_blocks),
         )
-        budget = plan.budget
+        budget, days = plan.budget, (entry.first_day, entry.last_day)
         spends = state_guarantee(plan, entry) or NO_GUARANTEE
-        left = "none" if budget is None else (
-            f"{series.spent():.6g} of ε {budget.epsilon:g} spent, then {series.spent(entry):.6g}"
-        )  # fmt: skip
+        left = "none"
+        if budget is not None:
+            before, after = (series.spent(*more, days=days) for more in ((), (entry,)))
+            left = (
+                f"{before:.6g} of ε {budget.epsilon:g} spent, then {after:.6g}, "
+                f"for each {series.describe_units(entry)}"
+            )
         return {
             "users": f"{n_users:,}",
             "values": f"{n_cells:,}",

@@ -260,6 +260,7 @@ class Publication:
             "delta": entry.delta,
             "guarantee": state_guarantee(self.plan, entry),
             "spent": series.spent(),
+            "spent_on": series.describe_spent(entry),
             "budget": -1.0 if budget is None else budget.epsilon,
             "verdict": verdict.verdict if verdict else "",
             "reasons": verdict.reasons if verdict else "[]",

@@ -8,8 +8,10 @@ the run. If all of that is removed too, nothing shows that it was published.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from functools import reduce
 from typing import Any
 
@@ -37,9 +39,11 @@ from clusterscale.phrases import privacy_unit
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
 from clusterscale.storage.files import put_new_files, put_new_folder, refuse_broken_link
 from clusterscale.storage.manifest import read_sealed, to_sealed
+from clusterscale.validation_messages import plural
 
 _ROOT, _BESIDE, _NEWEST = "zarr.json", "-metadata.json", ".newest.json"
 _TOLERANCE = 1e-9  # of a sum of floating-point numbers, relative
+_MOST_RELEASES = 1000  # that are added up to find how many fit into a budget
 
 
 def compose(losses: Iterable[tuple[float, float]], delta: float) -> float:
@@ -218,6 +222,43 @@ class Series:
         if budget is None:
             return 0.0
         return spent_by([*self.entries, *more], budget.unit, budget.delta, days)
+
+    def describe_spent(self, entry: LedgerEntry) -> str:
+        """Return what is spent on the units of a release of the series, and what is left."""
+        budget = self.plan.budget
+        if budget is None:
+            return "none"
+        first, last = entry.first_day, entry.last_day
+        spent = self.spent(days=(first, last))
+        text = f"ε {spent:.6g} of {budget.epsilon:g} is spent for each {self.describe_units(entry)}"
+        if budget.unit != "user":
+            has_part = any(
+                first < one.first_day <= last or first <= one.last_day < last
+                for one in self.entries
+            )
+            return f"up to {text}" if has_part else text
+        n_more = bisect_right(
+            range(1, _MOST_RELEASES + 1),
+            budget.epsilon * (1 + _TOLERANCE),
+            key=lambda n: self.spent(*[entry] * n),
+        )
+        at_least = "at least " if n_more == _MOST_RELEASES else ""
+        left = max(0.0, budget.epsilon - spent)
+        more = f"{at_least}{plural(n_more, 'more release')} like this one"
+        return f"{text}; about {left:.6g} is left, for {more}"
+
+    def describe_units(self, entry: LedgerEntry) -> str:
+        """Return for which privacy units the budget of a release is, and whether others have one.
+
+        The text follows ``each``.
+        """
+        assert self.plan.budget is not None
+        unit = self.plan.budget.unit
+        if unit == "user":
+            return "user, by all releases of the series"
+        first, last = map(date.fromordinal, (entry.first_day, entry.last_day))
+        days = f"on {first}" if first == last else f"from {first} to {last}"
+        return f"{privacy_unit(unit)} {days}; other days have their own budget"
 
     def check(self, entry: LedgerEntry) -> None:
         """Check that a release may be added.
