@@ -1,6 +1,6 @@
 """The identity of places: names of pairs, codes of names, and names that do not match."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -52,17 +52,17 @@ class IntegerCodes:
 class PlaceCodes:
     """Codes of places by their ``names``, without white space around them."""
 
-    def __init__(self, total: str | None = None, strip: Callable[[str], str] = str.strip) -> None:
+    def __init__(self, total: str | None = None) -> None:
         self.names: list[str] = []
         self._codes: dict[str, int] = {} if total is None else {total: -1}
-        self._strip = strip
 
     def encode(self, found: Ids) -> Ints:
         """Return the code of the place of each row, int64, shape (row,); −1 for totals."""
-        codes = [self._code(self._strip(str(text))) for text in found.names.to_pylist()]
+        codes = [self.code(str(text).strip()) for text in found.names.to_pylist()]
         return np.array([*codes, -1], np.int64)[found.codes]
 
-    def _code(self, name: str) -> int:
+    def code(self, name: str) -> int:
+        """Return the code of a name, which has a new one if it is new."""
         code = self._codes.setdefault(name, len(self.names))
         if code == len(self.names):
             self.names.append(name)
@@ -73,39 +73,21 @@ class PairCodes:
     """Codes of pairs of places by their ``names``, ``FIRST → SECOND``, each made once."""
 
     def __init__(self, total: str | None = None) -> None:
-        self.names: list[str] = []
-        self._total = None if total is None else f"{total}{ARROW}{total}"
-        self._ends = PlaceCodes(strip=str.lstrip), PlaceCodes(strip=str.rstrip)
+        # By name: "A → B" with "C" has the name of "A" with "B → C".
+        self._named = PlaceCodes(None if total is None else f"{total}{ARROW}{total}")
+        self.names = self._named.names
+        self._starts, self._ends = PlaceCodes(), PlaceCodes()
         self._pairs = IntegerCodes()
-        self._codes = np.empty(0, np.int64)
-        self._by_name: dict[str, int] | None = None
+        self._codes = np.empty(0, np.int64)  # by that of the pair of places
 
     def encode(self, first: Ids, second: Ids) -> Ints:
         """Return the code of the pair of each row, int64, shape (row,); −1 for totals."""
-        one, two = self._ends[0].encode(first), self._ends[1].encode(second)
-        pairs = self._pairs.encode(one << 32 | two)
+        pairs = self._pairs.encode(self._starts.encode(first) << 32 | self._ends.encode(second))
         new = self._pairs.keys[len(self._codes) :].tolist()
-        self._codes = np.append(self._codes, self._name(new))
+        starts, ends = self._starts.names, self._ends.names
+        names = (f"{starts[pair >> 32]}{ARROW}{ends[pair & _LOW]}" for pair in new)
+        self._codes = np.append(self._codes, np.array([*map(self._named.code, names)], np.int64))
         return self._codes[pairs]
-
-    def _name(self, pairs: list[int]) -> Ints:
-        """Return the codes of new pairs, and append their names."""
-        starts, ends = (end.names for end in self._ends)
-        if self._by_name is None and any(ARROW.strip() in name for name in (*starts, *ends)):
-            # "A → B" with "C" has the name of "A" with "B → C".
-            self._by_name = {name: code for code, name in enumerate(self.names)}
-        codes = []
-        for pair in pairs:
-            name = f"{starts[pair >> 32]}{ARROW}{ends[pair & _LOW]}".strip()
-            code = len(self.names)
-            if name == self._total:
-                code = -1
-            elif self._by_name is not None:
-                code = self._by_name.setdefault(name, code)
-            if code == len(self.names):
-                self.names.append(name)
-            codes.append(code)
-        return np.array(codes, np.int64)
 
 
 _SHOWN = 3
