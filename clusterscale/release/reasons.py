@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterscale.contracts import Ints
-from clusterscale.errors import InputError
 from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts
 from clusterscale.release.relations import Relations
 
@@ -81,9 +80,7 @@ class _System:
         return Reasons(rows, cells)
 
 
-def chain(
-    low: Ints, high: Ints, relations: Relations, cell: int, *, width: int | None = None
-) -> Reasons:
+def chain(low: Ints, high: Ints, relations: Relations, cell: int, *, width: int) -> Reasons:
     """Return relations and published cells that suffice to determine a count, or give its range.
 
     Parameters
@@ -95,25 +92,14 @@ def chain(
     cell
         Number of the cell.
     width
-        Difference of the bounds that are to follow, 0 for a count that is determined; None: that
-        of the range that all relations give.
+        Difference of the bounds that are to follow, 0 for a count that is determined.
 
     Returns
     -------
     Reasons
         Without relations if the cell's own bounds are no further apart.
-
-    Raises
-    ------
-    InputError
-        If the relations contradict, so that everything would follow.
     """
     system, this = _System(low, high, relations), np.array([cell])
-    if width is None:
-        ranges = bound_counts(low, high, relations, wanted=this)
-        if ranges.contradiction is not None:
-            raise InputError("relations contradict; conflict names those that do")
-        width = int(ranges.high[cell] - ranges.low[cell])
     if high[cell] - low[cell] <= width:
         return Reasons(np.empty(0, np.int64), this)
 
@@ -147,12 +133,9 @@ def conflict(low: Ints, high: Ints, relations: Relations) -> Reasons | None:
     Returns
     -------
     Reasons or None
-        None if nothing contradicts. Without relations if the bounds of a cell cross.
+        None if nothing contradicts.
     """
     nothing = np.empty(0, np.int64)
-    crossed = np.flatnonzero(low > high)
-    if len(crossed):
-        return Reasons(nothing, crossed[:1])
     failed = bound_counts(low, high, relations, wanted=nothing).contradiction
     if failed is None:
         return None
