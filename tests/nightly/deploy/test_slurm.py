@@ -1,6 +1,7 @@
 """Audits on a real Slurm of two nodes, undisturbed and disturbed, give the bits of a serial run."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,18 @@ def serial(crowd, tmp_path_factory):
     return run
 
 
+def errors(log):
+    """Return what a log reports as errors, but for heartbeats of workers that end.
+
+    A worker that closes its connections while a heartbeat is on its way logs an error.
+    """
+    records = re.split(r"^(?=\d{4}-\d\d-\d\d )", log, flags=re.MULTILINE)
+    ending = (i for i, one in enumerate(records) if re.search("Stopping worker|Closing Nanny", one))
+    end = next(ending, len(records))
+    late = [one for one in records[end:] if "scheduler during heartbeat" in one]
+    return [one for one in records if one not in late and ("Traceback" in one or "ERROR" in one)]
+
+
 def same(left, right):
     """Compare two results bit by bit, but for the time that things took."""
     times = [name for name in left.variables if "seconds" in str(name)]
@@ -187,7 +200,7 @@ def test_audit_and_screen_by_jobs(start, serial):
     logs = [log.read_text() for log in run.shared.glob("logs/*.err")]
     assert all("Registered to:" in log for log in logs)
     assert all("tls://" in log and "tcp://" not in log for log in logs)
-    assert not any("Traceback" in log for log in logs)
+    assert [errors(log) for log in logs] == [[] for _ in logs]
 
 
 def test_audit_and_screen_in_one_allocation(start, serial):
@@ -195,8 +208,7 @@ def test_audit_and_screen_in_one_allocation(start, serial):
     for verb in ("audit", "screen"):
         job = run.submit(verb)
         assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
-        assert "Traceback" not in run.log(job)
-        assert "ERROR" not in run.log(job)
+        assert errors(run.log(job)) == []
     same(serial.results(), run.results())
     same(serial.results("screen/results.zarr"), run.results("screen/results.zarr"))
     assert list(run.shared.iterdir()) == [], "certificates were left"
@@ -319,7 +331,7 @@ def test_an_allocation_queues_again_when_its_walltime_is_near(start, serial):
     run.run_again(job)
     run.update(job, "TimeLimit=60")
     assert "run 1 ended with 143 before the audit was done" in run.log(job)
-    assert "Traceback" not in run.log(job)
+    assert errors(run.log(job)) == []
     assert run.kept() >= kept
     run.gate.open()
     assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
@@ -445,6 +457,6 @@ def test_software_and_home_are_read_only(start, serial, tmp_path):
             run.env.pop(name, None)
         job = run.submit("audit")
         assert run.wait(job) == ("COMPLETED", "0:0"), run.said()
-        assert "Traceback" not in run.log(job)
+        assert errors(run.log(job)) == []
         assert not list(package.rglob("__pycache__"))
     same(serial.results(), run.results())
