@@ -14,11 +14,9 @@ from clusterscale import attacks, mechanisms, priors
 from clusterscale.analyses.recovery.epoch_belief import EpochBelief
 from clusterscale.analyses.recovery.estimates import WeightedBelief, compare
 from clusterscale.analyses.screening import ScreenPlan
-from clusterscale.analyses.screening.kernels import gather
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.spectral import Spectral
-from clusterscale.attacks.statistics import summarise
 from clusterscale.config import parse
 from clusterscale.contracts import GroupRequest, Traces
 from clusterscale.cube.bounds import measure_bounds
@@ -297,20 +295,6 @@ MISUSES = {
         lambda: measure_bounds(traces(), np.zeros(23, np.int64)),
         InputError,
         r"days are int64 of shape \(23,\), but 24 epochs",
-    ),
-    "statistics of no epochs": (
-        lambda: summarise(np.zeros((2, 3, 0))),
-        InputError,
-        r"shape \(2, 3, 0\), not .* at least one epoch",
-    ),
-    "evidence of rows that do not exist": (
-        lambda: gather(
-            *(np.array([0, 1]), np.zeros(1, np.int32), np.zeros((1, 0), bool)),
-            *(np.full(6, 2, np.int32), np.zeros((2, 4), np.float32), 0),
-            np.zeros((1, 4), np.float32),
-        ),
-        InputError,
-        "rows from 2 to 2 are not within the 2 of terms",
     ),
     "edges of nodes that do not exist": (
         lambda: bridges(np.array([[0], [3]]), 3),

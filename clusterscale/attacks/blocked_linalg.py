@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Floats, Labels, Release, Scores, Values
-from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
 Rows = Values | Counts  # flattened to (row, column)
@@ -18,11 +17,8 @@ _WIDTH = 2048  # columns of a block: with 400 rows it is 6.5 MB, which fits in a
 def blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
     """Yield the columns of ``rows``, shape (row, column), as float64, block by block.
 
-    Columns of zeros are left out: most cells of a release are empty in every group. Raises
-    InputError if ``rows`` has another number of dimensions.
+    Columns of zeros are left out: most cells of a release are empty in every group.
     """
-    if rows.ndim != 2:
-        raise InputError(f"rows have shape {rows.shape}, not (row, column)")
     used = np.zeros(rows.shape[1], np.bool_)
     _mark_used(rows, used)
     indices = np.flatnonzero(used)
@@ -74,12 +70,7 @@ def column_variances(rows: Rows) -> Floats:
 
 
 def product(rows: Rows, weights: Floats) -> Floats:
-    """Return the weighted sum of every row, shape (row,), in one pass without a copy.
-
-    Raises InputError if there is not one weight for each column.
-    """
-    if rows.ndim != 2 or weights.shape != rows.shape[1:]:
-        raise InputError(f"weights of shape {weights.shape} do not fit rows of {rows.shape}")
+    """Return the weighted sum of every row, shape (row,), in one pass without a copy."""
     total = np.empty(len(rows))
     _weigh(rows, weights, total)
     return total

@@ -31,13 +31,8 @@ def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> F
     None if the Hessian is so nearly singular that rounding prevents it. ``hessian`` and
     ``gradient``, that at ``start``, are float64, shape (weight, weight) and (weight,);
     ``start`` is preferably near the minimum, ``goal`` the accepted distance of 0 from the
-    subdifferential, summed over weights. Raises InputError if shapes do not fit each other.
+    subdifferential, summed over weights.
     """
-    if start.ndim != 1 or gradient.shape != start.shape or hessian.shape != 2 * start.shape:
-        raise InputError(
-            f"a Hessian of shape {hessian.shape} and a gradient of {gradient.shape} do not fit "
-            f"weights of {start.shape}"
-        )
     weights, gradient, n = start.copy(), gradient.copy(), len(start)
     used, inverse = np.empty(n, np.int64), np.empty((n, n))
     for _ in range(N_SEARCHES):
@@ -226,14 +221,8 @@ def fit_lasso(
     ``inputs`` are int32 or float64, C-contiguous, shape (row, feature), unscaled, and never
     copied as a whole; ``labels`` bool, shape (row,). ``centre``, float64, shape (feature,), is
     subtracted from the features, which are then multiplied by ``scale``; the weights are those
-    of the transformed features. Raises InputError if there is not one label per row, or one
-    centre and scale per feature, or the inputs are not finite.
+    of the transformed features. Raises InputError if the inputs are not finite.
     """
-    if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
-        raise InputError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")
-    for name, array in (("centre", centre), ("scale", scale)):
-        if array is not None and array.shape != inputs.shape[1:]:
-            raise InputError(f"{name} of shape {array.shape} does not fit inputs of {inputs.shape}")
     features = _Features(inputs, centre, scale)
     candidates, weights, gradient = _search(features, np.where(labels, 1.0, -1.0), cost, tolerance)
     intercept, weights = float(weights[0]), weights[1:]

@@ -106,17 +106,9 @@ class LaplaceCounts(_CellByCell):
     scale: float
 
     def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
-        """Return the log ratio of two binomial distributions convolved with the noise.
-
-        Raises InputError if there is not one column for each cell, or a value or chance is
-        NaN or infinite.
-        """
-        chance, evidence = self.chance[cells], np.empty(values.shape)
-        if values.ndim != 2 or chance.shape != values.shape[1:]:
-            raise InputError(f"values of shape {values.shape} do not fit {len(cells)} cells")
-        if not (np.isfinite(values).all() and ((chance >= 0) & (chance <= 1)).all()):
-            raise InputError("values are NaN or infinite, or chances are not from 0 to 1")
-        _laplace_ratio(values, chance, here, self.group_size, self.scale, evidence)
+        """Return the log ratio of two binomial distributions convolved with the noise."""
+        evidence = np.empty(values.shape)
+        _laplace_ratio(values, self.chance[cells], here, self.group_size, self.scale, evidence)
         return evidence
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Floats, Labels
-from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
 
@@ -52,12 +51,7 @@ def solve(products: Floats, labels: Labels, *, cost: float = 1.0) -> Floats:
     Minimises ½‖w‖² + ½b² + C·Σ log(1 + exp(−y(wᵀx + b))) as liblinear does, which treats the
     intercept as the weight of a feature that is always 1. ``products``, float64, shape (row,
     row), are the inner products of the rows, ``labels`` bool, shape (row,), and ``cost`` is C.
-    Raises InputError if there is not one label for each row.
     """
-    if labels.ndim != 1 or products.shape != 2 * labels.shape:
-        raise InputError(
-            f"products of shape {products.shape} do not fit labels of shape {labels.shape}"
-        )
     signs = np.where(labels, 1.0, -1.0)
     rarer = min(labels.sum(), len(labels) - labels.sum())
     tolerance = 1e-4 * max(rarer, 1) / len(labels)  # scikit-learn's tol

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Singles
-from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
 
+@kernel
 def gather(
     offsets: Ints,
     cells: Ints,
@@ -31,40 +31,6 @@ def gather(
     terms, total
         float32, shapes (row, column) and (user, column); ``total`` is overwritten.
     """
-    if terms.ndim != 2 or total.shape[1:] != terms.shape[1:]:
-        raise InputError(f"totals of shape {total.shape} do not fit terms of shape {terms.shape}")
-    if first < 0 or first + len(total) >= len(offsets):
-        raise InputError(
-            f"users {first} to {first + len(total)} are not among {len(offsets) - 1} users"
-        )
-    events = cells[offsets[first] : offsets[first + len(total)]]
-    if len(events) and not 0 <= events.min() <= events.max() < len(rows):
-        raise InputError(
-            f"cells from {events.min()} to {events.max()} are not within 0 to {len(rows) - 1}"
-        )
-    if len(idle) != len(offsets) - 1 or idle.shape[1] > len(rows):
-        raise InputError(f"idle of shape {idle.shape} does not fit {len(offsets) - 1} users")
-    # Not all rows: there may be a thousand times more of them than of these users' cells.
-    used = np.concatenate([rows[events], rows[len(rows) - idle.shape[1] :]])
-    if len(used) and not -1 <= used.min() <= used.max() < len(terms):
-        raise InputError(
-            f"rows from {used.min()} to {used.max()} are not within the {len(terms)} of terms"
-        )
-    if (rows[events] < 0).any():
-        raise InputError("a user has an event in a cell without a row")
-    _gather(offsets, cells, idle, rows, terms, first, total)
-
-
-@kernel
-def _gather(
-    offsets: Ints,
-    cells: Ints,
-    idle: NDArray[np.bool_],
-    rows: NDArray[np.int32],
-    terms: Singles,
-    first: int,
-    total: Singles,
-) -> None:
     n_columns = terms.shape[1]
     nowhere = len(rows) - idle.shape[1]
     for i in range(total.shape[0]):
@@ -81,6 +47,7 @@ def _gather(
                     sums[column] += row[column]
 
 
+@kernel
 def rank_targets(
     sums: Singles,
     start: NDArray[np.float64],
@@ -104,24 +71,6 @@ def rank_targets(
         float32, shape (4, user, attack), overwritten: AUC, the ends of its interval, the gap; NaN
         if fewer than two groups are left.
     """
-    n_users, n_attacks, n_sides, n_groups = sums.shape
-    matches = n_sides == 2 and start.shape == sums.shape[1:]
-    if not matches or apart.shape != (n_users, n_groups) or result.shape != (4, n_users, n_attacks):
-        raise InputError(
-            f"sums {sums.shape}, start {start.shape}, apart {apart.shape} and result "
-            f"{result.shape} do not match"
-        )
-    _rank_targets(sums, start, apart, z, result)
-
-
-@kernel
-def _rank_targets(
-    sums: Singles,
-    start: NDArray[np.float64],
-    apart: NDArray[np.bool_],
-    z: float,
-    result: Singles,
-) -> None:
     n_groups = apart.shape[1]
     # three arrays instead of rows of one, which the compiler would not vectorise
     inside, outside = np.empty(n_groups, np.float32), np.empty(n_groups, np.float32)
@@ -164,15 +113,8 @@ def compare(inside: Singles, outside: Singles, won: Singles) -> tuple[float, flo
     -------
     tuple of float
         AUC and its standard error.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two groups, or shapes differ.
     """
     n = len(inside)
-    if n < 2 or len(outside) != n or len(won) != n:
-        raise InputError("compare at least two groups, each with and without the user")
     total = 0.0
     for i in range(n):
         won[i] = 0
@@ -220,14 +162,9 @@ def interval(auc: float, error: float, n: int, z: float) -> tuple[float, float]:
 def gap(inside: Singles, outside: Singles) -> float:
     """Return the gap between mean scores with and without the user, in standard deviations.
 
-    Raises
-    ------
-    InputError
-        If there are fewer than two groups, or shapes differ.
+    There are at least two groups.
     """
     n = len(inside)
-    if n < 2 or len(outside) != n:
-        raise InputError("compare at least two groups, each with and without the user")
     mean_in, mean_out = 0.0, 0.0
     for i in range(n):
         mean_in += inside[i]

@@ -17,6 +17,7 @@ from clusterscale.analyses.screening.plan import ScreenPlan, ScreenSetting
 from clusterscale.contracts import CellScore, Counts, Floats, Ints, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, open_source, read_block
+from clusterscale.errors import InputError
 from clusterscale.seeds import stream
 
 STATISTICS = ("auc", "auc_low", "auc_high", "score_gap")
@@ -241,6 +242,8 @@ def _sum(
 ) -> Singles:
     """Return the evidence of some users' own cells, shape (user, attack, side, group)."""
     terms = prepared.table.terms
+    if (base.rows[traces.cells[slice(*traces.offsets[[some.start, some.stop]])]] < 0).any():
+        raise InputError("a user has an event in a cell without a row")
     total = np.empty((some.stop - some.start, terms[0].size), np.float32)
     events = traces.offsets, traces.cells, traces.idle_epochs
     gather(*events, base.rows, terms.reshape(len(terms), -1), some.start, total)
