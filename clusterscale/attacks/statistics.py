@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Release, Values
-from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
 STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_deviation", "sum")
@@ -32,93 +31,73 @@ def summarise(values: Values | Counts) -> Features:
 
     ``values`` are float64 or int32, shape (group, roi, epoch); the result is float64, shape
     (group, roi * 7): the statistics of ROI 0, then of ROI 1, …; variance and standard deviation
-    with ddof 0 (NDSS18 §V-B, tsfresh's definitions). Raises InputError if the values have
-    another shape or type, or there is no epoch.
+    with ddof 0 (NDSS18 §V-B, tsfresh's definitions).
     """
-    if values.ndim != 3 or not values.shape[2] or values.dtype not in (np.float64, np.int32):
-        raise InputError(
-            f"values are {values.dtype} of shape {values.shape}, not float64 or int32 of shape "
-            "(group, roi, epoch) with at least one epoch"
-        )
     n_groups, n_rois, n_epochs = values.shape
     statistics = np.empty((n_groups * n_rois, len(STATISTICS)))
     series: Any = np.ascontiguousarray(values).reshape(n_groups * n_rois, n_epochs)
     whole = np.issubdtype(values.dtype, np.integer)
-    (_summarise_counts if whole else _summarise_values)(series, statistics)
+    _summarise(series, whole, np.int64(0) if whole else 0.0, statistics)
     return statistics.reshape(n_groups, -1)
 
 
 @kernel
-def _summarise_counts(series: Counts, statistics: NDArray[np.float64]) -> None:
-    """Sum integers, which is exact and vectorised."""
+def _summarise(
+    series: Values | Counts, whole: bool, zero: Any, statistics: NDArray[np.float64]
+) -> None:
+    """Write the statistics of each row; ``zero`` has the type of sums, which are exact if whole."""
     n_epochs = series.shape[1]
     tally = np.zeros(_BINS + 1, np.int64)
     near = np.empty(n_epochs)
     for i in range(series.shape[0]):
-        total = squares = n_zero = np.int64(0)
+        total = squares = zero
+        n_zero = np.int64(0)
         low = high = series[i, 0]
         for t in range(n_epochs):
             value = series[i, t]
             total += value
-            squares += np.int64(value) * np.int64(value)
+            squares += value * value
             n_zero += value == 0
             low = min(low, value)
             high = max(high, value)
         row = statistics[i]
+        most = n_epochs * max(abs(float(low)), abs(float(high)))
         # 2.0**62: beyond this, 64-bit integers overflow
-        if (n_epochs * max(abs(float(low)), abs(float(high)))) ** 2 < 2.0**62:
+        if whole and most**2 < 2.0**62:
             row[0] = (n_epochs * squares - total * total) / n_epochs**2
         else:
-            row[0] = np.var(series[i])
+            row[0] = _variance(series[i], total / n_epochs)
         row[1] = low
         row[2] = high
-        empty = low == 0 and 2 * n_zero > n_epochs  # most ROIs are empty most of the time
-        if empty:
+        if low == 0 and 2 * n_zero > n_epochs:  # most ROIs are empty most of the time
             row[3] = 0.0
-        elif high - low < _BINS:
+        elif whole and high - low < _BINS:
             row[3] = _median_of_counts(series[i], low, high, tally)
-        else:
+        elif low == high or (np.isfinite(total) and _LEAST < high - low < np.inf):
             row[3] = _median_of_values(series[i], low, high, tally, near)
+        else:
+            row[3] = np.median(series[i])
         row[4] = total / n_epochs
         row[5] = np.sqrt(row[0])
         row[6] = total
 
 
 @kernel
-def _summarise_values(series: Values, statistics: NDArray[np.float64]) -> None:
-    n_epochs = series.shape[1]
-    tally = np.zeros(_BINS + 1, np.int64)
-    near = np.empty(n_epochs)
-    for i in range(series.shape[0]):
-        total = 0.0
-        low = high = series[i, 0]
-        for t in range(n_epochs):
-            total += series[i, t]
-            low = min(low, series[i, t])
-            high = max(high, series[i, t])
-        mean = total / n_epochs
-        spread = 0.0
-        for t in range(n_epochs):
-            spread += (series[i, t] - mean) ** 2
-        row = statistics[i]
-        row[0] = spread / n_epochs
-        row[1] = low
-        row[2] = high
-        if low == high or (np.isfinite(total) and _LEAST < high - low < np.inf):
-            row[3] = _median_of_values(series[i], low, high, tally, near)
-        else:
-            row[3] = np.median(series[i])
-        row[4] = mean
-        row[5] = np.sqrt(row[0])
-        row[6] = total
+def _variance(series: Values | Counts, mean: float) -> float:
+    spread = 0.0
+    for value in series:
+        spread += (value - mean) ** 2
+    return spread / len(series)
 
 
 @kernel
-def _median_of_counts(series: Counts, low: int, high: int, tally: NDArray[np.int64]) -> float:
+def _median_of_counts(
+    series: Values | Counts, low: float, high: float, tally: NDArray[np.int64]
+) -> float:
     """Return the median of integers whose range is below the number of bins, by counting."""
-    tally[: high - low + 1] = 0
-    for t in range(len(series)):
-        tally[series[t] - low] += 1
+    tally[: int(high - low) + 1] = 0
+    for value in series:
+        tally[int(value - low)] += 1
     lower, upper, _ = _middle(tally, len(series))
     return low + (lower + upper) / 2
 

@@ -11,7 +11,7 @@ import numpy as np
 from clock import least_in_turn
 from show import at_least, print_table
 
-from clusterscale.attacks.statistics import STATISTICS, _summarise_counts, summarise
+from clusterscale.attacks.statistics import STATISTICS, _summarise, summarise
 from clusterscale.contracts import Counts, Ints, Members, Traces
 from clusterscale.groups import Pool
 from clusterscale.groups.count import _count, _count_by_complement, _events, count_visits
@@ -139,7 +139,7 @@ def _summarising(counts: Counts) -> Iterator[Piece]:
     moved = counts.nbytes + found.nbytes
     calls = {
         "fresh": lambda: summarise(counts),
-        "warm": lambda: _summarise_counts(series, found),
+        "warm": lambda: _summarise(series, True, np.int64(0), found),
     }
     for memory, call in calls.items():
         yield Piece("statistics", memory, call, counts.size, moved, moved)
