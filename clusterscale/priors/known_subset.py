@@ -1,8 +1,9 @@
 """Prior: the adversary knows the traces of some users in the period of the release."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -166,50 +167,39 @@ class KnownSubset(target_information.TargetPrior):
                 _swap(sample, full, trace, traces.weight(target))
         weights = target_weights(traces, target, known)
         target_knowledge = TargetKnowledge(trace, found.complete, visits[0], len(known), weights)
-        own = AuxiliaryDataAdversary(
-            size,
-            training,
-            target_knowledge,
-            validation,
-            paired,
-            mean_weight=request.mean_weight if self.weights == "unknown" else None,
-        )
-        adversary: AuxiliaryDataAdversary | PlacesAdversary = own
+        make: Callable[..., AuxiliaryDataAdversary] = AuxiliaryDataAdversary
         if isinstance(found, target_information.KnownPlaces):
             visits.reshape(-1)[full] -= 1
-            own = replace(own, whereabouts=None)
-            adversary = PlacesAdversary(own, target_knowledge, found, traces.null_roi)
+            make = partial(PlacesAdversary, places=found, null_roi=traces.null_roi)
+        mean_weight = request.mean_weight if self.weights == "unknown" else None
         return Game(
             group_size=size,
-            adversary=adversary,
+            adversary=make(
+                size, training, target_knowledge, validation, paired, mean_weight=mean_weight
+            ),
             challenge=challenge,
             absent=absent,
             more=None if request.more is None else partial(challenge_pool.draw_more, request.more),
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacesAdversary:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PlacesAdversary(AuxiliaryDataAdversary):
     """An adversary who knows the traces of others, but of the target only places.
+
+    In its groups the target is a member without visits; ``whereabouts`` are those of the other
+    users that it knows.
 
     Attributes
     ----------
-    groups
-        Its groups, in which the target is a member without visits.
-    others
-        Where the other users that it knows were.
     places
         The target's places.
     null_roi
         Whether the last ROI is the virtual one.
     """
 
-    groups: AuxiliaryDataAdversary
-    others: TargetKnowledge
     places: target_information.KnownPlaces
     null_roi: bool
-
-    retrains_per_release: ClassVar[bool] = False
 
     def study(
         self, release: Release | None, mechanism: Mechanism, *, rng: np.random.Generator
@@ -218,7 +208,9 @@ class PlacesAdversary:
 
         The visits of an average user, and their times, are those of the others.
         """
-        groups, others, shape = self.groups, self.others, self.others.occupancy.shape
+        others = self.whereabouts
+        assert others is not None
+        shape = others.occupancy.shape
         visits = others.occupancy[: shape[0] - self.null_roi]
         space, time = (normalise(visits.sum(axis=axis).astype(np.float64)) for axis in (1, 0))
         mean = VisitCounts(float(visits.sum()) / max(others.n_users - 1, 1))
@@ -230,21 +222,17 @@ class PlacesAdversary:
         weight = 1.0 if others.weights is None else others.weights[0]
         fill = partial(_with_target, cells=cells, weight=weight)
         own = replace(
-            groups,
-            training=fill(groups.training),
-            validation=groups.validation and fill(groups.validation),
+            self,
+            training=fill(self.training),
+            validation=self.validation and fill(self.validation),
             whereabouts=replace(others, trace=cells, occupancy=occupancy),
         )
-        return own.study(release, mechanism, rng=rng)
+        return AuxiliaryDataAdversary.study(own, release, mechanism, rng=rng)
 
-    def plus(self, other: "PlacesAdversary") -> "PlacesAdversary":
+    def plus(self, other: Self) -> Self:
         """Add the counts of the users that follow these, in the same groups."""
-        return replace(
-            self,
-            groups=self.groups.plus(other.groups),
-            others=self.others.plus(other.others),
-            places=target_information.join(self.places, other.places),
-        )
+        places = target_information.join(self.places, other.places)
+        return replace(AuxiliaryDataAdversary.plus(self, other), places=places)
 
 
 def _with_target(sample: GroupSample, cells: Ints, weight: float) -> GroupSample:

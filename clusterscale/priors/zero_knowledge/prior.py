@@ -19,9 +19,9 @@ from clusterscale.contracts import (
     Release,
     Share,
     TargetKnowledge,
-    Traces,
     Values,
 )
+from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, count_visits
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
@@ -60,10 +60,13 @@ class SyntheticUsers:
         null_roi: bool,
         rng: np.random.Generator,
     ) -> None:
-        traces = synthesis.synthetic_traces(n, population, graph, rng=rng, null_roi=null_roi)
-        everyone = _append_user(traces, trace)
+        traces = synthesis.synthetic_traces(n, population, graph, rng=rng)
+        visits = trace[trace < traces.n_cells].astype(np.int64)
+        offsets = np.append(traces.offsets, traces.offsets[-1] + len(visits))
+        everyone = replace(traces, offsets=offsets, cells=np.append(traces.cells, visits))
+        everyone = with_null_roi(everyone) if null_roi else everyone
         self._pool = Pool(everyone, np.arange(n + 1), n, group_size, "zero_knowledge reference")
-        self._traces, self._trace, self._n = traces, trace, n
+        self._trace, self._n = trace, n
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
         """Return new distinct groups, every second one with the target."""
@@ -72,7 +75,7 @@ class SyntheticUsers:
 
     def whereabouts(self, *, complete: bool) -> TargetKnowledge:
         """Return the target's trace and how many synthetic users are in each cell."""
-        visits = count_visits(self._traces, np.arange(self._n)[None])[0]
+        visits = count_visits(self._pool.traces, np.arange(self._n)[None])[0]
         return TargetKnowledge(self._trace, complete, visits, self._n)
 
 
@@ -114,21 +117,6 @@ class PoissonCounts:
 
 ReferencePopulation = SyntheticUsers | PoissonCounts
 """Synthetic population from which groups with and without the target are formed."""
-
-
-def _append_user(traces: Traces, trace: Ints) -> Traces:
-    """Return ``traces`` with the target appended as the last user."""
-    n_rois, n_epochs = traces.n_rois, traces.n_epochs
-    n_real = n_rois - traces.null_roi
-    visits = trace[trace < n_real * n_epochs].astype(np.int64)
-    offsets = np.append(traces.offsets, traces.offsets[-1] + len(visits))
-    idle = traces.idle
-    if idle is not None:
-        absent = np.ones(n_epochs, np.bool_)
-        absent[visits % n_epochs] = False
-        idle = np.vstack([idle, absent])
-    cells = np.concatenate([traces.cells, visits])
-    return Traces(offsets, cells, n_rois, n_epochs, idle)
 
 
 Law = Annotated[synthesis.ActivityLaw, synthesis.ACTIVITIES.entry()]
