@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -127,16 +127,11 @@ class ScreenAnalysis(Analysis):
         return self.table(job, columns, chunks, about)
 
 
-@dataclass(frozen=True, slots=True)
-class _Slice:
-    """Groups that are counted together, and the tasks that count them."""
-
-    first: int
-    tasks: tuple[CountTask, ...]
+_Slice = tuple[CountTask, ...]  # the tasks that count some groups together
 
 
-def _reduce(part: _Slice) -> Reduction[_Slice, CountTask, GroupContributions, GroupContributions]:
-    return Reduction(part, part.tasks, count, combine)
+def _reduce(tasks: _Slice) -> Reduction[_Slice, CountTask, GroupContributions, GroupContributions]:
+    return Reduction(tasks, tasks, count, combine)
 
 
 class _Settings:
@@ -180,16 +175,16 @@ class _Settings:
         with staged(uri, force=True) as staging:
             group = create_group(staging)
 
-            def keep(part: _Slice, counted: GroupContributions) -> None:
-                write_groups(group, part.first, counted, n_groups, n_users)
+            def keep(tasks: _Slice, counted: GroupContributions) -> None:
+                write_groups(group, tasks[0].first, counted, n_groups)
 
             slices = list(ranges(0, n_groups, width))
             for number, (first, last) in enumerate(slices):
                 tasks = tuple(
-                    CountTask(source, setting, n_users, first, last, start, stop, self._block)
+                    CountTask(source, setting, first, last, start, stop)
                     for start, stop in ranges(0, n_users, share)
                 )
-                part = [_Slice(first, tasks)]  # one at a time: two might not fit into memory
+                part = [tasks]  # one at a time: two might not fit into memory
                 yield Stage("count", _reduce, part, each(keep), len(slices), number, by_parts=True)
 
     def score(

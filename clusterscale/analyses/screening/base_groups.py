@@ -5,7 +5,8 @@ They are written once, and read by every task.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.analyses.screening.plan import LEAST_GROUPS, ScreenSetting
-from clusterscale.contracts import Bounds, CellCoordinates, Counts, Ints, Traces, Values
+from clusterscale.contracts import Bounds, Counts, Ints, Values
 from clusterscale.cube import arrays
-from clusterscale.cube.blocks import Source, ranges, read_block
+from clusterscale.cube.blocks import Source, block_size, open_source, ranges, read_block
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.errors import FormatError, InputError, PoolError
+from clusterscale.errors import PoolError
 from clusterscale.jit import kernel
 from clusterscale.seeds import stream
 
@@ -45,12 +46,10 @@ class CountTask:
 
     source: Source
     setting: ScreenSetting
-    n_users: int
     first: int
     last: int
     start: int
     stop: int
-    block: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +70,8 @@ class GroupContributions:
         int64, shape (visited cell,): number of users in each cell, members or not.
     bounds
         Largest change of the counts by one privacy unit of any of them.
-    frame
-        Coordinates of the cells.
+    shape
+        Numbers of ROIs (including the null ROI) and epochs.
     sums
         float64, the shape of ``base``: sums of weights instead of counts; None if users have none.
     alone
@@ -84,8 +83,7 @@ class GroupContributions:
     stand_in: NDArray[np.uint8]
     seen: NDArray[np.int64]
     bounds: Bounds
-    frame: CellCoordinates
-    n_cells: int
+    shape: tuple[int, int]
     sums: Values | None
     alone: Values
 
@@ -129,22 +127,13 @@ def members_within(
 
 def count(task: CountTask) -> GroupContributions:
     """Return the counts of groups over some users; a pure function of the task and its cube."""
-    total: GroupContributions | None = None
-    groups = range(task.first, task.last)
-    for start, stop in ranges(task.start, task.stop, task.block):
-        (block,) = read_block(task.source, [task.setting.window], start, stop)
-        members = members_within(task.source, task.setting, groups, task.n_users, start, stop)
-        members = members._replace(group=members.group - task.first)
-        counted = _count(len(groups), members, block.traces, block.frames[-1], block.bounds)
-        total = counted if total is None else combine(total, counted)
-    if total is None:
-        raise InputError(f"there are no users from {task.start} to {task.stop} to count")
-    return total
+    blocks = ranges(task.start, task.stop, block_size(open_source(task.source)))
+    return reduce(combine, (_count(task, *users) for users in blocks))
 
 
 def combine(one: GroupContributions, other: GroupContributions) -> GroupContributions:
     """Return the sum of the contributions of two sets of users."""
-    visited = np.zeros(one.n_cells, np.bool_)
+    visited = np.zeros(prod(one.shape), np.bool_)
     visited[one.cells] = visited[other.cells] = True
     cells = np.flatnonzero(visited)
     base = np.zeros((len(one.base), len(cells)), np.int32)
@@ -170,28 +159,31 @@ def combine(one: GroupContributions, other: GroupContributions) -> GroupContribu
     )
 
 
-def _count(
-    n_groups: int, members: Memberships, traces: Traces, frame: CellCoordinates, bounds: Bounds
-) -> GroupContributions:
-    """Return the counts of groups, numbered from 0, over the users of a block."""
+def _count(task: CountTask, start: int, stop: int) -> GroupContributions:
+    """Return the counts of groups over the users of a block."""
+    (block,) = read_block(task.source, [task.setting.window], start, stop)
+    traces, groups = block.traces, range(task.first, task.last)
+    n_users = open_source(task.source).n_users
+    members = members_within(task.source, task.setting, groups, n_users, start, stop)
+    numbers, is_stand_in = members.group - task.first, members.stand_in > 0
     idle, weights = traces.idle_epochs, traces.weights
     visits = np.bincount(traces.cells, minlength=traces.n_cells)
     visits[traces.n_cells - idle.shape[1] :] += idle.sum(axis=0)
     cells, rows = np.flatnonzero(visits), np.zeros(traces.n_cells, np.int32)
     rows[cells] = np.arange(len(cells), dtype=np.int32)
-    shape, is_stand_in = (n_groups, len(cells)), members.stand_in > 0
-    sets = [(members.user[some], members.group[some]) for some in (~is_stand_in, is_stand_in)]
+    shape = len(groups), len(cells)
+    sets = [(members.user[some], numbers[some]) for some in (~is_stand_in, is_stand_in)]
     events = traces.offsets, traces.cells, idle, rows
     base, stand_in = np.zeros(shape, np.int32), np.zeros(shape, np.uint8)
     _add(events, *sets[0], np.ones(1, base.dtype), base)
     _add(events, *sets[1], np.ones(1, stand_in.dtype), stand_in)
-    sums, alone = None, np.zeros(n_groups, np.float64)
+    sums, alone = None, np.zeros(len(groups))
     if weights is not None:
         sums, (user, group) = np.zeros(shape), sets[1]
         _add(events, *sets[0], weights, sums)
         alone[group] = weights[user]  # a group has one stand-in
-    seen, n_cells = visits[cells], traces.n_cells
-    return GroupContributions(cells, base, stand_in, seen, bounds, frame, n_cells, sums, alone)
+    grid = traces.n_rois, traces.n_epochs
+    return GroupContributions(cells, base, stand_in, visits[cells], block.bounds, grid, sums, alone)
 
 
 @kernel
@@ -214,7 +206,6 @@ def _add(
             row[rows[nowhere + epoch]] += unit
 
 
-_FORMAT = "clusterscale-screen-counts"
 _CHUNK = 1 << 22  # elements in a chunk, a few groups
 
 Ids = NDArray[np.int64]
@@ -324,9 +315,7 @@ class BaseGroups:
         )
 
 
-def write_groups(
-    group: Any, first: int, counted: GroupContributions, n_groups: int, n_users: int
-) -> None:
+def write_groups(group: Any, first: int, counted: GroupContributions, n_groups: int) -> None:
     """Write counted groups from number ``first`` on; the first ones also create the arrays."""
     n_rows, last = len(counted.cells), first + len(counted.base)
     size, width = n_groups * n_rows, max(n_rows, 1)
@@ -340,10 +329,7 @@ def write_groups(
         written["alone"] = np.float64, "count", n_groups, n_groups, slice(first, last)
     if first == 0:
         written |= dict.fromkeys(("cells", "seen"), (np.int64, "row", width, n_rows, slice(None)))
-        n_epochs, bounds = len(counted.frame.days), asdict(counted.bounds)
-        shape = [counted.n_cells // n_epochs, n_epochs]
-        about = {"format": _FORMAT, "n_users": n_users, "bounds": bounds, "shape": shape}
-        group.attrs.put(about)
+        group.attrs.put({"bounds": asdict(counted.bounds), "shape": list(counted.shape)})
     for name, (dtype, dim, most, n, where) in written.items():
         if first == 0:
             arrays.new_array(group, name, dtype=dtype, chunk=min(most, n or 1), dim=dim, size=n)
@@ -356,12 +342,9 @@ def open_groups(uri: str, setting: ScreenSetting, source: Source) -> BaseGroups:
 
     Raises
     ------
-    MissingError, FormatError
+    MissingError
         If ``uri`` has no counted groups.
     """
-    about = dict(storage.open_group(uri).attrs)
-    if about.get("format") != _FORMAT:
-        raise FormatError(f"{uri} does not hold the groups of a screen")
-    rois, epochs = about["shape"]
-    bounds = Bounds(**about["bounds"])
-    return BaseGroups(uri, setting, source, about["n_users"], (rois, epochs), bounds)
+    about: Any = storage.open_group(uri).attrs
+    n_users, (rois, epochs) = open_source(source).n_users, about["shape"]
+    return BaseGroups(uri, setting, source, n_users, (rois, epochs), Bounds(**about["bounds"]))
