@@ -355,7 +355,9 @@ class Pool:
         was.
         """
         other = sample.take(np.arange(len(sample)))
-        self._replace_target(other, substitutes)
+        for row, user in zip(np.flatnonzero(other.labels), substitutes, strict=True):
+            sums = None if other.sums is None else other.sums[row, None]
+            replace_member(other.counts[row, None], self.traces, self.target, user[None], sums)
         return other
 
     def fresh_control_groups(self, n_groups: int, *, rng: np.random.Generator) -> GroupSample:
@@ -365,14 +367,7 @@ class Pool:
         """
         other = replace(self, drawn=set())
         ranks = other.rank_substitutes(n_groups, rng=rng)
-        sample, substitutes = other.draw(n_groups, rng=rng, ranks=ranks)
-        self._replace_target(sample, substitutes)
-        return sample
-
-    def _replace_target(self, sample: GroupSample, substitutes: Ints) -> None:
-        for row, user in zip(np.flatnonzero(sample.labels), substitutes, strict=True):
-            sums = None if sample.sums is None else sample.sums[row, None]
-            replace_member(sample.counts[row, None], self.traces, self.target, user[None], sums)
+        return self.substitute_target(*other.draw(n_groups, rng=rng, ranks=ranks))
 
     def _draw_slices(
         self,

@@ -292,13 +292,9 @@ def rank(screened: xr.Dataset) -> NDArray[np.int64]:
         some = slice(first, first + _USERS)
         for name, out in (("auc", exposure), ("score_gap", gap)):
             values = screened[name].isel(user=some).transpose("user", "period", ...).values
-            mean = values.reshape(len(values), -1).mean(axis=1, dtype=np.float64)
-            mine = counted[some]
-            partly = np.asarray(mine.any(axis=1) & ~mine.all(axis=1))
-            if partly.any():
-                by_period = values[partly].reshape(int(partly.sum()), mine.shape[1], -1)
-                where = mine[partly][:, :, None]
-                mean[partly] = by_period.mean(axis=(1, 2), dtype=np.float64, where=where)
+            by_period = values.reshape(*counted[some].shape, -1)
+            total = by_period.sum(axis=2, dtype=np.float64).sum(axis=1, where=counted[some])
+            mean = total / np.maximum(counted[some].sum(axis=1) * by_period.shape[2], 1)
             out[some] = np.where(np.isnan(mean), -np.inf, mean)  # NaN goes last
     order: NDArray[np.int64] = np.lexsort((np.arange(n_users), -gap, -exposure))
     return order[np.asarray(counted.any(axis=1))[order]]

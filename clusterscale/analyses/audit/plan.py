@@ -258,7 +258,6 @@ def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     long = list(_too_long(plan, cube.n_epochs))
     yield from long
     yield from _too_large(plan, cube.n_users)
-    yield from _short_lists(plan)
     yield from find_imprecise(plan.priors, plan.precision)
     yield from _missing_knowledge(plan)
     yield from _missing_weights(plan, cube)
@@ -274,9 +273,14 @@ def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
 
 
 def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
+    """Yield a line for each group size that users, or membership lists, are too few for."""
     for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
+        most = interim_looks(prior.n_challenges, plan.precision)[-1]
+        n_groups = prior.n_groups + most - prior.n_challenges
         try:
-            prior.check(n_users, size, most=interim_looks(prior.n_challenges, plan.precision)[-1])
+            prior.check(n_users, size, most=most)
+            if plan.groups is not None:
+                check_lists(plan.groups, size=size, n_groups=n_groups, name=prior.name)
         except PoolError as error:
             yield f"group_sizes.{i}: {error}"
 
@@ -345,15 +349,3 @@ def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: Aud
     n_rois = traces.n_rois + plan.null_roi
     for size in plan.group_sizes:
         mechanism.check(group_size=size, n_rois=n_rois, n_epochs=traces.n_epochs)
-
-
-def _short_lists(plan: AuditPlan) -> Iterator[str]:
-    """Yield a line for each group size that membership lists are too short or too few for."""
-    if plan.groups is None:
-        return
-    for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
-        n_added = interim_looks(prior.n_challenges, plan.precision)[-1] - prior.n_challenges
-        try:
-            check_lists(plan.groups, size=size, n_groups=prior.n_groups + n_added, name=prior.name)
-        except PoolError as error:
-            yield f"group_sizes.{i}: {error}"
