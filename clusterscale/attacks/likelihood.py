@@ -1,6 +1,5 @@
 """Per-cell likelihood ratio under the mechanism's noise."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import lgamma
@@ -33,11 +32,6 @@ _WIDTH = 2048  # cells evaluated at once
 _WIDTH_OF_TABLES = 64  # the same, where each cell has a table of its own
 
 
-def _blocks(cells: Ints) -> Iterator[Ints]:
-    for start in range(0, len(cells), _WIDTH):
-        yield cells[start : start + _WIDTH]
-
-
 class _CellByCell:
     """Sum of the evidence of single cells."""
 
@@ -49,7 +43,9 @@ class _CellByCell:
         """Return the evidence of all of ``cells`` together, shape (group,)."""
         scores = np.zeros(len(values))
         for side in (True, False):
-            for block in _blocks(np.flatnonzero(here == side)):
+            some = np.flatnonzero(here == side)
+            for start in range(0, len(some), _WIDTH):
+                block = some[start : start + _WIDTH]
                 scores += self.cell_evidence(values[:, block], cells[block], here=side).sum(axis=1)
         return scores
 

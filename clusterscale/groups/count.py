@@ -75,16 +75,14 @@ class Counter:
     def count(self, members: Ints, counts: Counts) -> None:
         """Write the counts of some groups, shape (group, roi, epoch).
 
-        Raises InputError if ``counts`` has the wrong shape, or ``members`` contains an
-        unknown user.
+        Raises InputError if ``members`` contains an unknown user.
         """
         self._add_up(members, counts, _ONE, None if self._pool is None else self._everyone)
 
     def sum(self, members: Ints, sums: Values) -> None:
         """Write the sums of weights of some groups, float64, shape (group, roi, epoch).
 
-        Raises InputError if users have no weights, ``sums`` has the wrong shape, or
-        ``members`` contains an unknown user.
+        Raises InputError if users have no weights, or ``members`` contains an unknown user.
         """
         weights = self._traces.weights
         if weights is None:
@@ -95,12 +93,7 @@ class Counter:
         self, members: Ints, counts: _Cells, units: _Units, everyone: _Cells | None
     ) -> None:
         _check_users(self._traces, members, 2)
-        flat = counts.reshape(len(counts), -1)
-        if flat.shape != (len(members), self._traces.n_cells):
-            raise InputError(
-                f"counts have shape {counts.shape}, which does not fit {len(members)} groups of "
-                f"{self._traces.n_rois} ROIs and {self._traces.n_epochs} epochs"
-            )
+        flat = counts.reshape(len(members), self._traces.n_cells)
         if self._pool is None or everyone is None:
             _count(self._events, units, members, flat)
         else:
