@@ -164,10 +164,8 @@ class FinishedTasks:
         self._file, self._failed = self._all.files, np.zeros(shape, np.bool_)
         attacked = np.ones(shape[:2], np.bool_) if chosen.attacked is None else chosen.attacked
         self._planned = np.broadcast_to(attacked[:, :, None, None], shape)
-        self._paths: list[str] = []
-        self._sizes: list[int] = []  # tasks in each file; 0 if it was merged
-        self._numbers: dict[str, int] = {}
-        self._n_small = 0
+        self._numbers: dict[str, int] = {}  # of files, also of those that were merged
+        self._sizes: dict[int, int] = {}  # tasks in each file that is there
         records = entries_in(uri, run)
         for path, plain in zip(records.paths, records.plain(), strict=True):
             tasks = plain["tasks"]
@@ -205,10 +203,11 @@ class FinishedTasks:
 
     def merging(self, most: int) -> Stage[Any, Any] | None:
         """Return a stage that merges small files, if there are more than ``most`` of them."""
-        if self._n_small <= most:
+        if sum(map(_is_small, self._sizes.values())) <= most:
             return None
+        paths = list(self._numbers)
         groups = {
-            tuple(self._paths[number] for number in group): group
+            tuple(paths[number] for number in group): group
             for group in map(sorted, self._adjacent())
             if len(group) > 1
         }
@@ -221,26 +220,23 @@ class FinishedTasks:
 
     def _replace(self, old: Sequence[int], path: str) -> None:
         """Note that a file has the entries of others, and remove these."""
-        mine, n_tasks = np.isin(self._file, old), sum(self._sizes[number] for number in old)
-        for number in old:
-            self._n_small -= _is_small(self._sizes[number])
-            self._sizes[number] = 0
-        self._file[mine] = self._number(path, n_tasks)
-        files.remove_files({self._paths[number] for number in old} - {path})
+        paths, mine = list(self._numbers), np.isin(self._file, old)
+        self._file[mine] = self._number(path, sum(map(self._sizes.pop, old)))
+        files.remove_files({paths[number] for number in old} - {path})
 
     def block(self, first: int, last: int) -> TargetBlock:
         """Return the targets at positions ``first`` to ``last`` − 1."""
         files = self._file[:, first:last].copy()
-        numbers = np.unique(files[files != _NOWHERE]).tolist()
-        paths = {number: self._paths[number] for number in numbers}
+        known, numbers = list(self._numbers), np.unique(files[files != _NOWHERE]).tolist()
+        paths = {number: known[number] for number in numbers}
         return replace(self._all, users=self._all.users[first:last], files=files, paths=paths)
 
     def failures(self, most: int) -> dict[Key, Entry]:
         """Return at most ``most`` entries of failed tasks."""
-        failures: dict[Key, Entry] = {}
+        known, failures = list(self._numbers), dict[Key, Entry]()
         failed = np.where(self._failed, self._file, _NOWHERE).astype(np.int32)
         for number in np.unique(self._file[self._failed]).tolist():
-            paths = {number: self._paths[number]}
+            paths = {number: known[number]}
             failures |= replace(self._all, files=failed, paths=paths).entries()
             if len(failures) >= most:
                 break
@@ -248,11 +244,7 @@ class FinishedTasks:
 
     def _number(self, path: str, n_tasks: int) -> int:
         """Return the number of a file with entries of so many tasks."""
-        number = self._numbers.setdefault(path, len(self._paths))
-        if number == len(self._paths):
-            self._paths.append(path)
-            self._sizes.append(0)
-        self._n_small += _is_small(n_tasks) - _is_small(self._sizes[number])
+        number = self._numbers.setdefault(path, len(self._numbers))
         self._sizes[number] = n_tasks
         return number
 
@@ -260,7 +252,7 @@ class FinishedTasks:
         """Yield the numbers of small files whose tasks follow each other, some at a time."""
         numbers, places = np.unique(self._file, return_index=True)
         order = dict(zip(numbers.tolist(), places.tolist(), strict=True))
-        small = [number for number, size in enumerate(self._sizes) if _is_small(size)]
+        small = [number for number, size in self._sizes.items() if _is_small(size)]
         group, n_tasks = list[int](), 0
         for number in sorted(small, key=lambda number: (order.get(number, np.inf), number)):
             if n_tasks + self._sizes[number] > MERGED and group:
