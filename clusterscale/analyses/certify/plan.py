@@ -102,17 +102,53 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Certification:
-    """Certificates of every user × period × group size × mechanism.
+class ReleaseSettings:
+    """The releases of an analysis of all users: every period × group size × mechanism.
 
     Attributes
     ----------
     seed, null_roi
-        Root seed of trace steps that draw, and whether there is a null ROI.
+        Root seed, and whether there is a null ROI, visited when no other is.
     periods
         Names and spans of epochs: the first, and the one after the last.
     group_sizes, mechanisms
         Numbers of members, and the mechanisms.
+    """
+
+    seed: int
+    null_roi: bool
+    periods: tuple[tuple[str, Span], ...]
+    group_sizes: tuple[int, ...]
+    mechanisms: tuple[Mechanism, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings as plain values, with labels."""
+        return {
+            "seed": self.seed,
+            "null_roi": self.null_roi,
+            "periods": [[name, *span] for name, span in self.periods],
+            "group_sizes": list(self.group_sizes),
+            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
+        }
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that affect results; names of periods and titles do not."""
+        return {
+            "seed": self.seed,
+            "null_roi": self.null_roi,
+            "periods": [span for _, span in self.periods],
+            "group_sizes": self.group_sizes,
+            "mechanisms": [mechanism.id for mechanism in self.mechanisms],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Certification(ReleaseSettings):
+    """Certificates of every user × period × group size × mechanism.
+
+    Attributes
+    ----------
     plan
         What is stated.
     priors
@@ -121,11 +157,6 @@ class Certification:
         Lengths of the lists of members from which groups are drawn; None: from all users.
     """
 
-    seed: int
-    null_roi: bool
-    periods: tuple[tuple[str, Span], ...]
-    group_sizes: tuple[int, ...]
-    mechanisms: tuple[Mechanism, ...]
     plan: CertifyPlan
     priors: tuple[Prior, ...] = ()
     lists: tuple[int, ...] | None = None
@@ -164,27 +195,11 @@ class Certification:
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain values, with labels."""
-        return {
-            "seed": self.seed,
-            "null_roi": self.null_roi,
-            "periods": [[name, *span] for name, span in self.periods],
-            "group_sizes": list(self.group_sizes),
-            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
-            **self.plan.model_dump(mode="json"),
-        }
+        return ReleaseSettings.describe(self) | self.plan.model_dump(mode="json")
 
     @property
     def digest(self) -> str:
-        """Hash of the settings that affect results; names of periods and titles do not."""
-        return hash_of(
-            {
-                "seed": self.seed,
-                "null_roi": self.null_roi,
-                "periods": [span for _, span in self.periods],
-                "group_sizes": self.group_sizes,
-                "mechanisms": [mechanism.id for mechanism in self.mechanisms],
-                "plan": self.plan.canonical,
-                "priors": [prior.id for prior in self.priors],
-                "lists": self.lists,
-            }
-        )
+        """Hash of the settings that affect results."""
+        priors = [prior.id for prior in self.priors]
+        own = {"plan": self.plan.canonical, "priors": priors, "lists": self.lists}
+        return hash_of(self.identity | own)

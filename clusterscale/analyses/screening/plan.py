@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, Strict
 
+from clusterscale.analyses.certify.plan import ReleaseSettings
 from clusterscale.attacks import ATTACKS
 from clusterscale.attacks.closed_form import Diagonal, Projection
 from clusterscale.attacks.likelihood import Likelihood
@@ -144,19 +145,11 @@ class ScreenSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(ReleaseSettings):
     """One screen: every user × period × group size × mechanism × attack.
 
     Attributes
     ----------
-    seed
-        Root seed.
-    null_roi
-        Whether there is a null ROI, visited when no other is.
-    periods
-        Names and spans of epochs: the first, and the one after the last.
-    group_sizes, mechanisms
-        Numbers of members, and the mechanisms.
     plan
         Groups and attacks.
     unseen
@@ -164,11 +157,6 @@ class Screen:
         case.
     """
 
-    seed: int
-    null_roi: bool
-    periods: tuple[tuple[str, tuple[int, int]], ...]
-    group_sizes: tuple[int, ...]
-    mechanisms: tuple[Mechanism, ...]
     plan: ScreenPlan
     unseen: Literal["exclude", "include"] = "exclude"
 
@@ -183,11 +171,7 @@ class Screen:
         """Return the settings as plain values, with labels."""
         return {
             "unseen": self.unseen,
-            "seed": self.seed,
-            "null_roi": self.null_roi,
-            "periods": [[name, *span] for name, span in self.periods],
-            "group_sizes": list(self.group_sizes),
-            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
+            **ReleaseSettings.describe(self),
             "groups": self.plan.groups,
             "reference": self.plan.reference,
             "attacks": [attack.label for attack in self.plan.attacks],
@@ -195,15 +179,6 @@ class Screen:
 
     @property
     def digest(self) -> str:
-        """Hash of the settings that affect results; names of periods and titles do not."""
-        return hash_of(
-            {
-                "unseen": self.unseen,
-                "seed": self.seed,
-                "null_roi": self.null_roi,
-                "periods": [span for _, span in self.periods],
-                "group_sizes": self.group_sizes,
-                "mechanisms": [mechanism.id for mechanism in self.mechanisms],
-                "plan": self.plan.canonical,
-            }
-        )
+        """Hash of the settings that affect results."""
+        own = {"unseen": self.unseen, "plan": self.plan.canonical}
+        return hash_of(self.identity | own)
