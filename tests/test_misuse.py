@@ -27,7 +27,6 @@ from clusterscale.mechanisms.noisy_counts import Laplace
 from clusterscale.metrics import auc
 from clusterscale.reauditing import ReauditPlan
 from clusterscale.release.checks import PublishedTable
-from clusterscale.release.network import bridges
 
 SIZE = 8
 LAPLACE = LaplaceNoise(1.0)
@@ -295,11 +294,6 @@ MISUSES = {
         lambda: measure_bounds(traces(), np.zeros(23, np.int64)),
         InputError,
         r"days are int64 of shape \(23,\), but 24 epochs",
-    ),
-    "edges of nodes that do not exist": (
-        lambda: bridges(np.array([[0], [3]]), 3),
-        InputError,
-        "nodes from 0 to 3 are not within 0 to 2",
     ),
     "an estimate of other places": (
         lambda: compare(

@@ -54,8 +54,7 @@ class Ranges:
         Whether the range is exact, or two counts are possible that are further apart than is
         ``enough``, bool, shape (cell,).
     contradiction
-        Number of a relation that cannot hold with the others, or −1 if bounds of a count without
-        relations cross; None if there is none.
+        Number of a relation that cannot hold with the others; None if there is none.
     """
 
     low: Ints
@@ -80,7 +79,7 @@ def bound_counts(
     Parameters
     ----------
     low, high
-        Smallest and largest possible count of each cell, int64, shape (cell,).
+        Smallest and largest possible count of each cell, int64, shape (cell,), which do not cross.
     relations
         Which counts are made of which others.
     most
@@ -100,13 +99,7 @@ def bound_counts(
     -------
     Ranges
         With a ``contradiction``, nothing else is said.
-
-    Raises
-    ------
-    InputError
-        If the bounds have other shapes, or a relation names a cell that does not exist.
     """
-    _check(low, high, relations)
     low, high = np.array(low, np.int64), np.array(high, np.int64)
     failed, ended = _propagate_all(low, high, relations)
     nothing = np.zeros(len(low), np.bool_)
@@ -133,24 +126,10 @@ def bound_counts(
     return Ranges(low, high, exact | fixed, settled | exact | fixed)
 
 
-def _check(low: Ints, high: Ints, relations: Relations) -> None:
-    if low.ndim != 1 or low.shape != high.shape:
-        raise InputError(f"bounds have shapes {low.shape} and {high.shape}, not (cell,) both")
-    for name, cells in (("whole", relations.whole), ("parts", relations.parts)):
-        if cells.size and not (cells.min() >= 0 and cells.max() < len(low)):
-            raise InputError(
-                f"{name} are cells {cells.min()} to {cells.max()}, not within 0 to {len(low) - 1}"
-            )
-
-
 def _propagate_all(low: Ints, high: Ints, relations: Relations) -> tuple[int | None, bool]:
     """Narrow bounds in place; return a relation that fails, and whether nothing more follows."""
     cell, relation = relations.by_cell
     offsets = np.searchsorted(cell, np.arange(len(low) + 1)).astype(np.int64)
-    crossed = np.flatnonzero(low > high)
-    if len(crossed):
-        touching = relations.of_cells(crossed)
-        return (int(touching[0]) if len(touching) else -1), False
     failed = _propagate(
         low, high, relations.whole, relations.parts, relations.offsets.astype(np.int64),
         relations.adds, relation, offsets, _ROUNDS * len(relations.whole),
@@ -242,18 +221,18 @@ def _by_flows(
 ) -> int | None:
     """Fix the counts that are determined in networks; return a relation if none can hold."""
     low, high = found.low, found.high
-    counts = CountNetwork.of(low, high, relations, component, rest, without_rim=ended)
-    cells, network = counts.cells, counts.network
+    network = CountNetwork.of(low, high, relations, component, rest, without_rim=ended)
+    cells = network.cells
     if not len(cells):
         return None
-    flow, unmet = network.flow(counts.supply)
+    flow, unmet = network.flow()
     if flow is None:
         return unmet - FIRST
     changes = network.on_cycles(flow)
     fixed = cells[~changes]
     least = low[cells]
     low[fixed] = high[fixed] = (least + flow)[~changes]
-    found.settled[may_settle & counts.fits[component]] = True
+    found.settled[may_settle & network.fits[component]] = True
     edges = np.flatnonzero(changes & asked[cells])
     below, above = network.ranges(flow, edges)
     low[cells[edges]], high[cells[edges]] = least[edges] + below, least[edges] + above

@@ -28,23 +28,89 @@ _MOST = int(np.iinfo(np.int32).max)  # SciPy's flows are 32-bit integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Network:
-    """Counts that are not fixed, as edges between the nodes of their relations.
+class CountNetwork:
+    """Open counts as flows: each leaves one of its relations and enters the other.
 
-    ``out``, ``into`` and the capacity ``room`` are int64, shape (edge,); ``n_nodes`` includes
-    source, sink and hub, the node of counts with no other relation.
+    Attributes
+    ----------
+    cells
+        Cell of each edge, int64, shape (edge,).
+    out, into
+        Nodes that each edge leaves and enters: relations, or the hub where a count has no other
+        one; int64, shape (edge,).
+    room
+        Capacity of each edge, int64, shape (edge,); its flow is what a count is above its bound.
+    supply
+        What the lower bounds lack at each node, int64, shape (node,); the first nodes are the
+        source, the sink and the hub.
+    fits
+        Which components are networks, bool, shape (component,).
     """
 
+    cells: Ints
     out: Ints
     into: Ints
     room: Ints
-    n_nodes: int
+    supply: Ints
+    fits: Flags
 
-    def flow(self, supply: Ints) -> tuple[Ints | None, int]:
+    @classmethod
+    def of(
+        cls,
+        low: Ints,
+        high: Ints,
+        relations: Relations,
+        component: Ints,
+        chosen: Flags,
+        *,
+        without_rim: bool = False,
+    ) -> Self:
+        """Return the network of chosen cells, of those components that are one.
+
+        In the others, trees on the rim may be left out.
+        """
+        relation, cell, sign = (
+            each[relations.independent[relations.incidences[0]]] for each in relations.incidences
+        )
+        n, n_cells, here = len(relations.whole), len(low), chosen[cell]
+        fits = np.empty(component.max(initial=0) + 1, np.bool_)
+        for strips in (False, True)[: 1 + without_rim]:
+            if strips:
+                inner = _without_rim(relation, cell, here)
+                here = np.where(fits[component[cell]], here, inner)
+            flips, balanced = _orient(relation[here], cell[here], sign[here], n)
+            n_times = np.bincount(cell[here], minlength=n_cells)
+            unfit = here & ~(balanced & relations.adds)[relation]
+            fits[:] = True
+            fits[component[n_times > 2]] = fits[component[cell[unfit]]] = False
+        cells = np.flatnonzero((n_times > 0) & fits[component])
+        number = np.full(n_cells, -1)
+        number[cells] = np.arange(len(cells))
+        coefficient = sign * flips[relation]
+        in_flow = np.zeros(n, np.bool_)
+        in_flow[relation[here & (number[cell] >= 0)]] = True
+        each = in_flow[relation]
+        supply = np.zeros(FIRST + n, np.int64)
+        np.add.at(supply, FIRST + relation[each], (coefficient * low[cell])[each])
+        supply[HUB] = -supply[FIRST:].sum()
+        out, into = np.full(len(cells), HUB), np.full(len(cells), HUB)
+        each &= here & (number[cell] >= 0)
+        node, edge, side = FIRST + relation[each], number[cell[each]], coefficient[each]
+        into[edge[side > 0]] = node[side > 0]
+        out[edge[side < 0]] = node[side < 0]
+        return cls(cells, out, into, high[cells] - low[cells], supply, fits)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.supply)
+
+    def flow(self) -> tuple[Ints | None, int]:
         """Return a flow that meets the supply of each node, shape (edge,), and −1.
 
         If it is impossible, return None and a node of a relation that is in the way.
         """
+        supply = self.supply
         required = int(supply[supply > 0].sum())
         if required > _MOST:
             raise InputError(
@@ -137,7 +203,7 @@ class _Moves(NamedTuple):
     entry: Ints
 
     @classmethod
-    def of(cls, network: Network, flow: Ints, price: Values) -> _Moves:
+    def of(cls, network: CountNetwork, flow: Ints, price: Values) -> _Moves:
         """Return a flow in which nothing was moved; short paths are preferred among cheap ones."""
         nodes = np.concatenate([network.out, network.into])
         order = np.argsort(nodes, kind="stable")
@@ -308,138 +374,41 @@ def _hide(moves: _Moves, edges: Ints, need: Ints, hidden_for: Ints, fails: Flags
                     moves.price[one], hidden_for[one] = _STEP, i
 
 
-def bridges(ends: NDArray[Any], n_nodes: int) -> Flags:
-    """Return which edges are bridges, whose removal disconnects their ends (Tarjan 1974); bool.
+def bridges(ends: Ints, n_nodes: int) -> Flags:
+    """Return which edges are bridges, whose removal disconnects their ends, bool, shape (edge,).
 
     ``ends`` are the nodes of each edge, int64, shape (2, edge). Several edges may connect the same
-    nodes, and one may lead to its own node; none of these is a bridge. Raises InputError if
-    ``ends`` has another shape, or a node that does not exist.
+    nodes, and one may lead to its own node; none of these is a bridge. Each edge that is not in a
+    spanning tree carries a random number around a cycle of tree edges. A tree edge is a bridge if
+    those that it carries sum to 0, as otherwise happens with probability 2⁻⁶⁴.
     """
-    if ends.ndim != 2 or len(ends) != 2:
-        raise InputError(f"ends have shape {ends.shape}, not (2, edge)")
-    if ends.size and not (ends.min() >= 0 and ends.max() < n_nodes):
-        raise InputError(
-            f"nodes from {ends.min()} to {ends.max()} are not within 0 to {n_nodes - 1}"
-        )
-    n_edges = ends.shape[1]
-    nodes = np.concatenate([ends[0], ends[1]])
-    order = np.argsort(nodes, kind="stable")
-    offsets = np.searchsorted(nodes[order], np.arange(n_nodes + 1)).astype(np.int64)
-    edge = order % max(n_edges, 1)
-    other_end = np.concatenate([ends[1], ends[0]])[order].astype(np.int64)
+    (out, into), root, n_edges = ends, n_nodes, ends.shape[1]
+    _, one_each = np.unique(joined((out, into), n_nodes), return_index=True)
+    links = np.append(out, np.full(len(one_each), root)), np.append(into, one_each)
+    graph = sparse.coo_array((np.ones(len(links[0])), links), (n_nodes + 1, n_nodes + 1)).tocsr()
+    order, above = scipy.sparse.csgraph.breadth_first_order(graph, root, directed=False)
+    below = np.where(above[into] == out, into, np.where(above[out] == into, out, root))
+    tree_edge = np.full(n_nodes + 1, -1)
+    tree_edge[below] = np.arange(n_edges)
+    tree_edge[root] = -1
+    nodes = np.flatnonzero(tree_edge >= 0)
+    span = np.iinfo(np.int64)
+    carried = np.random.default_rng(0).integers(span.min, span.max, n_edges)
+    carried[tree_edge[nodes]] = 0
+    sums = np.zeros(n_nodes + 1, np.int64)
+    np.add.at(sums, out, carried)
+    np.subtract.at(sums, into, carried)
+    _add_up(sums, order, above)
     is_bridge = np.zeros(n_edges, np.bool_)
-    _search(offsets, other_end, edge.astype(np.int64), is_bridge)
+    is_bridge[tree_edge[nodes]] = sums[nodes] == 0
     return is_bridge
 
 
 @kernel
-def _search(offsets: Ints, other_end: Ints, edge: Ints, is_bridge: Flags) -> None:
-    """Mark bridges by depth-first search, with a stack because tables are too large for recursion.
-
-    ``low`` is the earliest visit order that a node's subtree reaches. The edge into a node is a
-    bridge if its subtree reaches no node visited earlier than the node itself.
-    """
-    n_nodes = len(offsets) - 1
-    visit_order, low = np.full(n_nodes, -1, np.int64), np.zeros(n_nodes, np.int64)
-    next_edge = offsets[:-1].copy()  # per node, the next edge to follow
-    stack, entry_edge = np.zeros(n_nodes, np.int64), np.full(n_nodes, -1, np.int64)
-    n_visited = 0
-    for root in range(n_nodes):
-        if visit_order[root] >= 0:
-            continue
-        stack[0], depth = root, 0
-        visit_order[root] = low[root] = n_visited
-        n_visited += 1
-        while depth >= 0:
-            node = stack[depth]
-            if next_edge[node] < offsets[node + 1]:
-                position = next_edge[node]
-                next_edge[node] += 1
-                other = other_end[position]
-                if edge[position] == entry_edge[node]:
-                    continue
-                if visit_order[other] >= 0:
-                    low[node] = min(low[node], visit_order[other])
-                    continue
-                visit_order[other] = low[other] = n_visited
-                n_visited += 1
-                entry_edge[other] = edge[position]
-                depth += 1
-                stack[depth] = other
-                continue
-            depth -= 1
-            if depth >= 0:
-                parent = stack[depth]
-                low[parent] = min(low[parent], low[node])
-                is_bridge[entry_edge[node]] = low[node] > visit_order[parent]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CountNetwork:
-    """Open counts as flows: each leaves one of its relations and enters the other.
-
-    Attributes
-    ----------
-    cells
-        Cell of each edge, int64, shape (edge,).
-    network
-        Edges, whose flow is what a count is above its lower bound.
-    supply
-        What the lower bounds lack at each node, int64, shape (node,).
-    fits
-        Which components are networks, bool, shape (component,).
-    """
-
-    cells: Ints
-    network: Network
-    supply: Ints
-    fits: Flags
-
-    @classmethod
-    def of(
-        cls,
-        low: Ints,
-        high: Ints,
-        relations: Relations,
-        component: Ints,
-        chosen: Flags,
-        *,
-        without_rim: bool = False,
-    ) -> Self:
-        """Return the network of chosen cells, of those components that are one.
-
-        In the others, trees on the rim may be left out.
-        """
-        relation, cell, sign = (
-            each[relations.independent[relations.incidences[0]]] for each in relations.incidences
-        )
-        n, n_cells, here = len(relations.whole), len(low), chosen[cell]
-        fits = np.empty(component.max(initial=0) + 1, np.bool_)
-        for strips in (False, True)[: 1 + without_rim]:
-            if strips:
-                inner = _without_rim(relation, cell, here)
-                here = np.where(fits[component[cell]], here, inner)
-            flips, balanced = _orient(relation[here], cell[here], sign[here], n)
-            n_times = np.bincount(cell[here], minlength=n_cells)
-            unfit = here & ~(balanced & relations.adds)[relation]
-            fits[:] = True
-            fits[component[n_times > 2]] = fits[component[cell[unfit]]] = False
-        cells = np.flatnonzero((n_times > 0) & fits[component])
-        number = np.full(n_cells, -1)
-        number[cells] = np.arange(len(cells))
-        coefficient = sign * flips[relation]
-        in_flow = np.zeros(n, np.bool_)
-        in_flow[relation[here & (number[cell] >= 0)]] = True
-        each = in_flow[relation]
-        supply = np.zeros(FIRST + n, np.int64)
-        np.add.at(supply, FIRST + relation[each], (coefficient * low[cell])[each])
-        supply[HUB] = -supply[FIRST:].sum()
-        out, into = np.full(len(cells), HUB), np.full(len(cells), HUB)
-        each &= here & (number[cell] >= 0)
-        node, edge, side = FIRST + relation[each], number[cell[each]], coefficient[each]
-        into[edge[side > 0]] = node[side > 0]
-        out[edge[side < 0]] = node[side < 0]
-        return cls(cells, Network(out, into, high[cells] - low[cells], len(supply)), supply, fits)
+def _add_up(sums: Ints, order: Ints, above: Ints) -> None:
+    """Add the sum of each node to that above it, the farthest from the root first."""
+    for node in order[:0:-1]:
+        sums[above[node]] += sums[node]
 
 
 def _without_rim(relation: Ints, cell: Ints, kept: Flags) -> Flags:

@@ -108,12 +108,12 @@ class RepairProblem:
         """Return the repair of those sums that are networks, and which cells these have."""
         chosen = (self.low < self.high) | self.may_hide
         component, _ = components(chosen, self.relations)
-        counts = CountNetwork.of(self.low, self.high, self.relations, component, chosen)
-        flow, _ = counts.network.flow(counts.supply)
+        network = CountNetwork.of(self.low, self.high, self.relations, component, chosen)
+        flow, _ = network.flow()
         if flow is None:
             raise InputError("relations contradict, so that nothing can be repaired")
-        cells, (low, high) = counts.cells, self.bounds(self.may_hide)
-        network = replace(counts.network, room=(high - low)[cells])
+        cells, (low, high) = network.cells, self.bounds(self.may_hide)
+        network = replace(network, room=(high - low)[cells])
         edges = np.flatnonzero(self.protect[cells])
         hidden_for, fails = network.hide(
             flow + (self.low - low)[cells],
@@ -123,7 +123,7 @@ class RepairProblem:
         )
         new = hidden_for >= 0
         done = Repair(cells[new], cells[edges[hidden_for[new]]], cells[edges[fails]])
-        return done, counts.fits[component]
+        return done, network.fits[component]
 
 
 @dataclass(slots=True, eq=False)

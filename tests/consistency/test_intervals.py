@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from oracles.systems import possible, random_system
 
-from clusterscale.errors import InputError
 from clusterscale.release.intervals import bound_counts
 from clusterscale.release.relations import Relations
 
@@ -183,10 +182,3 @@ def test_a_wrong_hierarchy_is_a_contradiction():
         np.array([10, 6, 6]), np.array([10, 6, 6]), Relations.of([(0, [1, 2], True)])
     )
     assert found.contradiction == 0
-
-
-def test_nonsense_is_refused():
-    with pytest.raises(InputError, match="whole are cells 5 to 5, not within 0 to 1"):
-        bound_counts(np.zeros(2, int), np.ones(2, int), Relations.of([(5, [0, 1], True)]))
-    with pytest.raises(InputError, match="bounds have shapes"):
-        bound_counts(np.zeros(2, int), np.ones(3, int), Relations.of([]))
