@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NETCDF = (".nc", ".nc4", ".netcdf")
 _DIMS = ("roi", "epoch")
-_SECONDS = "datetime64[s]"
+
 _FLAG, _TEXTS = "flag", ("comment", "long_name")
 _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
 
@@ -104,41 +104,27 @@ class ArrayStore(TableFormat):
             attributes["license"] = release.metadata.licence
         if release.metadata.ledger is not None:
             attributes["comment"] = explain_release(uri.rstrip("/").rpartition("/")[2], release)
-        if uri.rstrip("/").endswith(_NETCDF):
-            _write_netcdf(uri, variables, attributes)
-        else:
-            _write_zarr(uri, variables, attributes)
+        _write(uri, variables, attributes)
 
 
-def _write_zarr(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
-    with staged(uri, force=True) as staging:
-        group = storage.create_group(staging)
-        for name, (dims, values, about) in variables.items():
-            times = values.dtype.kind == "M"
-            numbers = values.astype(_SECONDS).astype(np.int64) if times else values
-            array = group.create_array(
-                name,
-                shape=numbers.shape,
-                dtype=str if numbers.dtype == object else numbers.dtype,
-                fill_value=np.nan if numbers.dtype.kind == "f" else None,
-                dimension_names=dims,
-                attributes={**about, **(TIME_ATTRIBUTES if times else {})},
-            )
-            if numbers.size:
-                array[:] = numbers
-        group.attrs.put(attributes)
-
-
-def _write_netcdf(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
+def _write(uri: str, variables: dict[str, Any], attributes: dict[str, Any]) -> None:
     import xarray as xr
 
-    plain = {
-        key: json.dumps(value) if isinstance(value, dict) else np.int32(value)
-        if isinstance(value, bool) else value
-        for key, value in attributes.items()
-    }  # fmt: skip
-    dataset = xr.Dataset(variables, attrs=plain)
-    storage.put(uri, bytes(dataset.to_netcdf(engine="h5netcdf")))
+    if uri.rstrip("/").endswith(_NETCDF):
+        plain = {
+            key: json.dumps(value) if isinstance(value, dict) else np.int32(value)
+            if isinstance(value, bool) else value
+            for key, value in attributes.items()
+        }  # fmt: skip
+        storage.put(uri, bytes(xr.Dataset(variables, attrs=plain).to_netcdf(engine="h5netcdf")))
+        return
+    dataset = xr.Dataset(variables, attrs=attributes)
+    encoding: dict[str, dict[str, Any]] = {name: {"_FillValue": None} for name in variables}
+    if "epoch" in dataset.coords and dataset["epoch"].dtype.kind == "M":
+        encoding["epoch"] |= {**TIME_ATTRIBUTES, "dtype": "int64"}
+    with staged(uri, force=True) as staging:
+        store = storage.create_group(staging).store
+        dataset.to_zarr(store, mode="a", consolidated=False, encoding=encoding)
 
 
 def _open(uri: str) -> xr.Dataset:
