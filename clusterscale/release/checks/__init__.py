@@ -46,11 +46,8 @@ accepts coincidences with probability ``chance``. The other checks are exact.
 """
 
 from clusterscale.registry import Registry
-from clusterscale.release.checks.comparisons import Complement, Differencing
 from clusterscale.release.checks.disclosure import add_levels, check_publication
 from clusterscale.release.checks.masking import MASK, Masked, mask_publication
-from clusterscale.release.checks.noise_law import NoiseLaw
-from clusterscale.release.checks.possible_values import PossibleCounts, PossibleValues
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
@@ -60,23 +57,14 @@ from clusterscale.release.checks.table import (
     worst_level,
 )
 from clusterscale.release.checks.together import OpenCell, TableFindings, alike, check_together
-from clusterscale.release.checks.totals import Totals
 
 __all__ = ["CHECKS", "MASK", "Check", "CheckResult", "Masked", "OpenCell", "PublishedTable"]
 __all__ += ["TableFindings", "alike", "mask_publication"]
 __all__ += ["add_levels", "check_publication", "check_table", "check_together", "create"]
 __all__ += ["create_checks", "open_comparison", "worst_level"]
 
-CHECKS: Registry[Check] = Registry(
-    "check",
-    Complement,
-    Differencing,
-    NoiseLaw,
-    PossibleCounts,
-    PossibleValues,
-    Totals,
-    base=Check,
-    plugins="clusterscale.checks",
+CHECKS: Registry[Check] = Registry.of_package(
+    "check", "clusterscale.release.checks", Check, plugins="clusterscale.checks"
 )
 create = CHECKS.create
 
