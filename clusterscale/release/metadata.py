@@ -427,13 +427,16 @@ def to_csv(table: pd.DataFrame, *, delimiter: str = ",", decimal: str = ".") -> 
     Raises InputError if a text begins like a formula: a spreadsheet would run it.
     """
     refuse_formulas(map(str, table.columns))
-    shown = table.copy()
-    for name in shown.columns:
-        if shown[name].dtype.kind == "f":
-            shown[name] = [_number(value).replace(".", decimal) for value in shown[name].tolist()]
-        elif shown[name].dtype.kind not in "iub":
-            refuse_formulas(map(str, shown[name].unique()))
-    return str(shown.to_csv(sep=delimiter, index=False, lineterminator="\n"))
+    for name in table.columns:
+        if table[name].dtype.kind not in "fiub":
+            refuse_formulas(map(str, table[name].unique()))
+
+    def number(value: float) -> str:
+        is_whole_number = value.is_integer() and abs(value) < 1e15
+        return str(int(value)) if is_whole_number else repr(float(value)).replace(".", decimal)
+
+    layout: dict[str, Any] = {"sep": delimiter, "lineterminator": "\n", "float_format": number}
+    return str(table.to_csv(index=False, **layout))
 
 
 def refuse_formulas(texts: Iterable[str]) -> None:
@@ -444,9 +447,3 @@ def refuse_formulas(texts: Iterable[str]) -> None:
                 f"{quote(text)} begins with {text[0]!r}, so a spreadsheet would run it as a "
                 "formula: choose another format than CSV, such as parquet, or rename it"
             )
-
-
-def _number(value: float) -> str:
-    if value != value:
-        return ""
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
