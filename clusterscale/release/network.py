@@ -393,7 +393,7 @@ def bridges(ends: Ints, n_nodes: int) -> Flags:
     tree_edge[root] = -1
     nodes = np.flatnonzero(tree_edge >= 0)
     span = np.iinfo(np.int64)
-    carried = np.random.default_rng(0).integers(span.min, span.max, n_edges)
+    carried = np.random.default_rng(0).integers(span.min, span.max, (n_edges,))
     carried[tree_edge[nodes]] = 0
     sums = np.zeros(n_nodes + 1, np.int64)
     np.add.at(sums, out, carried)
