@@ -8,7 +8,6 @@ squares: of all estimates that are unbiased and linear in the values these have 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from scipy import sparse
 from clusterscale.contracts import NO_NOISE, Ints, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.release.cells import UNKNOWN, Cells, Stated, relate
+from clusterscale.release.cells import UNKNOWN, Cells, relate
+from clusterscale.release.publication import Publication
 from clusterscale.release.relations import Relations, spans
 from clusterscale.validation_messages import exact_number
 
@@ -34,24 +34,7 @@ _BIASED = 0.01  # standard deviations between a count and the mean of its values
 _UNKNOWN = 0.1  # share of the variance of a cell without a value, if nothing says anything of it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Averages:
-    """Estimates of counts from noisy values that must add up.
-
-    Attributes
-    ----------
-    estimates
-        Counts that obey the relations, float64, visits, shape (cell,); NaN where no value says
-        anything of a cell.
-    deviations
-        Standard deviation of each estimate, float64, visits, shape (cell,); infinite where NaN.
-    """
-
-    estimates: Values
-    deviations: Values
-
-
-def average_noise(values: Values, noise: Values, relations: Relations) -> Averages:
+def average_noise(values: Values, noise: Values, relations: Relations) -> tuple[Values, Values]:
     """Return what noisy values of all cells together say of each count.
 
     Parameters
@@ -67,22 +50,18 @@ def average_noise(values: Values, noise: Values, relations: Relations) -> Averag
 
     Returns
     -------
-    Averages
-        By sparse factorisation; the time for standard deviations is that of one solution for each
-        relation of the largest component.
+    tuple[Values, Values]
+        Estimates of counts, which obey the relations, visits, NaN where no value says anything of a
+        cell; and the standard deviation of each, infinite where NaN. Both have shape (cell,). They
+        are found by sparse factorisation; the time for standard deviations is that of one solution
+        for each relation of the largest component.
 
     Raises
     ------
     InputError
-        If the arrays have other shapes, a standard deviation is negative or NaN, a value is NaN or
-        infinite, or there are too many relations.
+        If there are too many relations.
     """
-    if not (values.ndim == 1 and values.shape == noise.shape):
-        shapes = f"{values.shape} and {noise.shape}"
-        raise InputError(f"values and noise have shapes {shapes}, not (cell,) both")
     given = np.isfinite(noise)
-    if np.isnan(noise).any() or (noise < 0).any() or not np.isfinite(values[given]).all():
-        raise InputError("noise has standard deviations below 0 or NaN, or a value is not finite")
     row, column, sign = relations.incidences
     add = relations.adds[row]
     row, column, weight = row[add], column[add], sign[add].astype(np.float64)
@@ -103,7 +82,7 @@ def average_noise(values: Values, noise: Values, relations: Relations) -> Averag
     left = np.maximum(variance - variance**2 * gained, 0)
     unknown = ~given & (left > _UNKNOWN * _FAR**2)
     deviations = np.where(unknown, np.inf, unit * np.sqrt(left))
-    return Averages(np.where(unknown, np.nan, estimates), deviations)
+    return np.where(unknown, np.nan, estimates), deviations
 
 
 def _gained(matrix: sparse.csc_array, solver: Any, component: Ints) -> Values:
@@ -133,13 +112,13 @@ def _gained(matrix: sparse.csc_array, solver: Any, component: Ints) -> Values:
 
 
 def describe_averaging(
-    noisy: Sequence[tuple[Cells, Mechanism, int]], exact: Sequence[Cells], stated: Stated
+    noisy: Sequence[tuple[Cells, Mechanism, int]], exact: Sequence[Cells], plan: Publication
 ) -> Iterator[str]:
     """Yield how much of the noise of each table averages out with all tables.
 
     ``noisy`` are the cells of tables with noise, their mechanisms and their group sizes.
     """
-    sums = relate([*(cells for cells, _, _ in noisy), *exact], stated)
+    sums = relate([*(cells for cells, _, _ in noisy), *exact], plan)
     added = [_added_noise(mechanism, size) for _, mechanism, size in noisy]
     rests = np.full(sum(map(len, sums.rests)), np.nan)
     exact = sums.tables[len(noisy) :]
@@ -155,7 +134,7 @@ def describe_averaging(
     some, cells = relations.only(np.flatnonzero(~_are_computed(values, noise, relations)))
     left = noise.copy()
     try:
-        left[cells] = average_noise(values[cells], noise[cells], some).deviations
+        _, left[cells] = average_noise(values[cells], noise[cells], some)
     except InputError as error:
         yield f"how much noise averages out is not computed: {error}"
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import product
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.reading.places import ARROW
-from clusterscale.release.publication import Hierarchy, Measure
+from clusterscale.release.publication import Hierarchy, Measure, Publication, read_hierarchies
 from clusterscale.release.relations import Relations
 
 UNKNOWN = 1 << 30
@@ -207,34 +207,10 @@ class Sums:
 _NONE = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stated:
-    """What is stated of relations between tables.
-
-    Attributes
-    ----------
-    hierarchies
-        Orders of places, and the labels of the tables that each orders.
-    subsets
-        People of wholes, by those of a part.
-    divisions
-        People of all parts, by those of the whole.
-    margins
-        Label of a table, that of its trips, and the end at which it counts them.
-    unchanged
-        Labels of a table and of an earlier one that has the same counts.
-    """
-
-    hierarchies: Sequence[tuple[frozenset[str], Hierarchy]] = ()
-    subsets: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    divisions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    margins: Sequence[tuple[str, str, str]] = ()
-    unchanged: Sequence[tuple[str, str]] = ()
-
-
-def relate(tables: Sequence[Cells], stated: Stated) -> Sums:
-    """Return the sums that follow from what tables count, and from what is stated of them."""
-    tables = [*tables, *_between(tables)]
+def relate(tables: Sequence[Cells], plan: Publication) -> Sums:
+    """Return the sums that follow from what tables count, and from what a publication states."""
+    tables, hierarchies = [*tables, *_between(tables)], read_hierarchies(plan)
+    entries = [(plan.people_of(entry.label), entry) for entry in plan.tables]
     sums, by_count = Sums(tables), dict[object, list[Cells]]()
     for table in tables:
         by_count.setdefault(table.counted, []).append(table)
@@ -245,23 +221,31 @@ def relate(tables: Sequence[Cells], stated: Stated) -> Sums:
                 left &= ~_sum_up(sums, table, [[other]], where=left)
             _add_times(sums, table, alike)
             _add_totals(sums, table, alike)
-            for labels, hierarchy in stated.hierarchies:
+            for labels, hierarchy in hierarchies:
                 if table.label in labels and not table.total_of:
                     _add_places(sums, table, alike, hierarchy)
         _add_categories(sums, alike, tables)
     for table in tables:
-        for whole in _counting(tables, table, stated.subsets.get(table.people, ())):
+        theirs = [entry for people, entry in entries if people == table.people]
+        wholes = [plan.people_of(one) for entry in theirs for one in entry.subset_of]
+        for whole in _counting(tables, table, wholes):
             _sum_up(sums, whole, [[table]], rest=True)
-        if parts := stated.divisions.get(table.people, ()):
+        parts = dict.fromkeys(
+            people
+            for people, entry in entries
+            if entry.parts_of is not None and plan.people_of(entry.parts_of) == table.people
+        )
+        if parts:
             _sum_up(sums, table, [_counting(tables, table, [part]) for part in parts])
-    for label, trips, end in stated.margins:
+    margins = ((entry.label, *pair) for _, entry in entries for pair in entry.margins_of.items())
+    for label, trips, end in margins:
         for table, other in _pairs(tables, label, trips):
             ends = [name.split(ARROW)[end == "destination"] for name in other.places]
             up = _index(table.places, ends)
             down = np.flatnonzero(up >= 0)
             _nest(sums, table, other, down, up[down], complete=other.complete)
-    for label, before in stated.unchanged:
-        for table, other in _pairs(tables, label, before):
+    for _, entry in entries:
+        for table, other in _pairs(tables, entry.label, entry.unchanged_from):
             if table.low.shape[1] == other.low.shape[1]:
                 rows = table.rows_in(other)
                 here, there = sums.numbers(table)[rows >= 0], sums.numbers(other)[rows[rows >= 0]]
@@ -309,7 +293,7 @@ def _counting(tables: Sequence[Cells], like: Cells, people: Sequence[str]) -> li
     return [table for table in tables if table.counted in wanted]
 
 
-def _pairs(tables: Sequence[Cells], label: str, other: str) -> list[tuple[Cells, Cells]]:
+def _pairs(tables: Sequence[Cells], label: str, other: str | None) -> list[tuple[Cells, Cells]]:
     """Return the tables of two labels that have the same categories."""
     return [
         (one, two)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clusterscale.release.cells import UNKNOWN, Cells, Stated, relate
+from clusterscale.release.cells import UNKNOWN, Cells, relate
 from clusterscale.release.intervals import bound_counts
-from clusterscale.release.publication import Hierarchy
+from clusterscale.release.publication import Publication
 
 HOUR = 3600
 
@@ -61,20 +61,22 @@ def honest(rng):
                           complete=bool(known.all()), **about)  # fmt: skip
                 if hours > 1 or not sex:
                     offer(up.astype(int) @ summed, regions, hours, label=f"regions {name}", **about)
-    labels = frozenset(one.label for one, _ in found)
-    stated = Stated(
-        [(labels, Hierarchy())],
-        subsets={"residents": [""]} if "others" not in groups else {},
-        divisions={"": ["residents", "others"]} if "others" in groups else {},
-    )
-    return [one for one, _ in found], stated, [counts for _, counts in found]
+    side = {"parts_of": "all.csv"} if "others" in groups else {"subset_of": ["all.csv"]}
+    entries = [{"counts": "all.csv"}]
+    entries += [{"counts": f"{name}.csv", "people": name, **side} for name in groups]
+    entries += [
+        {"counts": f"{label}.csv", "name": label, "parents": ["codes"], "people": people or None}
+        for label, people in {one.label: one.people for one, _ in found}.items()
+    ]
+    plan = Publication.model_validate({"tables": entries})
+    return [one for one, _ in found], plan, [counts for _, counts in found]
 
 
 def check(rng, **options):
-    tables, stated, counts = honest(rng)
+    tables, plan, counts = honest(rng)
     if not tables:
         return 0
-    sums = relate(tables, stated)
+    sums = relate(tables, plan)
     n_rests = sum(map(len, sums.rests))
     low, high = (
         np.concatenate(

@@ -11,20 +11,14 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release.averaging import describe_averaging
-from clusterscale.release.cells import UNKNOWN, Cells, Stated, Sums, relate
+from clusterscale.release.cells import UNKNOWN, Cells, Sums, relate
 from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.checks.table import Check, CheckResult, agree, smallest_shown
 from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
 from clusterscale.release.content import TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
 from clusterscale.release.long import LongTable
-from clusterscale.release.publication import (
-    CODES,
-    MARGINS,
-    Publication,
-    PublicationTable,
-    read_hierarchies,
-)
+from clusterscale.release.publication import CODES, MARGINS, Publication, PublicationTable
 from clusterscale.release.reasons import chain, conflict
 from clusterscale.release.relations import Relations
 from clusterscale.validation_messages import exact_number, plural
@@ -69,7 +63,7 @@ def check_publication(
         names = ", ".join(shown.name for shown, _, _ in noisy)
         why = f"values of {names} do not determine counts, and take no part"
         cells = [one for part in parts for one in part.cells]
-        notes = (*together.notes, *describe_averaging(noisy, cells, _stated(plan)))
+        notes = (*together.notes, *describe_averaging(noisy, cells, plan))
         omitted = "; ".join(filter(None, (why, together.omitted)))
         together = replace(together, omitted=omitted, notes=notes)
     return [together, *findings]
@@ -103,23 +97,6 @@ def add_levels(
     omitted = found.omitted or levels.omitted
     return replace(
         found, results=found.results + more, omitted=omitted, open_cells=levels.open_cells
-    )
-
-
-def _stated(plan: Publication) -> Stated:
-    """Return what the publication states of relations, by what tables count."""
-    subsets, divisions = dict[str, list[str]](), dict[str, list[str]]()
-    for table in plan.tables:
-        people = plan.people_of(table.label)
-        subsets.setdefault(people, []).extend(map(plan.people_of, table.subset_of))
-        if table.parts_of is not None:
-            divisions.setdefault(plan.people_of(table.parts_of), []).append(people)
-    return Stated(
-        read_hierarchies(plan),
-        {part: tuple(dict.fromkeys(wholes)) for part, wholes in subsets.items()},
-        {whole: tuple(dict.fromkeys(parts)) for whole, parts in divisions.items()},
-        [(one.label, *pair) for one in plan.tables for pair in one.margins_of.items()],
-        [(one.label, one.unchanged_from) for one in plan.tables if one.unchanged_from],
     )
 
 
@@ -160,7 +137,7 @@ class System:
         Sums that may be those of shown cells only are assumed to be if it is ``assume_shown``.
         """
         tables = [cells for part in parts for cells in part.cells]
-        sums = relate(tables, _stated(plan))
+        sums = relate(tables, plan)
         n_rests = sum(map(len, sums.rests))
 
         def flat(name: str, rest: float) -> Values:

@@ -108,8 +108,8 @@ def main():
             noise = np.full(len(counts), 2**0.5)
             values = counts + np.random.default_rng(2).laplace(0, 1, len(counts))
             one = (values, noise, relations)
-            averages, seconds = timed("averages", lambda one=one: average_noise(*one))
-            ends = np.quantile(averages.deviations / noise, [0, 1])
+            (_, deviations), seconds = timed("averages", lambda one=one: average_noise(*one))
+            ends = np.quantile(deviations / noise, [0, 1])
             print(f"deviations {ends[0]:.3f} to {ends[1]:.3f} of those of each cell's own noise")
     sum_up("levels", *figures)
 
