@@ -63,7 +63,7 @@ def honest(rng):
                     offer(up.astype(int) @ summed, regions, hours, label=f"regions {name}", **about)
     side = {"parts_of": "all.csv"} if "others" in groups else {"subset_of": ["all.csv"]}
     entries = [{"counts": "all.csv"}]
-    entries += [{"counts": f"{name}.csv", "people": name, **side} for name in groups]
+    entries += [{"counts": f"{name}.csv", "people": name, **side} for name in groups if name]
     entries += [
         {"counts": f"{label}.csv", "name": label, "parents": ["codes"], "people": people or None}
         for label, people in {one.label: one.people for one, _ in found}.items()
