@@ -25,7 +25,7 @@ from clusterscale.analyses.publish.publication import (
     RECEIPT,
     Publication,
     ReleaseGate,
-    ReleaseStage,
+    do_nothing,
     name_of_run,
     raise_refusal,
 )
@@ -233,7 +233,10 @@ class PublishAnalysis(Analysis):
             if self.publish.choose_cap and not storage.exists(f"{job.uri}/{CAP}"):
                 yield self._choose_cap(job)
             yield self._count(job)
-        yield ReleaseStage.of(Publication(self._chosen(job), self.gate, job, run))
+        yield Publication(
+            "release", do_nothing, (), do_nothing, 1,
+            plan=self._chosen(job), gate=self.gate, job=job, run_name=run,
+        )  # fmt: skip
 
     def open(self, uri: str) -> xr.Dataset:
         """Open the release of a finished run: values over (roi, epoch), with its entry."""

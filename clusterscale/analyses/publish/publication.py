@@ -3,7 +3,8 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from functools import reduce
+from typing import Any, Protocol
 
 from clusterscale import storage
 from clusterscale.analyses.publish.counting import Counted, counts_in
@@ -135,9 +136,15 @@ def raise_refusal(uri: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Publication:
-    """Makes the release of a run and adds it to its series.
+def do_nothing(given: object) -> None:
+    """Do nothing: the stage of a publication has no tasks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Publication(Stage[Any, Any]):
+    """The last stage, which makes the release of a run and adds it to its series.
+
+    It runs in the driver and may itself run the studies of an audit.
 
     Attributes
     ----------
@@ -145,16 +152,16 @@ class Publication:
         What is published, and the audit that it must pass before.
     job
         The study, whose users are counted.
-    run
+    run_name
         Random name of the run.
     """
 
     plan: PublishPlan
     gate: ReleaseGate | None
     job: Study
-    run: str
+    run_name: str
 
-    def make(self, executor: Executor, tell: Tell) -> None:
+    def run(self, executor: Executor, tell: Tell) -> None:
         """Make the release, as the only process that publishes in its series.
 
         Raises
@@ -166,6 +173,7 @@ class Publication:
         ClusterscaleError
             If anything else fails; a repeated run publishes at most once.
         """
+        tell(Progress(self.name, 1))
         folder = storage.absolute(self.plan.folder)
         try:
             with Lease(f"{folder}/lease") as lease:
@@ -175,15 +183,16 @@ class Publication:
                 f"{held.holder} publishes in series {self.plan.series} now; repeat the command "
                 "when it has ended"
             ) from None
+        tell(Progress(self.name, 1, 1))
 
     def _make_once(self, lease: Lease, executor: Executor, tell: Tell) -> None:
         plan, job, cube = self.plan, self.job, self.job.cube
         series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
         series.begin()
         series.complete()
-        entry, verdict, n_elsewhere, undecided = series.find(self.run), None, 0, ""
+        entry, verdict, n_elsewhere, undecided = series.find(self.run_name), None, 0, ""
         if entry is None:
-            entry = describe_entry(plan, cube, series, self.run)
+            entry = describe_entry(plan, cube, series, self.run_name)
             series.check(entry)
             storage.remove(f"{job.uri}/{_GATE}")  # audit of noise that was not published
             counted, n_elsewhere = arrange(plan, cube, self._counted())
@@ -281,36 +290,4 @@ class Publication:
                 f"{self.job.uri}/{COUNTS} does not have each user once: remove it, and repeat the "
                 "command"
             )
-        total, *others = parts.values()
-        for other in others:
-            total = total.plus(other)
-        return total
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseStage(Stage[Any, Any]):
-    """The last stage, which runs in the driver and may itself run the studies of an audit."""
-
-    publication: Publication | None = None
-
-    @classmethod
-    def of(cls, publication: Publication) -> Self:
-        """Return the stage of a publication."""
-        return cls("release", _nothing, (), _nothing, 1, publication=publication)
-
-    def run(self, executor: Executor, tell: Tell) -> None:
-        """Make the release.
-
-        Raises
-        ------
-        ClusterscaleError
-            As :meth:`Publication.make`.
-        """
-        assert self.publication is not None
-        tell(Progress(self.name, 1))
-        self.publication.make(executor, tell)
-        tell(Progress(self.name, 1, 1))
-
-
-def _nothing(given: object) -> None:
-    """Do nothing: the stage has no tasks."""
+        return reduce(Counted.plus, parts.values())
