@@ -1,7 +1,7 @@
 """Catalogue of releases, listed or found in a folder; each is opened only if it changes."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -101,13 +101,8 @@ class Catalogue:
             self._cubes[uri] = TraceCube(uri)
         return self._cubes[uri]
 
-    def scan(
-        self, tell: Callable[[int, int], None] = lambda total, done: None
-    ) -> list[ResolvedRelease | Problem]:
-        """Return every release in order, or why it cannot be listed.
-
-        ``tell`` is called with the number of releases, and the number listed so far.
-        """
+    def scan(self) -> list[ResolvedRelease | Problem]:
+        """Return every release in order, or why it cannot be listed."""
         releases: list[ResolvedRelease | Problem] = []
         cache: dict[str, Any] = {}
         for entry in self._entries:
@@ -121,7 +116,6 @@ class Catalogue:
             else:
                 cache[key] = {"listed": release.model_dump(mode="json"), "behind": inputs}
                 releases.append(release)
-            tell(len(self._entries), len(releases))
         if cache != self._cache:
             storage.put(self._cache_uri, json.dumps(cache, indent=1, sort_keys=True).encode())
             self._cache = cache

@@ -63,14 +63,14 @@ class Counted:
     sums
         float64, the same shape: sums of weights; None if they are not used.
     bounds
-        Largest change of the counts by one unit of data of these users; None if there are none.
+        Largest change of the counts by one unit of data of these users; the least if there are none.
     n_users
         Number of users who were counted.
     """
 
     counts: Counts
     sums: Values | None
-    bounds: Bounds | None
+    bounds: Bounds
     n_users: int
 
     def plus(self, other: Counted) -> Counted:
@@ -78,9 +78,7 @@ class Counted:
         sums = self.sums
         if sums is not None and other.sums is not None:
             sums = sums + other.sums
-        bounds = self.bounds or other.bounds
-        if self.bounds is not None and other.bounds is not None:
-            bounds = merge_bounds(self.bounds, other.bounds)
+        bounds = merge_bounds(self.bounds, other.bounds)
         counts = self.counts + other.counts
         return Counted(counts, sums, bounds, self.n_users + other.n_users)
 
@@ -119,12 +117,7 @@ def count_parts(block_of: Part[PartsOf]) -> Counted:
             chosen = pick(traces, users - first)
             bounds = bounds_before(part.window[1], block.frames, chosen)
         counts, sums = count_visits(traces, users[None])[0], sum_weights(traces, users[None])
-        return Counted(
-            counts,
-            None if sums is None else sums[0],
-            bounds if len(users) else None,
-            len(users),
-        )
+        return Counted(counts, None if sums is None else sums[0], bounds, len(users))
 
 
 def fold_days(part: PartsOf) -> Reduction[PartsOf, Part[PartsOf], Ints, Ints]:
@@ -179,11 +172,11 @@ def _encode(part: tuple[Range, Counted]) -> Parts:
     arrays: dict[str, Any] = {"counts": counted.counts}
     if counted.sums is not None:
         arrays["sums"] = counted.sums
-    bounds = None if counted.bounds is None else asdict(counted.bounds)
+    bounds = asdict(counted.bounds)
     return {"users": users, "n_users": counted.n_users, "bounds": bounds}, arrays
 
 
 def _decode(plain: Any, arrays: Mapping[str, Any]) -> tuple[Range, Counted]:
-    (first, stop), bounds = plain["users"], plain["bounds"] and Bounds(**plain["bounds"])
+    (first, stop), bounds = plain["users"], Bounds(**plain["bounds"])
     sums = arrays.get("sums")
     return (first, stop), Counted(arrays["counts"], sums, bounds, plain["n_users"])

@@ -169,7 +169,7 @@ def draw(plan: PublishPlan, cube: TraceCube, counted: Counted) -> Values:
         If a unit of the data changes the counts by more than the stated sensitivity.
     """
     mechanism = _bind(plan, cube)
-    if counted.bounds is not None and exceeds_sensitivity(mechanism, counted.bounds):
+    if exceeds_sensitivity(mechanism, counted.bounds):
         raise ConfigError(
             f"publish.mechanism: the sensitivity of {mechanism.label} is smaller than what one "
             f"{mechanism.guarantee.unit} of this population changes, so its guarantee would be "
