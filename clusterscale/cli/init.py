@@ -5,13 +5,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from math import floor
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from clusterscale.cli import init_proposals as proposals
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
 from clusterscale.cli.options import Force, OptionalAddress, say_command
@@ -26,8 +27,6 @@ T = TypeVar("T")
 Settings = dict[str, Any]
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_WEEK = 7 * 24 * 3600  # seconds
-_SIZES = (20, 100, 300, 1000)
 
 
 @cache
@@ -61,15 +60,51 @@ class _Answers:
         return None
 
     @property
+    def mean_limit(self) -> float:
+        """The limit on the mean privacy loss, by default that at which people are exposed."""
+        from clusterscale.metrics import EXPOSED_AUC
+
+        return self.limits.get("average") or 2 * EXPOSED_AUC - 1
+
+    @property
+    def needs_screen(self) -> bool:
+        """Whether a limit is about people who are not attacked, and whom a screen shows."""
+        return any("screen" in _known()["limit"][name] for name in self.limits)
+
+    @property
     def n_people(self) -> int:
         """Of how many people groups are drawn: each pool has twice as many as are counted."""
         return (4 if self.knows == "users" else 2) * (self.n_counted or 0)
 
-    def coarsen(self, settings: Settings) -> Settings:
-        """Return the settings of a mechanism for counts of several epochs."""
+    @cached_property
+    def period(self) -> Settings:
+        """The epochs of the release that is audited."""
+        return proposals.propose_period(self.cube, self.epochs, observed=self.knows == "past")
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first epoch of that release, and the one after the last."""
+        return self.period["first"], self.period["first"] + self.epochs
+
+    @cached_property
+    def caps(self) -> list[int]:
+        """How many events of a user's day may be kept, the proposal first."""
+        return proposals.propose_caps(self.cube, self.span, self.factor)
+
+    @property
+    def prior(self) -> Settings:
+        """What the adversary knows."""
+        settings: Settings = _known()["knows"][self.knows]["prior"]
+        return settings
+
+    def fit(self, settings: Settings) -> Settings:
+        """Return the settings of a mechanism with the cap, for counts of several epochs."""
+        steps = [
+            step | {"per_day": self.caps[0]} if "per_day" in step and not step["per_day"] else step
+            for step in settings.get("steps", [settings])
+        ]
         if self.factor == 1:
-            return settings
-        steps = settings["steps"] if settings["name"] == "chain" else [settings]
+            return settings | {"steps": steps} if "steps" in settings else settings
         kept = [
             {key: value for key, value in step.items() if key != "title"}
             for step in steps
@@ -148,6 +183,8 @@ def init(
     out.print(f"wrote {', '.join(map(str, files.values()))}", markup=False, soft_wrap=True)
     policy, release, advice = *map(str, list(files.values())[1:3]), f"{_folder(config)}-advice"
     say_command("who is exposed", "audit", str(config))
+    if answers.needs_screen:
+        say_command("everybody, not only the targets", "screen", str(config))
     say_command("what to publish", "advise", str(config), "--policy", policy, "--output", advice)
     sign = "--sign-off", "--mechanism", "TITLE", "--policy", policy, "--release", release
     say_command("the page to sign", "report", str(_folder(config)), *sign)
@@ -204,17 +241,20 @@ def _one_of(option_name: str, text: str) -> str:
 
 
 def _parse_who(cube: TraceCube, text: str) -> tuple[int | None, str]:
-    """Return how many people are counted, None if that is not said, and the list of them."""
+    """Return how many people are counted, None if that is not said, and the list of them.
+
+    What follows from records is rounded, because it is published.
+    """
     from clusterscale.analyses.publish.analysis import read_population
     from clusterscale.storage import exists
 
     if text in ("", "everyone"):
-        return cube.n_users if text else None, "everyone"
+        return proposals.round_down(cube.n_users) if text else None, "everyone"
     if text.isdecimal() and int(text) >= 2:
         return int(text), "people.csv"
     if text.isdecimal() or not exists(text):
         raise InputError(f"--who {text!r}: give everyone, a number of 2 or more, or a file")
-    return len(read_population(text, cube)), text
+    return proposals.round_down(len(read_population(text, cube))), text
 
 
 def _count_epochs(cube: TraceCube, option_name: str, usual: str, text: str) -> int:
@@ -291,14 +331,15 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     words = {
         "about": _known(),
         "answers": answers,
-        "attacks": _attacks(_known()["knows"][answers.knows]["prior"]["name"]),
+        "attacks": _attacks(answers.prior["name"]),
         "families": _families(answers),
         "files": files,
         "folder": str(_folder(files["config"])),
         "mechanisms": _list_mechanisms(answers, proposed),
         "open": is_open,
-        "period": _period(cube, answers.epochs, observed=answers.knows == "past"),
-        "sizes": [answers.n_counted] if answers.n_counted else _sizes(cube, answers.knows),
+        "sizes": proposals.propose_sizes(cube, answers.knows, answers.n_counted),
+        "targets": proposals.count_targets(cube, answers.span, answers.mean_limit, answers.prior),
+        "whole": _propose_whole(answers),
     }
     templates = Environment(
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True
@@ -330,6 +371,15 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     return texts
 
 
+def _propose_whole(answers: _Answers) -> proposals.WholeStretch | None:
+    """Return all releases as one period, None if there is one release, or it needs the past."""
+    if answers.often == "once" or answers.knows == "past":
+        return None
+    unit = answers.guarantee[0] if answers.guarantee else ""
+    certified = "anyone" in answers.limits
+    return proposals.propose_whole(answers.cube, answers.epochs, unit, certified=certified)
+
+
 def _propose(answers: _Answers) -> list[tuple[str, Mechanism]]:
     """Return meanings and mechanisms that can be published and have the guarantee, if one is."""
     from clusterscale.mechanisms import MECHANISMS
@@ -343,10 +393,10 @@ def _propose(answers: _Answers) -> list[tuple[str, Mechanism]]:
         noise |= {"unit": unit, "epsilon": epsilon}
         if unit == "user":
             n_days = len(set(answers.cube.calendar.days()[: answers.epochs].tolist()))
-            noise["sensitivity"] = float(n_days * chosen["steps"][0]["per_day"])
+            noise["sensitivity"] = float(n_days * answers.caps[0])
         known[names[0]]["meaning"] = "noise that has the guarantee"
     return [
-        (known[name]["meaning"], MECHANISMS.create(**answers.coarsen(known[name]["mechanism"])))
+        (known[name]["meaning"], MECHANISMS.create(**answers.fit(known[name]["mechanism"])))
         for name in names
     ]
 
@@ -360,10 +410,10 @@ def _list_mechanisms(
 
     title = {"title": "as now"} if len(answers.now) == 1 else {}
     every = [
-        (f"now: {text}", MECHANISMS.create(**{**answers.coarsen(settings), **title}))
+        (f"now: {text}", MECHANISMS.create(**{**answers.fit(settings), **title}))
         for text, settings in answers.now
     ]
-    exact = MECHANISMS.create(**answers.coarsen({"name": "exact"}))
+    exact = MECHANISMS.create(**answers.fit({"name": "exact"}))
     found: dict[str, tuple[str, str]] = {}
     for text, mechanism in (*every, ("counts as they are, for comparison", exact), *proposed):
         found.setdefault(mechanism.id, (text, to_yaml(mechanism)))
@@ -378,10 +428,15 @@ def _families(answers: _Answers) -> list[Settings]:
     families, wanted = [], answers.guarantee and answers.guarantee[0]
     for family in usual_families():
         plain = family.model_dump(mode="json")
-        over = plain["over"] or {}
+        for step in plain["mechanism"].get("steps", []):
+            step |= {"per_day": None} if "per_day" in step else {}
+        over = {
+            path: sorted(answers.caps) if path.endswith(".per_day") else values
+            for path, values in (plain["over"] or {}).items()
+        }
         if answers.factor > 1:  # merging is the first step
             over = {_shift(path): values for path, values in over.items()}
-        fields = {"mechanism": answers.coarsen(plain["mechanism"]), "over": over}
+        fields = {"mechanism": answers.fit(plain["mechanism"]), "over": over}
         members = Family(**fields).members()
         faults = (fault for one in members for fault in find_faults(one, null_roi=False))
         if not any(faults) and wanted in (None, members[0].guarantee.unit):
@@ -402,24 +457,3 @@ def _attacks(prior: str) -> list[str]:
     usual = [ATTACKS[name] for name in ATTACKS if prior in ATTACKS[name].usual_against]
     usual.sort(key=lambda attack: (attack.needs_whereabouts, attack.seconds.group))
     return [str(attack.model_fields["name"].default) for attack in usual]
-
-
-def _period(cube: TraceCube, epochs: int, *, observed: bool) -> Settings:
-    """Return the first release of a cube, or its last with those before."""
-    name = "week" if epochs * cube.calendar.step == _WEEK else f"{epochs:,} epochs"
-    if not observed:
-        return {"name": f"first {name}", "first": 0, "epochs": epochs}
-    first = (cube.n_epochs // epochs - 1) * epochs
-    if first <= 0:
-        raise InputError(
-            f"an adversary who knows the past needs at least two releases of {epochs:,} epochs; "
-            f"{cube.uri} has {cube.n_epochs:,} of {cube.calendar.length}"
-        )
-    past = list(range(0, first, epochs))
-    return {"name": f"last {name}", "first": first, "epochs": epochs, "observed": past}
-
-
-def _sizes(cube: TraceCube, knows: str) -> list[int]:
-    """Return sizes of groups that leave enough users outside them."""
-    pool = cube.n_users // (2 if knows == "users" else 1)
-    return [size for size in _SIZES if size <= pool // 2] or [max(2, pool // 2)]

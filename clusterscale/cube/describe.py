@@ -175,6 +175,17 @@ def count_events(cube: TraceCube, spans: tuple[Span, ...]) -> NDArray[np.int64]:
     return total
 
 
+def count_by_day(traces: Traces, days: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the events of each user on each day, int64, shape (user × day,), by user.
+
+    Days without events after the last one with events, of the last user, may be left out. ``days``
+    are the numbers of the days of the epochs, which increase, shape (epoch,).
+    """
+    days = days - days[0]
+    user = np.repeat(np.arange(traces.n_held), np.diff(traces.offsets))
+    return np.bincount(user * (days[-1] + 1) + days[traces.cells % traces.n_epochs])
+
+
 def activity(traces: Traces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each user's number of distinct ROIs and of active epochs, int64, shape (user,)."""
     user = np.repeat(np.arange(traces.n_held), np.diff(traces.offsets))

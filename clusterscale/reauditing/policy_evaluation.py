@@ -375,8 +375,10 @@ def evaluate_scope(
 ) -> Iterator[Reason]:
     """Yield whether an audit is of a release of that size, and what was audited.
 
-    ``stated`` is how many people the release counts, by who says so; None: not said. ``changes``
-    are clauses on what reading it has added up or merged, ``notes`` on how else it was read.
+    ``stated`` is how many people the release counts, by who says so; None: not said. One of them
+    may be the number that was audited, and others that number rounded, as a release may state it.
+    ``changes`` are clauses on what reading it has added up or merged, ``notes`` on how else it was
+    read.
     Reasons: ``group_size``, since exposure at one size says nothing about another, because it is
     not monotone in the size; ``reading``, if the audited table is not the published one, and for
     notes; ``scope``, with sizes of groups, periods, targets, priors and attacks, and whether the
@@ -386,14 +388,14 @@ def evaluate_scope(
     audited = [int(size) for size in audit["group_size"].values]
     of = f"the audit is of groups of {_sizes(audited)}"
     texts = [f"{size:,} people by {who}" for who, size in said.items()]
-    size = next(iter(said.values()), nan)
+    size = next((n for n in said.values() if n in audited), next(iter(said.values()), nan))
     wrong = ""
     if not said:
         wrong = (
             f"it is not stated how many people the release counts ({of}): state it by "
             "`--group-size`, or as `group_size` in the policy"
         )
-    elif len(set(said.values())) > 1:
+    elif not all(_is_rounded(number, size) for number in said.values()):
         wrong = f"how many people the release counts is not clear: {', '.join(texts)}"
     elif size not in audited:
         wrong = (
@@ -409,6 +411,13 @@ def evaluate_scope(
     for note in notes:
         yield Reason("reading", "pass", nan, nan, note)
     yield Reason("scope", "pass", nan, nan, _scope(audit, mechanism))
+
+
+def _is_rounded(number: int, exact: float) -> bool:
+    """Return whether a number is an exact one, rounded to two or more of its digits."""
+    digits = str(number)
+    unit = int(10 ** min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2)))
+    return abs(number - exact) < unit
 
 
 def _scope(audit: xr.Dataset, mechanism: str) -> str:

@@ -6,21 +6,23 @@ import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from loops import mostly_slow
+from loops import for_each, mostly_slow
 from oracles.verdicts import FOUND
 from typer.testing import CliRunner
 
 from clusterscale.analyses.advise.results import to_yaml
 from clusterscale.analyses.publish.plan import find_faults
-from clusterscale.cli import app
+from clusterscale.cli import app, init_proposals
 from clusterscale.config import load, load_gate, load_policy
 from clusterscale.config.policy_limits import limit_by_policy
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ExistsError, InputError
+from clusterscale.metrics import mean_interval
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reauditing.policy_evaluation import evaluate_policy, verdict_of
 from clusterscale.reauditing.release_metrics import IntervalEstimate
@@ -41,10 +43,12 @@ def init(*words):
 @pytest.mark.parametrize("knows", ["users", "past", "release"])
 def test_what_it_writes_fits_the_cube(weeks, tmp_path, knows):
     file = tmp_path / "new" / "audit.yaml"
-    done = init(file, "--cube", weeks.uri, "--knows", knows, "--publishes", "hidden,noise,capped")
+    words = ("--knows", knows, "--publishes", "hidden,noise,capped", "--often", "weekly")
+    done = init(file, "--cube", weeks.uri, *words)
     assert done.exit_code == 0, done.output
     config = load(file)
     config.check(weeks)
+    assert len(config.audit.periods) == (1 if knows == "past" else 2)
     assert len(config.audit.mechanisms) == 4  # raw counts are always there for comparison
     text = file.read_text()
     # editors look for the schema beside the file
@@ -203,6 +207,7 @@ def test_a_limit_that_nothing_can_pass_is_told_with_what_to_change(
     policy = load_policy(file.with_suffix(".policy.yaml"))
     text = file.with_suffix(".policy.yaml").read_text()
     assert text.count("warns at best: some people are simulated") == len(is_open)
+    assert ("clusterscale screen" in said) == ("worst" in str(limit) or "few" in limit)
     if is_open:
         assert f"no release can pass the limit {' or '.join(is_open)}: groups of 200 need" in said
         assert "or count at most 50 people (--who 50)" in said
@@ -219,7 +224,90 @@ def test_it_says_why_a_release_would_be_refused(weeks, tmp_path):
     done = init(tmp_path / "audit.yaml", "--cube", weeks.uri, "--size", 30)
     assert "before you publish: people.csv" in done.output
     people = tmp_path / "people.csv"
-    pd.DataFrame({"user": weeks.user_ids(0, 30)}).to_csv(people, index=False)
+    pd.DataFrame({"user": weeks.user_ids(0, 103)}).to_csv(people, index=False)
     done = init(tmp_path / "b.yaml", "--cube", weeks.uri, "--who", people)
-    assert "before you publish" not in done.output
-    assert load(tmp_path / "b.yaml").audit.group_sizes == (30,)
+    assert "before you publish" not in done.output, "publish accepts the rounded number"
+    assert load(tmp_path / "b.yaml").audit.group_sizes == (100,)
+    assert load_policy(tmp_path / "b.policy.yaml").group_size == 100
+    release = yaml.safe_load((tmp_path / "b.release.yaml").read_text())["publish"]
+    assert (release["group_size"], release["format"]) == (100, "zarr")
+    assert "103" not in "".join(file.read_text() for file in tmp_path.glob("b.*.yaml"))
+
+
+@for_each(("number", "stated"), [(22157, 22000), (199, 190), (109, 100), (64, 64), (7, 7)])
+def test_the_number_of_people_is_rounded_down_to_what_publish_accepts(number, stated):
+    assert init_proposals.round_down(number) == stated
+    assert number - stated <= max(1, number / 10)
+
+
+USERS = {"name": "known_subset", "alpha": 0.5, "training": 200, "challenges": 100}
+
+
+@for_each(("limit", "per_third"), [(0.3, 12), (0.5, 6)])
+def test_a_release_with_half_of_the_limit_passes_with_the_targets(weeks, limit, per_third):
+    """Nine targets, as there were at first, leave a limit of .3 open even if nobody loses."""
+    assert init_proposals.count_targets(weeks, (0, 168), limit, USERS) == (per_third, True)
+    rng, n = np.random.default_rng(1), 3 * per_third
+    samples = limit * rng.integers(2, size=(20, n)) + rng.normal(0, 0.115, (20, n))
+    passed = [mean_interval(losses.clip(0, 1))[1] <= limit for losses in samples]
+    assert sum(passed) >= 15
+    assert mean_interval(np.zeros(9))[1] > 0.3
+
+
+def test_a_limit_that_no_number_of_targets_decides_is_not_promised(weeks, tmp_path):
+    assert not init_proposals.count_targets(weeks, (0, 168), 0.05, USERS).is_enough
+    init(tmp_path / "audit.yaml", "--cube", weeks.uri, "--limit", "average=0.05")
+    text = (tmp_path / "audit.yaml").read_text()
+    assert "limit of 0.05 on the mean undecided" in text
+    assert "interval of the mean is narrow enough" not in text
+
+
+@for_each(
+    ("events", "caps"),
+    [
+        ([1, 1, 1], [1]),
+        ([2] * 99 + [30], [2, 1, 4]),
+        ([2, 2], [2, 1]),
+        ([3, 3], [2, 1]),
+        ([5] * 9 + [9], [8, 4]),
+        ([0, 0], [1]),
+    ],
+)
+def test_a_cap_is_near_what_most_days_have_and_never_above_the_most(weeks, events, caps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(init_proposals, "count_by_day", lambda *given: np.array(events))
+        assert init_proposals.propose_caps(weeks, (0, 24), 1) == caps
+
+
+@for_each("factor", [1, 6])
+def test_a_cap_is_of_the_events_that_are_counted(weeks, factor):
+    """Visits to one place in merged hours are one event."""
+    traces, days = weeks.traces(epochs=(0, 168)), weeks.calendar.days()
+    user = np.repeat(np.arange(weeks.n_users), np.diff(traces.offsets))
+    roi, epoch = np.divmod(traces.cells, 168)
+    rows = pd.DataFrame({"user": user, "roi": roi, "epoch": epoch // factor})
+    rows["day"] = days[rows["epoch"] * factor]
+    n_events = rows.drop_duplicates().groupby(["user", "day"]).size()
+    cap, *others = init_proposals.propose_caps(weeks, (0, 168), factor)
+    assert max(cap, *others) <= n_events.max()
+    assert (n_events <= cap).mean() >= 0.95 > (n_events <= cap // 2).mean()
+
+
+@mostly_slow(
+    ("often", "limit", "why"),
+    [
+        ("weekly", "average", ""),
+        ("daily", "average", "more than 2 times as long"),
+        ("weekly", "person", "the sensitivity of one release"),
+        ("weekly", "anyone", "would count the first release twice"),
+    ],
+    n_quick=2,
+)
+def test_all_releases_of_the_cube_are_audited_as_one_period(weeks, tmp_path, often, limit, why):
+    file = tmp_path / "audit.yaml"
+    init(file, "--cube", weeks.uri, "--often", often, "--limit", limit, "--who", 30)
+    spans = [period.spans[-1] for period in load(file).audit.periods]
+    assert spans == [(0, 24 if often == "daily" else 168), *([] if why else [(0, 672)])]
+    assert (f"    # Left out, as {why}" if why else "Without this line") in re.sub(
+        r"Left out, as .*(?=more than|the sens|would)", "Left out, as ", file.read_text()
+    )

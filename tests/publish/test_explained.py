@@ -94,6 +94,13 @@ def test_no_population_is_invented(cube, tmp_path):
     assert (metadata.group_size, metadata.population) == (cube.n_users, None)
 
 
+def test_the_exact_number_of_people_is_not_published_beside_a_rounded_one(cube, tmp_path):
+    rounded = plan(tmp_path, mechanism={"name": "exact"}, budget=None, group_size=cube.n_users - 1)
+    publish(cube, rounded, tmp_path / "run")
+    metadata = read_table(uri_of(tmp_path)).metadata
+    assert (metadata.group_size, metadata.population) == (cube.n_users - 1, None)
+
+
 LAPLACE_EVENT = {"name": "laplace", "unit": "event", "sensitivity": 1.0, "discrete": True}
 
 

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 
 from clusterscale.reauditing import Policy
 from clusterscale.reauditing.policy_evaluation import evaluate_scope
@@ -53,6 +54,20 @@ def test_sizes_that_contradict_each_other_are_inconclusive():
     found = reasons(Policy(group_size=900), audited([100, 900]), release=100)["group_size"]
     assert found.level == "warn"
     assert found.text.endswith("100 people by release, 900 people by the policy")
+
+
+@for_each(
+    ("size", "level"),
+    [(22000, "pass"), (22200, "pass"), (23000, "pass"), (20000, "warn"), (22150, "pass"),
+     (22147, "warn")],
+)  # fmt: skip
+def test_a_number_that_is_rounded_is_that_of_the_audited_people(size, level):
+    """A gate audits the number counted; the release and the policy state a rounded one."""
+    policy = Policy(group_size=size)
+    found = reasons(policy, audited([22157]), catalogue=22157, release=22000)["group_size"]
+    assert found.level == level, found.text
+    found = reasons(Policy(group_size=22157), audited([22000]), release=22000)["group_size"]
+    assert found.level == "warn", "the number counted was not audited"
 
 
 def test_a_table_of_which_rows_were_added_cannot_pass():

@@ -20,6 +20,7 @@ from clusterscale.contracts import Bounds, Counts, Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Window, block_size, ranges, read_block
 from clusterscale.cube.bounds import bounds_before, merge_bounds
+from clusterscale.cube.describe import count_by_day
 from clusterscale.cube.transforms import pick
 from clusterscale.groups import count_visits
 from clusterscale.groups.count import sum_weights
@@ -136,10 +137,7 @@ def count_days(block_of: Part[PartsOf]) -> Ints:
     source = replace(part.source, null_roi=False)
     (block,) = read_block(source, [(span, ())], first, stop)
     users = _within(part.members, first, stop) if part.members else np.arange(first, stop)
-    traces, days = pick(block.traces, users - first), block.frames[0].days
-    days = days - days[0]
-    user = np.repeat(np.arange(len(users)), np.diff(traces.offsets))
-    n_events = np.bincount(user * (days[-1] + 1) + days[traces.cells % traces.n_epochs])
+    n_events = count_by_day(pick(block.traces, users - first), block.frames[0].days)
     return np.bincount(np.minimum(n_events, cap.per_day), minlength=cap.per_day + 1)
 
 

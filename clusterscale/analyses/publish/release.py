@@ -314,7 +314,7 @@ def make_release(
     size, among = plan.group_size, plan.among
     if entry.epsilon is None:  # only then numbers of people may follow from the data
         size = size or counted.n_users
-        among = among or (cube.n_users if size < cube.n_users else None)
+        among = among or (cube.n_users if counted.n_users < cube.n_users else None)
     fields |= {key: n for key, n in (("group_size", size), ("population", among)) if n}
     fields |= {key: text for key in STATED if (text := getattr(plan, key))}
     if guarantee := state_guarantee(plan, entry):
