@@ -9,8 +9,8 @@ installed: ``pip install 'clusterscale[figures]'``. To draw fewer, select: for e
 
 import xarray as xr
 
-from clusterscale.reporting.audit import draw_auc, draw_loss, draw_tradeoff
 from clusterscale.reporting.figures import Figure
+from clusterscale.reporting.notebook import Plots
 
 
 def auc(results: xr.Dataset) -> list[Figure]:
@@ -31,7 +31,7 @@ def auc(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    return draw_auc(results)
+    return Plots(results).auc()
 
 
 def loss(results: xr.Dataset) -> list[Figure]:
@@ -52,7 +52,7 @@ def loss(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    return draw_loss(results)
+    return Plots(results).loss()
 
 
 def tradeoff(results: xr.Dataset) -> list[Figure]:
@@ -74,4 +74,4 @@ def tradeoff(results: xr.Dataset) -> list[Figure]:
     FormatError
         If the dataset is not one of an audit.
     """
-    return draw_tradeoff(results)
+    return Plots(results).tradeoff()

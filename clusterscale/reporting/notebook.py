@@ -13,12 +13,12 @@ import xarray as xr
 from clusterscale import schema
 from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell, grid, list_facts
-from clusterscale.reporting.audit import draw_auc, draw_loss, draw_tradeoff
 from clusterscale.reporting.audit.cases import strongest_rows
-from clusterscale.reporting.audit.gains import least_gains
+from clusterscale.reporting.audit.gains import least_gains, tradeoff_figures
 from clusterscale.reporting.audit.model import AuditReport
+from clusterscale.reporting.audit.targets import auc_figures, loss_figure
 from clusterscale.reporting.declared import DeclaredTables
-from clusterscale.reporting.figures import Figure
+from clusterscale.reporting.figures import Figure, Figures
 from clusterscale.reporting.findings import Finding, find_exposures
 from clusterscale.reporting.recovery import GOALS, find_best, read_errors
 from clusterscale.reporting.run import Run, forms
@@ -138,19 +138,25 @@ class Plots:
     """Figures of an audit, each as a list of :class:`~clusterscale.reporting.figures.Figure`."""
 
     def __init__(self, results: xr.Dataset) -> None:
-        self._results = results
+        shown = schema.with_labels(schema.validate(results), suffix="title")
+        self._audit = AuditReport.of(shown)
 
     def auc(self) -> list[Figure]:
         """Draw the distribution of AUC over targets, by setting and group size."""
-        return draw_auc(self._results)
+        cases = self._audit.cases
+        return Figures(each for index, _ in cases.shown() for each in auc_figures(cases, index))
 
     def loss(self) -> list[Figure]:
         """Draw the privacy loss of targets, by setting."""
-        return draw_loss(self._results)
+        cases = self._audit.cases
+        return Figures(loss_figure(cases, index) for index, _ in cases.shown())
 
     def tradeoff(self) -> list[Figure]:
-        """Draw privacy gain against utility loss, by prior, setting and measure of utility."""
-        return draw_tradeoff(self._results)
+        """Draw privacy gain against utility loss, by prior, setting and measure of utility.
+
+        There are no figures if either is not known.
+        """
+        return Figures(tradeoff_figures(self._audit))
 
 
 @xr.register_dataset_accessor("clusterscale")  # type: ignore[no-untyped-call]

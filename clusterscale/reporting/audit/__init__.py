@@ -1,4 +1,4 @@
-"""An audit on a page: the first screen, the sections in order, and its figures one by one."""
+"""An audit on a page: the first screen, and the sections in order."""
 
 from collections.abc import Callable
 
@@ -6,22 +6,14 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale import schema
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.phrases import BROKEN, NOT_TESTED
-from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
 from clusterscale.reporting.audit import gains, reliability, targets
 from clusterscale.reporting.audit.cases import SummaryRow, strongest_rows
-from clusterscale.reporting.audit.gains import (
-    best_defence,
-    largest_loss,
-    least_gains,
-    tradeoff_figures,
-)
+from clusterscale.reporting.audit.gains import best_defence, largest_loss, least_gains
 from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport, GuaranteeTest
-from clusterscale.reporting.audit.targets import auc_figures, loss_figure
 from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.run import Run
 from clusterscale.utility import NEARLY_EMPTY
@@ -121,29 +113,3 @@ def render_sections(
     headline = build_headline(audit, run.titles.get(run.chosen, run.chosen), run.limits)
     sections = (build(audit) for build in _SECTIONS)
     return findings(audit, headline), [section for section in sections if section is not None]
-
-
-def draw_auc(results: xr.Dataset) -> figures.Figures:
-    """Return the distribution of AUC over targets, by setting and group size."""
-    audit = _read(results)
-    shown = (index for index, _ in audit.cases.shown())
-    return figures.Figures(figure for index in shown for figure in auc_figures(audit.cases, index))
-
-
-def draw_loss(results: xr.Dataset) -> figures.Figures:
-    """Return the privacy loss of targets, by setting."""
-    audit = _read(results)
-    return figures.Figures(loss_figure(audit.cases, index) for index, _ in audit.cases.shown())
-
-
-def draw_tradeoff(results: xr.Dataset) -> figures.Figures:
-    """Return privacy gain against utility loss; empty if either is not known."""
-    audit = _read(results)
-    defences = audit.defences
-    if not defences.gains_known or not np.isfinite(defences.loss).any():
-        return figures.Figures()
-    return figures.Figures(tradeoff_figures(audit))
-
-
-def _read(results: xr.Dataset) -> AuditReport:
-    return AuditReport.of(schema.with_labels(schema.validate(results), suffix="title"))

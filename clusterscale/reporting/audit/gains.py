@@ -138,8 +138,13 @@ def _number(value: float) -> str:
 
 
 def tradeoff_figures(audit: AuditReport) -> list[figures.Figure]:
-    """Return gain against loss, by prior, period and group size, and measure of utility."""
+    """Return gain against loss, by prior, period and group size, and measure of utility.
+
+    The result is empty if either is not known.
+    """
     defences = audit.defences
+    if not defences.gains_known or not np.isfinite(defences.loss).any():
+        return []
     axes = [_axis(defences, measure) for measure in range(len(defences.measures))]
     return [
         figure
@@ -151,9 +156,6 @@ def tradeoff_figures(audit: AuditReport) -> list[figures.Figure]:
 
 def build_tradeoff(audit: AuditReport) -> html.Section | None:
     """Build a panel for each measure, as in POMACS20 Figs 7 to 10; None without gain or loss."""
-    defences = audit.defences
-    if not defences.gains_known or not np.isfinite(defences.loss).any():
-        return None
     every = tradeoff_figures(audit)
     folds = [
         (setting, html.side_by_side(figure.html for figure in every if figure.setting == setting))
@@ -165,7 +167,7 @@ def build_tradeoff(audit: AuditReport) -> html.Section | None:
         f"shows less than {html.percent(NEARLY_EMPTY)} of counts or events: (nearly) empty release"
     )
     legend = figures.marks(
-        defences.mechanisms,
+        audit.defences.mechanisms,
         line="random guess, drawn without any data",
         crossed=crossed if audit.empty else "",
     )
