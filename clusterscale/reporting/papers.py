@@ -106,13 +106,11 @@ class StudyReport:
     remarks: Sequence[str] = ()
     plots: Sequence[figures.PaperPlot] = ()
 
-    def count_statements(self, verdict: Holding) -> int:
-        """Return how many claims have a verdict."""
-        return sum(claim.verdict == verdict for claim in self.claims)
-
-    def count(self, verdict: Verdict) -> int:
-        """Return how many numbers have a verdict."""
-        return sum(number.verdict == verdict for number in self.compared)
+    @property
+    def verdicts(self) -> Counter[str]:
+        """How many numbers and claims have each verdict."""
+        every: Sequence[ComparedNumber | ClaimRow] = (*self.compared, *self.claims)
+        return Counter(one.verdict for one in every)
 
 
 def papers_table(reports: Sequence[StudyReport]) -> Markup:
@@ -120,21 +118,17 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
     rows = []
     for paper, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
-        numbers, claims = _count(several)
         seconds = [study.core_seconds for study in several if isfinite(study.core_seconds)]
-        n_compared = numbers.total() - numbers[NOT_COMPARED]
-        about = {"paper": paper, "studies": len(several), "compared": n_compared}
-        rows.append(
-            about
-            | {"numbers": numbers, "claims": claims, "seconds": sum(seconds) if seconds else nan}
-        )
+        about = {"paper": paper, "studies": len(several), "found": _count(several)}
+        rows.append(about | {"seconds": sum(seconds) if seconds else nan})
     return html.table("papers", [("", rows)])
 
 
-def _count(reports: Sequence[StudyReport]) -> tuple[Counter[str], Counter[str]]:
-    """Return how many numbers and how many claims have each verdict."""
-    numbers = Counter[str](number.verdict for study in reports for number in study.compared)
-    return numbers, Counter(claim.verdict for study in reports for claim in study.claims)
+def _count(reports: Sequence[StudyReport]) -> Counter[str]:
+    """Return how many numbers and claims have each verdict, and how many numbers are compared."""
+    found = sum((study.verdicts for study in reports), Counter[str]())
+    found["compared"] = found[AGREES] + found[EXPLAINED] + found[NOT_REPRODUCED]
+    return found
 
 
 def differences(reports: Sequence[StudyReport]) -> Markup:
@@ -277,20 +271,10 @@ def _cell(point: figures.PlotPoint) -> str:
 
 
 def _overview(reports: Sequence[StudyReport]) -> Iterable[html.Section]:
-    numbers, claims = _count(reports)
-    n_differ = numbers[EXPLAINED] + numbers[NOT_REPRODUCED]
-    body = html.fill(
-        "reproduced.html.j2",
-        n_compared=numbers[AGREES] + n_differ,
-        n_agree=numbers[AGREES],
-        n_explained=numbers[EXPLAINED],
-        n_hold=claims[HOLDS],
-        n_break=claims[BREAKS],
-        n_statements=claims.total(),
-        table=papers_table(reports),
-    )
+    found = _count(reports)
+    body = html.fill("reproduced.html.j2", found=found, table=papers_table(reports))
     yield html.Section("overview", "Findings", "", body)
-    if n_differ:
+    if found["compared"] > found[AGREES]:
         yield html.section("differences", differences(reports))
 
 
