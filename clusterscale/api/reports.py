@@ -65,7 +65,7 @@ def report(
 
 
 def page_of(results: object, output: str | Path | None, name: str) -> str:
-    """Return where a page is written: by default a file of a name in the folder of the run."""
+    """Return where a page or tables are written: by default below the folder of the run."""
     if output is not None:
         return str(output)
     if not isinstance(results, str | Path):

@@ -59,6 +59,7 @@ def report(
         With --sign-off, config of the release: adds up its series.
     """
     from clusterscale.api import releases
+    from clusterscale.api.reports import page_of
     from clusterscale.reporting import write_report, write_tables
 
     if full:
@@ -71,7 +72,7 @@ def report(
     if sign_off and (len(runs) > 1 or form != "html"):
         raise InputError("--sign-off is a page of one run: give one folder, and no --format")
     if form == "html":
-        page = output or f"{_folder(results[0])}/{'sign-off' if sign_off else 'report'}.html"
+        page = page_of(results[0], output, "sign-off.html" if sign_off else "report.html")
         if sign_off:
             how: Any = {"policy": policy, "mechanism": mechanism, "group_size": group_size}
             releases.sign_off(runs[0], page, **how, release=release)
@@ -84,7 +85,7 @@ def report(
             webbrowser.open(Path(page).resolve().as_uri())
         return
     for number, run in enumerate(runs, 1):
-        folder = output or f"{_folder(results[0])}/tables"
+        folder = page_of(results[0], output, "tables")
         target = f"{folder}/{number}" if len(runs) > 1 else folder
         for path in write_tables(run, target, form):
             out.print(path, soft_wrap=True)
@@ -147,7 +148,3 @@ def _show_brackets(run: Run) -> bool:
     show_table(out, "brackets", worst.values(), **about)
     key.show(out)
     return any(one.bracket.is_violated for one in worst.values())
-
-
-def _folder(results: str) -> str:
-    return results.rstrip("/").removesuffix("/results.zarr")
