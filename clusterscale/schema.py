@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,29 +49,20 @@ class Variable:
     optional: bool = False
 
 
-def name_variables(name: str, long_name: str, dim: str = "") -> dict[str, Variable]:
-    """Return the variable ``name``, which has ids, and those with the names that people use."""
-    dims = (dim or name,)
-    return {
-        name: Variable(dims, TEXT, "", long_name),
-        f"{name}_label": Variable(dims, TEXT, "", "short name", optional=True),
-        f"{name}_title": Variable(dims, TEXT, "", "settings in words", optional=True),
-    }
-
-
-def _declared(table: str) -> Iterator[tuple[str, Variable]]:
-    """Yield the variables of a table in Markdown, by name; optional ones have a question mark."""
-    kinds = {"float": "f", "int": "iu", "text": TEXT}
-    for line in table.splitlines():
+def read_variables(file: Path) -> dict[str, Variable]:
+    """Return the variables of a table in Markdown, by name; optional ones have a question mark."""
+    kinds, variables = {"float": "f", "int": "iu", "text": TEXT, "time": "M"}, {}
+    for line in file.read_text("utf-8").splitlines():
         if line.startswith("| `"):
             name, dims, kind, units, about = (cell.strip() for cell in line.split("|")[1:-1])
-            key, optional = name.strip("`?"), name.endswith("?")
-            yield key, Variable(tuple(dims.split()), kinds[kind], units, about, optional)
+            optional = name.endswith("?")
+            variables[name.strip("`?")] = Variable(
+                tuple(dims.split()), kinds[kind], units, about, optional
+            )
+    return variables
 
 
-RESULTS: Mapping[str, Variable] = dict(
-    _declared(Path(__file__).with_suffix(".md").read_text("utf-8"))
-)
+RESULTS: Mapping[str, Variable] = read_variables(Path(__file__).with_suffix(".md"))
 """Variables and coordinates of the dataset of an audit; it may have more."""
 
 

@@ -10,6 +10,7 @@ distance, the largest difference of two cumulative distributions.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from clusterscale.priors.zero_knowledge import (
     triangulate,
 )
 from clusterscale.priors.zero_knowledge.marginals import normalise
-from clusterscale.schema import TEXT, Variable, name_variables
+from clusterscale.schema import Variable, read_variables
 from clusterscale.seeds import stream
 from clusterscale.study import Analysis, Stage, Study
 from clusterscale.utility import total_variation
@@ -54,43 +55,9 @@ N_VISITS = [1, *(n * 10**k for k in range(4) for n in (2, 3, 5, 7, 10))]
 """Numbers of visits at which cumulative distributions are kept."""
 
 
-_RELEASE = ("period", "group_size", "group", "mechanism")
 _DRAWN = ("period", "group_size", "mechanism")  # the first group, as a figure shows it
 
-SCHEMA: Mapping[str, Variable] = {
-    "period": Variable(("period",), TEXT, "", "name of the period"),
-    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "group": Variable(("group",), "iu", "1", "number of the random group"),
-    **name_variables("mechanism", "how counts were published"),
-    "estimate": Variable(("estimate",), TEXT, "", "how marginals were estimated"),
-    "marginal": Variable(("marginal",), TEXT, "", "space or time"),
-    "law": Variable(("law",), TEXT, "", "distribution of the visits per user"),
-    "n_visits": Variable(("n_visits",), "iu", "1", "number of visits of a user"),
-    "rank": Variable(("rank",), "iu", "1", "rank of the region, from the most visited on"),
-    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
-    "distance": Variable(
-        (*_RELEASE, "estimate", "marginal"), "f", "1", "total variation from the true marginal"
-    ),
-    "unevenness": Variable(
-        (*_RELEASE, "estimate", "marginal"), "f", "1", "total variation from equal shares"
-    ),
-    "mean_visits": Variable((*_RELEASE, "estimate"), "f", "visits", "mean visits per user"),
-    "activity_distance": Variable(
-        (*_RELEASE, "law"), "f", "1", "Kolmogorov's distance from the true visits per user"
-    ),
-    "space_share": Variable(
-        (*_DRAWN, "estimate", "rank"), "f", "1", "share of visits there, first group"
-    ),
-    "time_share": Variable(
-        (*_DRAWN, "estimate", "epoch"), "f", "1", "share of visits then, first group; NaN outside"
-    ),
-    "activity_share": Variable(
-        (*_DRAWN, "law", "n_visits"),
-        "f",
-        "1",
-        "share of users with at most so many visits, first group",
-    ),
-}
+SCHEMA: Mapping[str, Variable] = read_variables(Path(__file__).with_suffix(".md"))
 """Variables and coordinates of the dataset of marginals."""
 
 

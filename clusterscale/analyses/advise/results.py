@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,68 +12,26 @@ from clusterscale.analyses.advise.candidate import Candidate
 from clusterscale.analyses.advise.choosing import Search
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
-from clusterscale.schema import TEXT, Variable, name_variables
+from clusterscale.schema import Variable, read_variables
 
 ADVICE_FORMAT = "clusterscale-advice"
 
-_ONE = ("mechanism",)
-_EACH = ("mechanism", "measure")
-_WHERE = {"": "in the search", "confirmed_": "in the confirmation"}
-_NUMBERS = {  # what has it and its field there, and what it is
-    "score": ("", "weighted mean of the normalised measures"),
-    "released_share": (
-        "measured.released_share",
-        "smallest share that a release keeps of the events, or of the counts above 0",
-    ),
-    "certified_auc": (
-        "certificate.auc",
-        "AUC that no adversary exceeds, for all but the planned share of users",
-    ),
-    "certified_worst": ("certificate.worst", "the same, for the user who changes most counts"),
-    "screened_loss": (
-        "screened.mean",
-        "mean privacy loss of users in the screen, strongest attack",
-    ),
-    "screened_share": ("screened.share", "share of users above the limit of the screen"),
-    "screened_low": ("screened.low", "lower end of the interval of screened_share"),
-    "screened_high": ("screened.high", "upper end of the interval of screened_share"),
-    "attacked_auc": ("attacked.mean", "mean AUC over attacked users, strongest attack"),
-    "attacked_low": ("attacked.low", "lower end of the interval of attacked_auc"),
-    "attacked_high": ("attacked.high", "upper end of the interval of attacked_auc"),
-    "worst_auc": ("attacked.worst", "largest AUC of an attacked user"),
-    "worst_high": (
-        "attacked.worst_high",
-        "largest upper end of the interval of the AUC of an attacked user",
-    ),
+_NUMBERS = {  # where each is in a candidate, and in its confirmation
+    "released_share": "measured.released_share",
+    "certified_auc": "certificate.auc",
+    "certified_worst": "certificate.worst",
+    "screened_loss": "screened.mean",
+    "screened_share": "screened.share",
+    "screened_low": "screened.low",
+    "screened_high": "screened.high",
+    "attacked_auc": "attacked.mean",
+    "attacked_low": "attacked.low",
+    "attacked_high": "attacked.high",
+    "worst_auc": "attacked.worst",
+    "worst_high": "attacked.worst_high",
 }
 
-ADVICE: Mapping[str, Variable] = {
-    **name_variables("mechanism", "candidate"),
-    "settings": Variable(_ONE, TEXT, "", "settings of the candidate, as YAML"),
-    **name_variables("measure", "measure of utility"),
-    "ideal": Variable(("measure",), "f", "1", "value of the measure for raw counts"),
-    "weight": Variable(("measure",), "f", "1", "weight of the measure in the score"),
-    "reached": Variable(_ONE, TEXT, "", "last stage that the candidate took part in"),
-    "reason": Variable(_ONE, TEXT, "", "why it fell out; empty if it did not"),
-    "on_front": Variable(_ONE, "iu", "1", "1 if no other is both more useful and less exposed"),
-    "n_groups": Variable(_ONE, "iu", "1", "groups on which utility was measured in the search"),
-    "guarantee_unit": Variable(_ONE, TEXT, "", "what its guarantee protects"),
-    "guarantee_epsilon": Variable(_ONE, "f", "1", "ε of its guarantee"),
-    "guarantee_delta": Variable(_ONE, "f", "1", "δ of its guarantee"),
-    **{
-        f"{prefix}{name}": Variable(_ONE, "f", "1", f"{text}, {where}")
-        for prefix, where in _WHERE.items()
-        for name, (_, text) in _NUMBERS.items()
-    },
-    **{
-        f"{prefix}{name}": Variable(_EACH, "f", "", f"{text}, {where}")
-        for prefix, where in _WHERE.items()
-        for name, text in {
-            "utility": "mean of the measure over groups",
-            "utility_error": "standard error of utility",
-        }.items()
-    },
-}
+ADVICE: Mapping[str, Variable] = read_variables(Path(__file__).with_name("variables.md"))
 """Variables and coordinates of the dataset of advice."""
 
 
@@ -183,7 +142,7 @@ def _columns(advice: Advice, candidates: Sequence[Candidate]) -> dict[str, Any]:
     for name, missing in (("unit", ""), ("epsilon", np.nan), ("delta", np.nan)):
         add(f"guarantee_{name}", candidates, f"certificate.{name}", missing)
     for prefix, some in (("", candidates), ("confirmed_", [one.confirmed for one in candidates])):
-        for name, (path, _) in _NUMBERS.items():
+        for name, path in _NUMBERS.items():
             add(f"{prefix}{name}", some, path)
         add(f"{prefix}utility", some, "measured.values", unknown)
         add(f"{prefix}utility_error", some, "measured.errors", unknown)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import comb
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, Strict
@@ -12,7 +13,7 @@ from clusterscale.contracts import ConfigModel, Mechanism, NonEmptyUnique, Prior
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Span
 from clusterscale.mechanisms import group_by_trace_steps
-from clusterscale.schema import TEXT, Variable, name_variables
+from clusterscale.schema import Variable, read_variables
 
 ALL_PERIODS = "all periods"
 """Name of the releases of all periods together."""
@@ -26,31 +27,8 @@ CERTIFICATES_FORMAT = "clusterscale-certificates"
 ROWS_OF_RECORDS = "if the places and epochs of releases are public, not those of the records"
 """Condition of certificates about a cube whose places or epochs may follow from its records."""
 
-_CASE = ("user", "period", "group_size", "mechanism", "neighbours")
-_MADE = ("period", "group_size", "mechanism")
 
-CERTIFICATES: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "period": Variable(("period",), TEXT, "", "epochs of the release"),
-    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    **name_variables("mechanism", "how counts were published"),
-    "neighbours": Variable(
-        ("neighbours",), TEXT, "", "add_remove, or replace by a random other user"
-    ),
-    "false_positive_rate": Variable(
-        ("false_positive_rate",), "f", "1", "false positive rate of the best test"
-    ),
-    "n_changed": Variable(
-        ("user", "period", "mechanism"), "iu", "1", "counts that change if the user is added"
-    ),
-    "auc": Variable(_CASE, "f", "1", "highest AUC of any adversary"),
-    "accuracy": Variable(_CASE, "f", "1", "highest share of right answers of any adversary"),
-    "tpr": Variable(
-        (*_CASE, "false_positive_rate"), "f", "1", "highest true positive rate of any adversary"
-    ),
-    "tight": Variable(_MADE, TEXT, "", "does an adversary reach the ceiling of adding: yes or no"),
-    "reason": Variable(_MADE, TEXT, "", "why no adversary does better"),
-}
+CERTIFICATES: Mapping[str, Variable] = read_variables(Path(__file__).with_name("variables.md"))
 """Variables and coordinates of the dataset of certificates."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from itertools import product
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import ranges
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.models import names_of
-from clusterscale.schema import TEXT, Variable, name_variables
+from clusterscale.schema import Variable, read_variables
 from clusterscale.storage.result_table import TableStore
 from clusterscale.validation_messages import check_kinds
 
@@ -39,46 +40,7 @@ _ENTRY = 4 + 2 * 8  # bytes per user and ROI in a column, and while they are add
 # Seconds of a processor of 2020 per event that is read, and per user and epoch.
 _READ, _COMPARE = 1.3e-8, 8e-8
 
-_RECOVERED = ("mechanism", "prior", "strategy")
-
-RECOVERY: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
-    **name_variables("mechanism", "how counts were published"),
-    **name_variables("prior", "what the adversary knows about everyone"),
-    **name_variables("strategy", "how prior and release are combined; or either of them alone"),
-    "reading": Variable(
-        ("reading",), TEXT, "", "which ROIs are predicted from shares: popular ones, or every one"
-    ),
-    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
-    "profiling_error": Variable(
-        (*_RECOVERED, "user"), "f", "1", "mean Jensen–Shannon distance of profiles over epochs"
-    ),
-    "profiling_loss": Variable(
-        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is removed"
-    ),
-    "profiling_gain": Variable(
-        (*_RECOVERED, "user"), "f", "1", "share of the possible increase that a defence adds"
-    ),
-    "localization_error": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the predicted ROIs"
-    ),
-    "localization_loss": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is removed"
-    ),
-    "localization_gain": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "share of the possible increase that is added"
-    ),
-    "profiling_error_of_epoch": Variable(
-        (*_RECOVERED, "epoch"), "f", "1", "profiling error of an epoch, mean over users"
-    ),
-    "localization_error_of_epoch": Variable(
-        (*_RECOVERED, "reading", "epoch"), "f", "1", "1 - F1 of all users' ROIs in an epoch"
-    ),
-    "relative_error": Variable(
-        ("mechanism",), "f", "1", "mean relative error of the published values, floor 0.1 %"
-    ),
-}
+RECOVERY: Mapping[str, Variable] = read_variables(Path(__file__).with_name("variables.md"))
 """Variables and coordinates of the dataset of a recovery."""
 
 

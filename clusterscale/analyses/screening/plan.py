@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
-from clusterscale.schema import TEXT, Variable, name_variables
+from clusterscale.schema import Variable, read_variables
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,27 +36,7 @@ LEAST_GROUPS = 20
 """Minimal number of groups; with fewer, the interval of an AUC is too wide to be useful."""
 
 
-_SCREENED = ("user", "period", "group_size", "mechanism", "attack")
-
-SCREEN: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
-    "period": Variable(("period",), TEXT, "", "epochs of the release"),
-    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    **name_variables("mechanism", "how counts were published"),
-    **name_variables("attack", "how the adversary decides"),
-    "n_groups": Variable(
-        ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"
-    ),
-    "auc": Variable(_SCREENED, "f", "1", "area under the ROC curve over pairs of groups"),
-    "auc_low": Variable(_SCREENED, "f", "1", "lower end of the interval of auc"),
-    "auc_high": Variable(_SCREENED, "f", "1", "upper end of the interval of auc"),
-    "privacy_loss": Variable(_SCREENED, "f", "1", "max(0, 2 auc - 1)"),
-    "score_gap": Variable(
-        _SCREENED, "f", "1", "mean score with the user minus without, in standard deviations"
-    ),
-}
+SCREEN: Mapping[str, Variable] = read_variables(Path(__file__).with_name("variables.md"))
 """Variables and coordinates of the dataset of a screen."""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,70 +15,9 @@ from clusterscale.analyses.traits.mobility import part_size
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Span
 from clusterscale.cube.describe import count_events
-from clusterscale.schema import TEXT, Variable, name_variables
+from clusterscale.schema import Variable, read_variables
 
-_TRAIT = ("comparison", "characteristic")
-
-TRAITS: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
-    "period": Variable(("period",), TEXT, "", "epochs of the release"),
-    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "characteristic": Variable(("characteristic",), TEXT, "", "mobility characteristic"),
-    "characteristic_title": Variable(("characteristic",), TEXT, "", "the same in words"),
-    "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
-    "comparison": Variable(("comparison",), "iu", "1", "number of the comparison"),
-    "source": Variable(("comparison",), TEXT, "", "source of the exposure: audit or screen"),
-    "compared_period": Variable(("comparison",), TEXT, "", "period of the AUCs"),
-    **name_variables("compared_prior", "their prior; empty for a screen", "comparison"),
-    "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
-    **name_variables("compared_mechanism", "their mechanism", "comparison"),
-    **name_variables("compared_attack", "their attack", "comparison"),
-    "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
-    "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
-    "auc_bottom": Variable(("comparison",), "f", "1", "mean AUC of the least exposed"),
-    "top_mean": Variable(_TRAIT, "f", "1", "mean over the most exposed"),
-    "top_sd": Variable(_TRAIT, "f", "1", "standard deviation over the most exposed"),
-    "bottom_mean": Variable(_TRAIT, "f", "1", "mean over the least exposed"),
-    "bottom_sd": Variable(_TRAIT, "f", "1", "standard deviation over the least exposed"),
-    "forest_importance": Variable(
-        _TRAIT, "f", "1", "importance to a random forest that separates them, sums to 1"
-    ),
-    "forest_accuracy": Variable(
-        ("comparison",), "f", "1", "share of users classified correctly by trees not fit to them"
-    ),
-    "logistic_coefficient": Variable(
-        _TRAIT, "f", "1", "weight in a logistic regression on standard scores; positive: exposed"
-    ),
-    "separation": Variable(
-        _TRAIT, "f", "1", "probability that one of the most exposed has more than one of the least"
-    ),
-    "who": Variable(("who",), TEXT, "", "all, top or bottom: users whose values these are"),
-    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
-    "time": Variable(("epoch",), "M", "", "beginning of the epoch in local time"),
-    "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
-    "roi_name": Variable(("roi",), TEXT, "", "name of the region"),
-    "x": Variable(("roi",), "f", "", "longitude of the centre, or distance east"),
-    "y": Variable(("roi",), "f", "", "latitude of the centre, or distance north"),
-    "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
-    "epoch_events": Variable(("period", "epoch"), "iu", "1", "events in the epoch, all users"),
-    "frequency": Variable(
-        ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
-    ),
-    "view": Variable(("view",), "iu", "1", "index of one setting with loadings"),
-    "view_period": Variable(("view",), TEXT, "", "its period"),
-    **name_variables("view_prior", "its prior", "view"),
-    "view_group_size": Variable(("view",), "iu", "1", "its group size"),
-    **name_variables("view_mechanism", "its mechanism", "view"),
-    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are averaged"),
-    "loading": Variable(
-        ("view", "who", "roi", "epoch"),
-        "f",
-        "1",
-        "absolute correlation of a cell with the components that decide, mean over targets; "
-        "NaN outside the period",
-    ),
-}
+TRAITS: Mapping[str, Variable] = read_variables(Path(__file__).with_name("variables.md"))
 """Variables and coordinates of the dataset of traits: what exposed users have in common."""
 
 
