@@ -3,50 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import BaseModel
 
-from clusterscale.contracts import Attack, GroupSample, Mechanism, Members, Release, Traces
+from clusterscale.contracts import GroupSample, Mechanism, Members, Release, Traces
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.registry import Registry
 
-if TYPE_CHECKING:
-    from clusterscale.release import TableFormat
-
-
-def make_mechanism(given: Any) -> Mechanism:
-    """Return a mechanism: an object, or made from a name, or from a mapping with a name."""
-    from clusterscale import mechanisms
-
-    return _part(given, mechanisms.create, Mechanism, "mechanism")  # type: ignore[no-any-return]
+T = TypeVar("T")
 
 
-def make_attack(given: Any) -> Attack:
-    """Return an attack: an object, or made from a name, or from a mapping with a name."""
-    from clusterscale import attacks
-
-    return _part(given, attacks.ATTACKS.create, Attack, "attack")  # type: ignore[no-any-return]
-
-
-def make_table_format(given: Any) -> TableFormat:
-    """Return a table format: an object, or made from a name, or from a mapping with a name."""
-    from clusterscale import release
-
-    return _part(given, release.TABLE_FORMATS.create, release.TableFormat, "table format")  # type: ignore[no-any-return]
-
-
-def _part(given: Any, create: Any, kind: type[Any], what: str) -> Any:
-    """Return an object, or make it from its name, or from a mapping with name and settings."""
+def make(registry: Registry[T], given: Any) -> T:
+    """Return an entry of a registry: an object, or made from a name or a mapping with a name."""
     if isinstance(given, str):
-        return create(given)
+        return registry.create(given)
     if isinstance(given, Mapping):
         if "name" not in given:
-            raise ConfigError(f"{what}: `name` is missing")
-        return create(**given)
-    if not isinstance(given, kind):
+            known = ", ".join(registry)
+            raise ConfigError(f"{registry.kind}: `name` is missing; use one of {known}")
+        return registry.create(**given)
+    if not isinstance(given, kind := registry.base or BaseModel):
         raise InputError(
-            f"{what} is of type {type(given).__name__}, but should be a name or {kind}"
+            f"{registry.kind} is of type {type(given).__name__}, but should be a name or {kind}"
         )
     return given
 

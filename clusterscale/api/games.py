@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clusterscale.api import arrays
-from clusterscale.attacks.base import score_groups
+from clusterscale.attacks.base import ATTACKS, score_groups
 from clusterscale.contracts import (
     Attack,
     Examples,
@@ -21,6 +21,7 @@ from clusterscale.contracts import (
     names_of,
 )
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms import MECHANISMS
 from clusterscale.seeds import stream
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ def attack(
     import xarray as xr
 
     chosen, declared = (
-        arrays.make_attack(attack),
-        None if mechanism is None else arrays.make_mechanism(mechanism),
+        arrays.make(ATTACKS, attack),
+        None if mechanism is None else arrays.make(MECHANISMS, mechanism),
     )
     inside = arrays.read_labels(labels)
     examples = Examples(
@@ -183,8 +184,8 @@ def play(
         )
     size = known.shape[1]
     publishers, chosen = (
-        tuple(map(arrays.make_mechanism, mechanisms)),
-        tuple(map(arrays.make_attack, attacks)),
+        tuple(arrays.make(MECHANISMS, one) for one in mechanisms),
+        tuple(arrays.make(ATTACKS, one) for one in attacks),
     )
     _check_parts(users, size, publishers, chosen, has_reference=reference is not None)
     whereabouts = None if reference is None else _whereabouts(users, target, reference)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clusterscale.api.arrays import make
 from clusterscale.api.execution import show_progress
 from clusterscale.cube import Calendar, Locator, TraceCube
 from clusterscale.cube.describe import CubeSummary, summarise
-from clusterscale.errors import InputError
 from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ def ingest(
     ExistsError
         If something is stored at ``output`` and ``force`` is not set.
     """
-    from clusterscale.ingestion import IngestOptions
+    from clusterscale.ingestion import READERS, IngestOptions
 
     options = IngestOptions(
-        reader=_reader(reader),
+        reader=make(READERS, reader),
         locator=regions,
         calendar=Calendar.parse(start, epoch, epochs, timezone),
         pseudonymise=pseudonymise,
@@ -148,15 +148,3 @@ def inspect(cube: TraceCube | str | Path) -> CubeSummary:
         If a part cannot be read, or does not match the stored fingerprint.
     """
     return summarise(cube if isinstance(cube, TraceCube) else TraceCube(str(cube)))
-
-
-def _reader(given: str | Mapping[str, Any] | Reader) -> Reader:
-    from clusterscale.ingestion import READERS
-
-    if isinstance(given, str):
-        return READERS.create(given)
-    if isinstance(given, Mapping):
-        if "name" not in given:
-            raise InputError(f"reader: `name` is missing; use one of {', '.join(READERS)}")
-        return READERS.create(**given)
-    return given

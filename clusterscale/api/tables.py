@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.api.arrays import make_mechanism, make_table_format
+from clusterscale.api.arrays import make
 from clusterscale.api.execution import open_map
 from clusterscale.errors import InputError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.release import TABLE_FORMATS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,7 +102,7 @@ def check(
     )
 
     array, totals = _values_of(values)
-    declared = make_mechanism(mechanism)
+    declared = make(MECHANISMS, mechanism)
     if bounds is not None:
         declared = declared.bind(bounds)
     table = PublishedTable(
@@ -249,7 +251,7 @@ def check_tables(
         one if names.count(one.name) == 1 else replace(one, name=uri)
         for one, uri in zip(read, (*uris, *beside), strict=True)
     ]
-    declared = None if mechanism is None else make_mechanism(mechanism)
+    declared = None if mechanism is None else make(MECHANISMS, mechanism)
     findings = check_together(
         read[: len(uris)],
         read[len(uris) :],
@@ -342,7 +344,7 @@ def is_publication(uris: Sequence[str]) -> bool:
 
 
 def _format_of(form: TableFormat | Mapping[str, Any] | str | None) -> TableFormat | None:
-    return None if form is None else make_table_format(form)
+    return None if form is None else make(TABLE_FORMATS, form)
 
 
 def _name_of(uri: str) -> str:
