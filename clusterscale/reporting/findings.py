@@ -1,6 +1,6 @@
 """Verdicts on exposure for each release that an audit attacked."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -100,18 +100,18 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
         Dataset of an audit, conforming to :data:`clusterscale.schema.RESULTS`.
     """
     ordered = results.transpose(..., *_DIMS, missing_dims="ignore")
-    cells, raw_counts = _CaseArrays(ordered), find_mechanism(results, RAW_COUNTS)
+    listed, raw_counts = _list_candidates(ordered), find_mechanism(results, RAW_COUNTS)
     labels = [ordered[dim].values.tolist() for dim in _DIMS[:4]]
     findings: list[Finding] = []
     for at in np.ndindex(*(len(values) for values in labels[:3])):
         names = [values[i] for values, i in zip(labels, at, strict=False)]
         by_mechanism = {}
         for mechanism, name in enumerate(labels[3]):
-            if candidates := list(cells.of(at, [mechanism])):
+            if candidates := listed.get((*at, mechanism)):
                 by_mechanism[name] = _judge([*names, name], candidates)
         if raw_counts in by_mechanism:
-            candidates = list(cells.of(at, range(len(labels[3]))))
-            raw = _judge([*names, raw_counts], candidates)
+            every = [one for i in range(len(labels[3])) for one in listed.get((*at, i), ())]
+            raw = _judge([*names, raw_counts], every)
             raw = by_mechanism[raw_counts] = _as_bad_as(raw, by_mechanism.values())
             if raw.exposure == "inconclusive":
                 by_mechanism[raw_counts] = replace(raw, reason=f"{raw.reason}; {_EXCEEDS}")
@@ -189,43 +189,27 @@ class _Candidate:
         return float(known.mean()) if known.size else -np.inf
 
 
-class _CaseArrays:
-    """All cases of an audit as arrays on the dimensions of :data:`_DIMS`."""
-
-    def __init__(self, ordered: xr.Dataset) -> None:
-        names = ("auc", "auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
-        status = ordered["status"].transpose(*_DIMS).values.astype(object)
-        self._planned = np.isin(status, ("done", "failed"))
-        auc, low, high, shuffled, absent, naive = (
-            np.where(status == "done", ordered[name].transpose(*_DIMS).values, np.nan)
-            for name in names
-        )
-        self._auc, self._high = auc, high
-        self._certain = reject_holm(auc_p_values(auc, low, high))
-        self._off = np.logical_or(*off_cells(shuffled, absent))
-        self._weak = weak_cells(auc, naive)
-        self._mechanisms = [str(value) for value in ordered["mechanism"].values]
-        self._attacks = [str(value) for value in ordered["attack"].values]
-
-    def of(self, at: tuple[int, ...], mechanisms: Sequence[int]) -> Iterator[_Candidate]:
-        """Yield each attack that was run on one of ``mechanisms`` in that setting."""
-        for mechanism in mechanisms:
-            for attack, name in enumerate(self._attacks):
-                cell = (*at, mechanism, attack)
-                if not self._planned[cell].any():
-                    continue
-                doubt = "a control is not at chance" if self._off[cell] else ""
-                if not doubt and self._weak[cell]:
-                    doubt = f"{name} does no better than the sum of all published values"
-                yield _Candidate(
-                    name,
-                    self._mechanisms[mechanism],
-                    self._planned[cell],
-                    self._auc[cell],
-                    self._high[cell],
-                    self._certain[cell],
-                    doubt,
-                )
+def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candidate]]:
+    """Return the attacks that were run on each release, by indices on the first of :data:`_DIMS`."""
+    names = ("auc", "auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
+    status = ordered["status"].transpose(*_DIMS).values.astype(object)
+    planned = np.isin(status, ("done", "failed"))
+    auc, low, high, shuffled, absent, naive = (
+        np.where(status == "done", ordered[name].transpose(*_DIMS).values, np.nan) for name in names
+    )
+    certain = reject_holm(auc_p_values(auc, low, high))
+    off, weak = np.logical_or(*off_cells(shuffled, absent)), weak_cells(auc, naive)
+    found = dict[tuple[int, ...], list[_Candidate]]()
+    for cell in map(tuple, np.argwhere(planned.any(axis=-1)).tolist()):
+        *release, attack = cell
+        name = str(ordered["attack"].values[attack])
+        doubt = "a control is not at chance" if off[cell] else ""
+        if not doubt and weak[cell]:
+            doubt = f"{name} does no better than the sum of all published values"
+        mechanism = str(ordered["mechanism"].values[release[-1]])
+        arrays = planned[cell], auc[cell], high[cell], certain[cell]
+        found.setdefault(tuple(release), []).append(_Candidate(name, mechanism, *arrays, doubt))
+    return found
 
 
 def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding:
