@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clusterscale.contracts import Bounds, Mechanism
     from clusterscale.release import TableFormat
-    from clusterscale.release.checks import Masked, PublishedTable, TableFindings
+    from clusterscale.release.checks import CheckResult, Masked, PublishedTable, TableFindings
     from clusterscale.runtime import Cluster
     from clusterscale.study import Tell
     from clusterscale.study.execution import Executor
@@ -388,21 +388,13 @@ def _whole(counts: ArrayLike) -> NDArray[np.int32]:
     return given.astype(np.int32)
 
 
-def _dataset(results: Sequence[Any], name: str, omitted: str) -> xr.Dataset:
+def _dataset(results: Sequence[CheckResult], name: str, omitted: str) -> xr.Dataset:
+    import pandas as pd
     import xarray as xr
 
-    from clusterscale.release.checks import CheckResult, worst_level
+    from clusterscale.release.checks import worst_level
 
-    found = {
-        field.name: (
-            "check",
-            np.array(
-                [getattr(result, field.name) for result in results],
-                None if field.name in ("measured", "expected", "n_cells") else object,
-            ),
-        )
-        for field in fields(CheckResult)
-    }
-    worst = worst_level(results, omitted)
-    key = found.pop("check")
-    return xr.Dataset(found, coords={"check": key}, attrs={"table": name, "level": worst})
+    texts = dict.fromkeys(("check", "level", "text"), object)
+    table = pd.DataFrame(list(results)).astype(texts).set_index("check")
+    attributes = {"table": name, "level": worst_level(results, omitted)}
+    return xr.Dataset.from_dataframe(table).assign_attrs(attributes)
