@@ -190,7 +190,7 @@ class _Candidate:
 
 
 def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candidate]]:
-    """Return the attacks that were run on each release, by indices on the first of :data:`_DIMS`."""
+    """Return the attacks that were run on each release, by its indices on :data:`_DIMS`."""
     names = ("auc", "auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
     status = ordered["status"].transpose(*_DIMS).values.astype(object)
     planned = np.isin(status, ("done", "failed"))
