@@ -25,7 +25,8 @@ def make(registry: Registry[T], given: Any) -> T:
             known = ", ".join(registry)
             raise ConfigError(f"{registry.kind}: `name` is missing; use one of {known}")
         return registry.create(**given)
-    if not isinstance(given, kind := registry.base or BaseModel):
+    kind: Any = registry.base or BaseModel
+    if not isinstance(given, kind):
         raise InputError(
             f"{registry.kind} is of type {type(given).__name__}, but should be a name or {kind}"
         )
