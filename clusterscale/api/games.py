@@ -89,10 +89,8 @@ def attack(
     """
     import xarray as xr
 
-    chosen, declared = (
-        arrays.make(ATTACKS, attack),
-        None if mechanism is None else arrays.make(MECHANISMS, mechanism),
-    )
+    chosen = arrays.make(ATTACKS, attack)
+    declared = None if mechanism is None else arrays.make(MECHANISMS, mechanism)
     inside = arrays.read_labels(labels)
     examples = Examples(
         arrays.read_releases(releases, group_size, declared, "releases"),
@@ -174,19 +172,15 @@ def play(
 
     users = traces if isinstance(traces, Traces) else arrays.read_traces(traces)
     users.check_user(target)
-    known, asked = (
-        arrays.read_groups(users, training, "training"),
-        arrays.read_groups(users, challenge, "challenge"),
-    )
+    known = arrays.read_groups(users, training, "training")
+    asked = arrays.read_groups(users, challenge, "challenge")
     if known.shape[1] != asked.shape[1]:
         raise InputError(
             f"training groups have {known.shape[1]} members, but challenge groups {asked.shape[1]}"
         )
     size = known.shape[1]
-    publishers, chosen = (
-        tuple(arrays.make(MECHANISMS, one) for one in mechanisms),
-        tuple(arrays.make(ATTACKS, one) for one in attacks),
-    )
+    publishers = tuple(arrays.make(MECHANISMS, one) for one in mechanisms)
+    chosen = tuple(arrays.make(ATTACKS, one) for one in attacks)
     _check_parts(users, size, publishers, chosen, has_reference=reference is not None)
     whereabouts = None if reference is None else _whereabouts(users, target, reference)
     known_sets, asked_sets = (set(map(frozenset, rows.tolist())) for rows in (known, asked))

@@ -303,7 +303,7 @@ def show_recovery(recovery: xr.Dataset) -> None:
     """Print mean errors over users by prior and strategy, one table per mechanism."""
     recovery = with_labels(recovery, suffix="title")
     profiling = recovery.profiling_error.mean("user").compute()
-    localization = recovery.localization_error.mean("user").compute()
+    localization = recovery.localization_error.mean("user").min("reading").compute()
     key = Key()
     errors = recovery.relative_error.values
     n_users = recovery.sizes["user"]
@@ -315,11 +315,9 @@ def show_recovery(recovery: xr.Dataset) -> None:
             table = new_table("prior")
             add_numbers(table, *(key.plain(strategy) for strategy in strategies))
             for prior in recovery.prior.values:
-                cells = []
-                for strategy in strategies:
-                    at = {"mechanism": mechanism, "prior": prior, "strategy": strategy}
-                    best = localization.sel(at).min().item()
-                    cells.append(f"{profiling.sel(at).item():.2f} {best:.2f}")
+                at = {"mechanism": mechanism, "prior": prior, "strategy": strategies}
+                pairs = zip(profiling.sel(at).values, localization.sel(at).values, strict=True)
+                cells = (f"{error:.2f} {best:.2f}" for error, best in pairs)
                 table.add_row(key.short(prior), *cells)
             out.print(table)
     out.print("[dim]mean errors: profiling, and localization by the better decision rule[/]")

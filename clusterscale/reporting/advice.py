@@ -97,15 +97,10 @@ def _front(rows: pd.DataFrame) -> Section | None:
     )
 
 
-def _candidates(advice: xr.Dataset, rows: pd.DataFrame) -> Section:
-    body = long_table("candidates", list(rows.itertuples()), file="candidates.csv")
-    return section("candidates", body, summary=summarise(advice))
-
-
 def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the advice's part of the first screen of a page, and its sections."""
     advice = advice.compute()
-    rows = leading(advice)
+    rows, summary = leading(advice), summarise(advice)
     advised = bool(advice.attrs["advised"])
     findings = fill(
         "advice.html.j2",
@@ -114,7 +109,8 @@ def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
         yaml=str(advice.attrs["yaml"]),
         findings=json.loads(advice.attrs["findings"]),
         price=str(advice.attrs["price"]),
-        summary=summarise(advice),
+        summary=summary,
     )
-    sections = [_front(rows), _candidates(advice, rows)]
+    table = long_table("candidates", list(rows.itertuples()), file="candidates.csv")
+    sections = [_front(rows), section("candidates", table, summary=summary)]
     return findings, [section for section in sections if section is not None]
