@@ -120,7 +120,8 @@ def measure(
     """
     results = _select(audit, mechanism)
     _check_whole(audit, mechanism)
-    strongest, losses = _strongest(_attacked(audit, mechanism), "target")
+    targets = exposures_of(audit, None, mechanism)
+    losses = targets.loss
     low, high = mean_interval(losses)
     exposed = exposures.loss > exposed_above
     share = IntervalEstimate.exact(float(exposed.mean()))
@@ -129,7 +130,7 @@ def measure(
     return ReleaseMetrics(
         finding=worst_findings(find_exposures(audit))[mechanism],
         n_targets=len(losses),
-        attack=strongest,
+        attack=targets.attack,
         mean_loss=IntervalEstimate(float(losses.mean()), low, high),
         worst_loss=float(losses.max()),
         share_exposed=share,
@@ -195,14 +196,6 @@ def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     return results.sel(mechanism=mechanism)
 
 
-def _strongest(results: xr.Dataset, who: str) -> tuple[str, Values]:
-    """Return the strongest attack with its setting, and the losses of its targets."""
-    table = results.privacy_loss.transpose(..., who)
-    loss = table.values.reshape(-1, table.sizes[who])
-    best, label = _best(table, loss)
-    return label, loss[best][np.isfinite(loss[best])]
-
-
 def _best(table: xr.DataArray, loss: Values) -> tuple[int, str]:
     """Return the row of ``loss`` with the largest mean, and the name of that setting."""
     known = np.isfinite(loss)
@@ -236,13 +229,8 @@ def _guarantee_test(results: xr.Dataset) -> dict[str, Any]:
         "epsilon_declared": float(results.guarantee_epsilon.isel(period)),
         "verdict": verdicts[worst],
         "unit": str(results.guarantee_unit.isel(period).values),
-        "guarantee_reason": _reason(results, period),
+        "guarantee_reason": str(results.guarantee_reason.isel(period).values),
     }
-
-
-def _reason(results: xr.Dataset, period: dict[Any, Any]) -> str:
-    reasons = results.get("guarantee_reason")
-    return "" if reasons is None else str(reasons.isel(period).values)
 
 
 def _float_noise(results: xr.Dataset) -> str:
