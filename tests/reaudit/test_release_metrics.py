@@ -52,6 +52,7 @@ def results(seed=0, n_targets=7, lost=0.2):
             "epsilon_seen": (price, rng.uniform(0, 3, (2, 2, 2))),
             "guarantee_epsilon": (("period", "mechanism"), rng.uniform(1, 2, (2, 2))),
             "guarantee_unit": (("period", "mechanism"), np.full((2, 2), "event")),
+            "guarantee_reason": (("period", "mechanism"), np.full((2, 2), "Laplace noise")),
             "utility": ((*price, "measure"), rng.normal(0.5, 1, (2, 2, 2, 2))),
             "ideal": ("measure", IDEALS),
         },
