@@ -101,14 +101,11 @@ def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the advice's part of the first screen of a page, and its sections."""
     advice = advice.compute()
     rows, summary = leading(advice), summarise(advice)
-    advised = bool(advice.attrs["advised"])
     findings = fill(
         "advice.html.j2",
         answer=answer(advice),
-        advised=advised,
-        yaml=str(advice.attrs["yaml"]),
+        about=advice.attrs,
         findings=json.loads(advice.attrs["findings"]),
-        price=str(advice.attrs["price"]),
         summary=summary,
     )
     table = long_table("candidates", list(rows.itertuples()), file="candidates.csv")

@@ -14,7 +14,7 @@ from clusterscale.analyses.recovery.task import BASELINES
 from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
 from clusterscale.reporting.figures import Floats
-from clusterscale.validation_messages import name_best, plural
+from clusterscale.validation_messages import name_best
 
 _RAW, _PRIOR = 0, 0  # indices of the mechanism of raw counts, and of the strategy without a release
 
@@ -124,13 +124,10 @@ def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[html.Section]]:
 def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
     return html.fill(
         "recovery.html.j2",
-        users=plural(recovered.sizes["user"], "user"),
+        sizes=recovered.sizes,
         cube=html.json_attribute(recovered, "cube"),
         observed=html.json_attribute(recovered, "plan").get("observed", ""),
-        epochs=plural(recovered.sizes["epoch"], "epoch"),
         goals=[(of_goal.goal, find_best(of_goal)) for of_goal in errors],
-        priors=plural(recovered.sizes["prior"], "prior"),
-        n_mechanisms=recovered.sizes["mechanism"],
     )
 
 

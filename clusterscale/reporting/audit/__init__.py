@@ -41,7 +41,6 @@ def findings(audit: AuditReport, headline: str = "") -> Markup:
         lines=lines,
         most=most,
         least=[] if set(map(id, most)) & set(map(id, least)) else least,
-        label=table.label,
         strip_table=html.table("strips", groups.items()),
         n_open=_MOST_OPEN,
         best_defence=best_defence(defences),
@@ -50,9 +49,7 @@ def findings(audit: AuditReport, headline: str = "") -> Markup:
         verdicts=_verdicts(audit),
         worst_of_all=worst_finding(audit.findings),
         has_control=bool(np.isfinite(table.control).any()),
-        n_run=int(table.planned.sum()),
         n_done=int(np.isfinite(table.auc).sum()),
-        n_unplanned=int((table.status == "missing").sum()),
         not_tested=NOT_TESTED,
     )
 
