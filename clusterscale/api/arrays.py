@@ -30,7 +30,7 @@ def make(registry: Registry[T], given: Any) -> T:
         raise InputError(
             f"{registry.kind} is of type {type(given).__name__}, but should be a name or {kind}"
         )
-    return given
+    return given  # type: ignore[no-any-return]
 
 
 def read_labels(labels: ArrayLike) -> NDArray[np.bool_]:
