@@ -64,7 +64,8 @@ class Counted:
     sums
         float64, the same shape: sums of weights; None if they are not used.
     bounds
-        Largest change of the counts by one unit of data of these users; the least if there are none.
+        Largest change of the counts by one unit of data of these users; the least if there are
+        none.
     n_users
         Number of users who were counted.
     """
