@@ -262,8 +262,8 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     -------
     dict[str, Any]
         ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release; the ε
-        of its unit that is ``spent``, so far and with the release, and ``all_days``, that of all
-        days of the cube (:meth:`~.series.Series.spend_on_days`), without a budget None;
+        of its unit that is ``spent``, so far and with the release, and ``all_days``, what all days
+        of the cube spend, without a budget None;
         ``releases``, their number, and ``person``, ε and δ for one person who is in all of them,
         infinite if nothing bounds that, both by when: so far, with the release, and a year of it if
         that is stated; and ``refused``, why it cannot be published.
