@@ -181,7 +181,7 @@ class _Settings:
             slices = list(ranges(0, n_groups, width))
             for number, (first, last) in enumerate(slices):
                 tasks = tuple(
-                    CountTask(source, setting, first, last, start, stop)
+                    CountTask(source, setting, first, last, start, stop, self._block)
                     for start, stop in ranges(0, n_users, share)
                 )
                 part = [tasks]  # one at a time: two might not fit into memory

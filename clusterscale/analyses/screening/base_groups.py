@@ -16,7 +16,7 @@ from clusterscale import storage
 from clusterscale.analyses.screening.plan import LEAST_GROUPS, ScreenSetting
 from clusterscale.contracts import Bounds, Counts, Ints, Values
 from clusterscale.cube import arrays
-from clusterscale.cube.blocks import Source, block_size, open_source, ranges, read_block
+from clusterscale.cube.blocks import Source, open_source, ranges, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import PoolError
 from clusterscale.jit import kernel
@@ -50,6 +50,7 @@ class CountTask:
     last: int
     start: int
     stop: int
+    block: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +128,7 @@ def members_within(
 
 def count(task: CountTask) -> GroupContributions:
     """Return the counts of groups over some users; a pure function of the task and its cube."""
-    blocks = ranges(task.start, task.stop, block_size(open_source(task.source)))
+    blocks = ranges(task.start, task.stop, task.block)
     return reduce(combine, (_count(task, *users) for users in blocks))
 
 
