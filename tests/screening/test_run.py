@@ -15,10 +15,18 @@ from clusterscale import open_screen
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.analysis import rank
 from clusterscale.analyses.screening import SCREEN, ScreenPlan, analysis, predict, resources
+from clusterscale.analyses.screening.base_groups import open_groups
 from clusterscale.analyses.screening.plan import ScreenSetting
 from clusterscale.attacks import create as attack
 from clusterscale.cube import TraceCube, blocks
-from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
+from clusterscale.errors import (
+    ConfigError,
+    DamagedError,
+    ExistsError,
+    FormatError,
+    MissingError,
+    PoolError,
+)
 from clusterscale.runtime import Local, SerialExecutor
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
@@ -180,6 +188,37 @@ def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, m
         open_screen(tmp_path / "run")
     found = screen(plan, cube, tmp_path / "run", SerialExecutor())
     xr.testing.assert_identical(undisturbed, found.load())
+
+
+@pytest.mark.parametrize("name", ["cells", "base", "stand_in"])
+def test_counts_of_groups_that_are_lost_or_changed_are_an_error(
+    plan, cube, tmp_path, monkeypatch, name
+):
+    def fail(task):
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(analysis, "score", fail)
+        with pytest.raises(MemoryError, match="no room"):
+            screen(plan, cube, tmp_path, SerialExecutor())
+    (groups,) = tmp_path.glob("**/groups-0.zarr")
+    chunk = groups / name / "c" / "0"
+    written = chunk.read_bytes()
+    for damage, told in (
+        (chunk.unlink, "missing"),
+        (lambda: chunk.write_bytes(written[::-1]), "damaged"),
+    ):
+        damage()
+        open_groups.cache_clear()
+        with pytest.raises(DamagedError, match=f"chunk 0 of {name} is {told}"):
+            screen(plan, cube, tmp_path, SerialExecutor())
+    chunk.write_bytes(written)
+    about = json.loads((groups / "zarr.json").read_text())
+    del about["attributes"]["files"]
+    (groups / "zarr.json").write_text(json.dumps(about))
+    open_groups.cache_clear()
+    with pytest.raises(DamagedError, match="does not list its files: remove it"):
+        screen(plan, cube, tmp_path, SerialExecutor())
 
 
 class Died(BaseException):

@@ -14,6 +14,7 @@ from clusterscale.analyses.screening.base_groups import (
     combine,
     count,
     open_groups,
+    seal_groups,
     write_groups,
 )
 from clusterscale.analyses.screening.plan import SCREEN, Screen, ScreenSetting
@@ -186,6 +187,7 @@ class _Settings:
                 )
                 part = [tasks]  # one at a time: two might not fit into memory
                 yield Stage("count", _reduce, part, each(keep), len(slices), number, by_parts=True)
+            seal_groups(group)
 
     def score(
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]

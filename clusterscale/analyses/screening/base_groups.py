@@ -18,7 +18,7 @@ from clusterscale.contracts import Bounds, Counts, Ints, Values
 from clusterscale.cube import arrays
 from clusterscale.cube.blocks import Source, open_source, ranges, read_block
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.errors import PoolError
+from clusterscale.errors import DamagedError, PoolError
 from clusterscale.jit import kernel
 from clusterscale.seeds import stream
 
@@ -208,6 +208,7 @@ def _add(
 
 
 _CHUNK = 1 << 22  # elements in a chunk, a few groups
+_FILES = "files"  # attribute with their digests
 
 Ids = NDArray[np.int64]
 
@@ -281,7 +282,7 @@ class BaseGroups:
 
     def counts(self, groups: range) -> Iterator[GroupCounts]:
         """Yield the counts of each group; a chunk of groups is read at a time."""
-        n_rows, weighed = self._n_rows, "sums" in storage.open_group(self.uri)
+        n_rows, weighed = self._n_rows, "sums" in self._group
         step = max(_CHUNK // max(n_rows, 1), 1)
         for start in range(groups.start // step * step, groups.stop, step):
             some = range(max(start, groups.start), min(start + step, groups.stop))
@@ -306,14 +307,16 @@ class BaseGroups:
         return dense
 
     @cached_property
+    def _group(self) -> Any:
+        return _open(self.uri)
+
+    @cached_property
     def _n_rows(self) -> int:
-        return int(storage.open_group(self.uri)["cells"].shape[0])
+        return int(self._group["cells"].shape[0])
 
     def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        group = storage.open_group(self.uri)
-        return arrays.read(
-            arrays.open_array(group, name, where=self.uri), start, stop, where=self.uri
-        )
+        array = arrays.open_array(self._group, name, where=self.uri)
+        return arrays.read(array, start, stop, where=self.uri)
 
 
 def write_groups(group: Any, first: int, counted: GroupContributions, n_groups: int) -> None:
@@ -337,15 +340,31 @@ def write_groups(group: Any, first: int, counted: GroupContributions, n_groups: 
         group[name][where] = getattr(counted, name).astype(dtype).ravel()
 
 
+def seal_groups(group: Any) -> None:
+    """List the digests of all files of counted groups, so that none is lost without an error."""
+    group.attrs[_FILES] = {key: one for key, one in group.store.digests.items() if "/" in key}
+
+
+def _open(uri: str) -> Any:
+    """Open a store of counted groups; from here on, what is read is what was written."""
+    group: Any = storage.open_group(uri)
+    if _FILES not in group.attrs:
+        raise DamagedError(
+            f"{uri} does not list its files: remove it, and the same command counts again"
+        )
+    group.store.expected = group.attrs[_FILES]
+    return group
+
+
 @lru_cache(maxsize=2)
 def open_groups(uri: str, setting: ScreenSetting, source: Source) -> BaseGroups:
     """Open the counted groups of a setting.
 
     Raises
     ------
-    MissingError
-        If ``uri`` has no counted groups.
+    MissingError, DamagedError
+        If ``uri`` has no counted groups, or they do not list their files.
     """
-    about: Any = storage.open_group(uri).attrs
+    about = _open(uri).attrs
     n_users, (rois, epochs) = open_source(source).n_users, about["shape"]
     return BaseGroups(uri, setting, source, n_users, (rois, epochs), Bounds(**about["bounds"]))
