@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from clusterscale.cube.calendar import Calendar
-from clusterscale.phrases import NOT_TESTED
+from clusterscale.phrases import CONSISTENT, NOT_TESTED
 from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import Defences, by_setting
 from clusterscale.reporting.audit.headline import build_headline
@@ -193,21 +193,28 @@ def _utility(defences: Defences, name: str) -> list[dict[str, Any]]:
 def _ceilings(run: Run, name: str, n_known: int | None) -> list[dict[str, Any]]:
     """Return the highest ceilings of a mechanism over periods and group sizes, by neighbours.
 
-    They are those of users whose traces are known: nobody's if all are simulated.
+    With each are the ``group_sizes`` that it is about. They are those of users whose traces are
+    known: nobody's if all are simulated.
     """
     known = None if run.certify is None else run.certify.isel(user=slice(n_known))
     cases = read_ceilings(known) if known is not None and known.sizes["user"] else ()
     lines = [(line, case) for case in cases for line in case.lines if line.mechanism == name]
     lines.sort(key=lambda pair: pair[0].worst)
     highest = {line.neighbours: (line, case) for line, case in lines}
-    return [asdict(one) | {"posterior": state_posterior(one, at)} for one, at in highest.values()]
+    about = {"group_sizes": sorted({case.group_size for _, case in lines})}
+    return [
+        asdict(one) | about | {"posterior": state_posterior(one, at)}
+        for one, at in highest.values()
+    ]
 
 
 def _guaranteed(audit: AuditReport, name: str) -> float | None:
     """Return the highest AUC that a guarantee allows on all of one person in a period.
 
-    None if nothing follows from it: there is none, or its noise is too small for this cube.
+    None if nothing follows from it: there is none, its noise is too small for this cube, or the
+    audit's test does not find it consistent.
     """
     every = [one for some in audit.guarantees.values() for one in some if one.mechanism == name]
     holds = [one.made and not one.lacks_noise and one.auc_ceiling < 1 for one in every]
+    holds.append(audit.tested.get(name) == CONSISTENT)
     return max(float(one.auc_ceiling) for one in every) if every and all(holds) else None

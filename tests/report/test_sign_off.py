@@ -80,6 +80,9 @@ def test_what_a_rule_provably_buys_is_one_sentence_beside_raw_counts(make_result
     assert bought in text
     assert "1.000: nothing bounds itat most 0.812" in text
     assert "the guarantee alone" not in text
+    assert "It holds for groups of 50, if the number" in text
+    text = facts_of(results, certify=certify, group_size=60)[1]
+    assert "Provennothing is proven for 60 people: the certificates are about groups of 50" in text
     exceeded = {"check": "ceiling", "level": "fail", "text": "did better"}
     broken = results.copy(deep=True)
     broken["verdict"].loc[{"mechanism": LAPLACE}] = "broken"
@@ -108,6 +111,12 @@ def test_without_certificates_a_guarantee_limits_all_of_a_person(make_results):
         assert facts["guaranteed"] is None
         assert "Provennothing is proven" in text
         assert "no limit is certified: a stronger attack may do better" in text
+    for verdict in ("too few samples", "broken"):  # a stated guarantee that no test supports
+        doubtful = results.copy(deep=True)
+        doubtful["verdict"].loc[{"mechanism": LAPLACE, "period": "two"}] = verdict
+        facts, text = facts_of(doubtful)
+        assert facts["guaranteed"] is None
+        assert "Provennothing is proven" in text
 
 
 def test_simulated_people_are_counted_apart_and_prove_nothing(make_results):
