@@ -31,89 +31,26 @@ pass the cluster, which is opened for the call::
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import lazy_loader
 
 from clusterscale import api
 
-if TYPE_CHECKING:
-    __version__: str
-    from clusterscale.analyses.advise import AdvicePlan
-    from clusterscale.analyses.audit import AuditPlan
-    from clusterscale.analyses.certify import CertifyPlan, Visits, ceiling, compose
-    from clusterscale.analyses.publish import PublishPlan
-    from clusterscale.analyses.recovery import RecoveryPlan
-    from clusterscale.analyses.traits import TraitsPlan
-    from clusterscale.api import *  # noqa: F403
-    from clusterscale.api import figures
-    from clusterscale.cube import TraceCube
-    from clusterscale.cube.synthetic import synthesise
-    from clusterscale.errors import ClusterscaleError
-    from clusterscale.registry import register
-    from clusterscale.reporting import write_report
-    from clusterscale.runtime import Local, Serial, SerialExecutor
-
-__all__ = [
-    "AdvicePlan",
-    "AuditPlan",
-    "CertifyPlan",
-    "ClusterscaleError",
-    "Local",
-    "PublishPlan",
-    "RecoveryPlan",
-    "Serial",
-    "SerialExecutor",
-    "TraceCube",
-    "TraitsPlan",
-    "Visits",
-    "ceiling",
-    "compose",
-    "figures",
-    "register",
-    "synthesise",
-    "write_report",
-]
-__all__ += ["__version__"]
-__all__ += api.__all__
-
-_HOMES = {
-    "analyses.advise": "AdvicePlan",
-    "analyses.audit": "AuditPlan",
-    "analyses.certify": "CertifyPlan Visits ceiling compose",
-    "analyses.publish": "PublishPlan",
-    "analyses.recovery": "RecoveryPlan",
-    "analyses.traits": "TraitsPlan",
-    "cube": "TraceCube",
-    "cube.synthetic": "synthesise",
-    "errors": "ClusterscaleError",
-    "registry": "register",
-    "reporting": "write_report",
-    "runtime": "Local Serial SerialExecutor",
-}
-_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use, so that each part imports only what it needs."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("clusterscale")
     if name == "figures":
         return import_module("clusterscale.api.figures")
+    if name in __all__:
+        return _load(name)
     if name.startswith("_"):
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
-    if name in _MODULES:
-        return getattr(import_module(f"clusterscale.{_MODULES[name]}"), name)
-    if name in api.__all__:
-        return getattr(api, name)
     try:
         return import_module(f"clusterscale.{name}")  # a subpackage
     except ModuleNotFoundError as error:
         if error.name != f"clusterscale.{name}":
             raise
     return getattr(api, name)  # an analysis of another package
-
-
-def __dir__() -> list[str]:
-    """Return the public names, including those not loaded yet."""
-    return sorted(__all__)

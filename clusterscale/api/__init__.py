@@ -29,86 +29,19 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 ``clusterscale/guide/python.md`` has examples.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
 from clusterscale.errors import ClusterscaleError
 
-if TYPE_CHECKING:
-    from clusterscale.api.analyses import (
-        advise,
-        analyse,
-        audit,
-        certify,
-        publish,
-        recover,
-        screen,
-        traits,
-    )
-    from clusterscale.api.games import attack, play
-    from clusterscale.api.openers import (
-        open_advice,
-        open_certificates,
-        open_recovery,
-        open_results,
-        open_screen,
-        open_traits,
-    )
-    from clusterscale.api.records import ingest, inspect
-    from clusterscale.api.releases import Gate, gate, reaudit, sign_off
-    from clusterscale.api.reports import report
-    from clusterscale.api.tables import check, check_tables, read_table, repair_tables
-
-__all__ = [
-    "Gate",
-    "advise",
-    "analyse",
-    "attack",
-    "audit",
-    "certify",
-    "check",
-    "check_tables",
-    "gate",
-    "ingest",
-    "inspect",
-    "open_advice",
-    "open_certificates",
-    "open_recovery",
-    "open_results",
-    "open_screen",
-    "open_traits",
-    "play",
-    "publish",
-    "read_table",
-    "reaudit",
-    "recover",
-    "repair_tables",
-    "report",
-    "screen",
-    "sign_off",
-    "traits",
-]
-
-_HOMES = {
-    "analyses": "advise analyse audit certify publish recover screen traits",
-    "games": "attack play",
-    "openers": "open_advice open_certificates open_recovery open_results open_screen open_traits",
-    "records": "ingest inspect",
-    "releases": "Gate gate reaudit sign_off",
-    "reports": "report",
-    "tables": "check check_tables read_table repair_tables",
-}
-_MODULES = {name: module for module, names in _HOMES.items() for name in names.split()}
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
     """Load a function on first use; the analyses of other packages are functions, too."""
-    if name in _MODULES:
-        found = getattr(import_module(f"clusterscale.api.{_MODULES[name]}"), name)
-        globals()[name] = found
-        return found
+    if name in __all__:
+        return _load(name)
     if name.startswith("_"):
         raise AttributeError(name)
     from clusterscale.study import ANALYSES
