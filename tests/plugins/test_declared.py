@@ -74,8 +74,8 @@ def test_explain_counts_the_seconds_that_classes_declare(fields, cube):
 def test_loadings_are_of_the_attack_that_shows_them(fields):
     plan = AuditPlan(**fields)
     found = [Found(plan, "projection", 0.9), Found(plan, "slow_matching", 0.6)]
-    (view,) = list_views(plan, found, TraitsPlan())
-    assert view.exposure.auc.tolist() == [0.6] * 4
+    ((_, targets),) = list_views(plan, found, TraitsPlan())
+    assert targets.auc.tolist() == [0.6] * 4
 
 
 def test_advice_tries_usual_settings_and_attacks_candidates(fields):

@@ -69,39 +69,28 @@ class LoadTask:
         return values.astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ViewTargets:
-    """The targets of a view: the exposure that chooses them, and who is exposed."""
+def _groups(exposed: Exposed, share: float) -> NDArray[np.bool_]:
+    """Return membership in each of ``WHO``, bool, shape (who, target).
 
-    view: TargetAUCs
-    exposure: Exposed
-
-    @property
-    def users(self) -> Ints:
-        """Index of each target in the cube, increasing, shape (target,)."""
-        return self.exposure.users
-
-    def groups(self, share: float) -> NDArray[np.bool_]:
-        """Return membership in each of ``WHO``, bool, shape (who, target).
-
-        Both sides are empty if there are too few targets for two.
-        """
-        members = np.zeros((len(WHO), len(self.users)), np.bool_)
-        members[0] = True
-        try:
-            for row, side in enumerate(self.exposure.sides(share), 1):
-                members[row, side] = True
-        except InputError:
-            pass
-        return members
+    Both sides are empty if there are too few targets for two.
+    """
+    members = np.zeros((len(WHO), len(exposed.users)), np.bool_)
+    members[0] = True
+    try:
+        for row, side in enumerate(exposed.sides(share), 1):
+            members[row, side] = True
+    except InputError:
+        pass
+    return members
 
 
 def list_views(
     plan: AuditPlan, exposures: Sequence[TargetAUCs], how: TraitsPlan
-) -> list[ViewTargets]:
+) -> list[tuple[TargetAUCs, Exposed]]:
     """Return the views: every period × prior × group size with finished targets.
 
-    Views are of raw counts if the audit has the mechanism ``exact``, else of its first mechanism.
+    Each is the exposure that chooses the targets, and the targets. Views are of raw counts if the
+    audit has the mechanism ``exact``, else of its first mechanism.
     Exposure is that of an attack that shows loadings, as ``spectral`` does, if one is in the audit,
     else of the attack with the highest mean AUC, the first of equals.
     """
@@ -117,16 +106,15 @@ def list_views(
         max(pairs, key=lambda pair: (pair[0].attack in shown, pair[1].auc.mean()))
         for pairs in exposed_of.values()
     )
-    return [_thin(ViewTargets(*pair), how.targets, plan.seed) for pair in chosen]
+    return [(view, _thin(exposed, how.targets, plan.seed)) for view, exposed in chosen]
 
 
-def _thin(targets: ViewTargets, most: int, seed: int) -> ViewTargets:
+def _thin(targets: Exposed, most: int, seed: int) -> Exposed:
     """Draw ``most`` of the targets, if there are more."""
     if len(targets.users) <= most:
         return targets
     rng = stream(seed, "traits", "targets")
-    some = np.sort(rng.choice(len(targets.users), most, replace=False))
-    return ViewTargets(targets.view, targets.exposure.take(some))
+    return targets.take(np.sort(rng.choice(len(targets.users), most, replace=False)))
 
 
 def _mechanism(plan: AuditPlan) -> Mechanism:
@@ -134,14 +122,14 @@ def _mechanism(plan: AuditPlan) -> Mechanism:
 
 
 def tasks_of(
-    targets: ViewTargets, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
+    view: TargetAUCs, users: Ints, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
 ) -> list[LoadTask]:
-    """Return a task for each target of a view, in order."""
-    period = next(period.id for period in plan.periods if period.name == targets.view.period)
-    setting = period, targets.view.prior, targets.view.group_size
+    """Return a task for each target of a view, in order; ``users`` are their indices."""
+    period = next(period.id for period in plan.periods if period.name == view.period)
+    setting = period, view.prior, view.group_size
     return [
         LoadTask(task.alone(_mechanism(plan)), how.components)
-        for task in plan.tasks(cube, Chosen(targets.users))
+        for task in plan.tasks(cube, Chosen(users))
         if task.key[1:] == setting
     ]
 
@@ -279,7 +267,7 @@ class TraitsAnalysis(study.Analysis):
             null_roi=plan.null_roi,
             periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
             exposures=tuple(filter(self._has_sides, exposures)),
-            views=tuple(view.view for view in views),
+            views=tuple(view for view, _ in views),
             names={one.id: (one.label, one.heading) for one in named},
         )
         columns, chunks = lay_out(spec, job.cube)
@@ -289,16 +277,16 @@ class TraitsAnalysis(study.Analysis):
         yield from _mobility_stages(spec, job, table)
         yield _comparison_stage(spec, job, table)
         users = plan_resources(plan, job.cube, job.memory, job.n_workers).users if views else ()
-        for number, view in enumerate(views):
+        for number, (view, targets) in enumerate(views):
             if f"view-{number}" in table.done():
                 continue
-            sums = Sums(view.groups(self.how.share))
-            tasks = tasks_of(view, plan, job.cube, self.how)
+            sums = Sums(_groups(targets, self.how.share))
+            tasks = tasks_of(view, targets.users, plan, job.cube, self.how)
             function = partial(fold_play, users=users) if users else play_whole
-            keep = study.each(partial(_add_loading, view, sums))
+            keep = study.each(partial(_add_loading, targets.users, sums))
             yield study.Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
             table.array("n_viewed")[number], loadings = sums.means()
-            epochs = spec.slice_of(spec.period_index(view.view.period))
+            epochs = spec.slice_of(spec.period_index(view.period))
             table.array("loading")[number, :, :, epochs] = loadings
             table.mark_done(f"view-{number}")
         table.finish()
@@ -311,8 +299,8 @@ class TraitsAnalysis(study.Analysis):
         return True
 
 
-def _add_loading(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) -> None:
-    sums.add(int(np.searchsorted(view.users, task.audit.target)), values)
+def _add_loading(users: Ints, sums: Sums, task: LoadTask, values: Single) -> None:
+    sums.add(int(np.searchsorted(users, task.audit.target)), values)
 
 
 def _mobility_stages(
@@ -371,29 +359,24 @@ def _unicity_stages(
 
 def _comparison_stage(
     spec: AnalysisSpec, job: study.Study, table: TableStore
-) -> study.Stage[CompareTask, ComparisonResult]:
+) -> study.Stage[tuple[str, CompareTask], ComparisonResult]:
     """Return the stage that compares the most with the least exposed users in each setting."""
-    done, tasks = table.done(), dict[CompareTask, int]()
+    tasks, numbers = dict[str, CompareTask](), dict[TargetAUCs, int]()
     for number, exposure in enumerate(spec.exposures):
-        if f"comparison-{number}" not in done:
-            period = spec.period_index(exposure.period)
-            span = spec.periods[period][1]
-            reference = job.source, f"{job.uri}/results.zarr", period, span
-            tasks[CompareTask(*reference, exposure, spec.plan)] = number
+        period = spec.period_index(exposure.period)
+        reference = job.source, f"{job.uri}/results.zarr", period, spec.periods[period][1]
+        tasks[f"comparison-{number}"] = CompareTask(*reference, exposure, spec.plan)
+        numbers[exposure] = number
 
-    def keep(task: CompareTask, result: ComparisonResult) -> None:
-        number = tasks[task]
+    def write(task: CompareTask, result: ComparisonResult) -> None:
+        number = numbers[task.exposure]
         for name in ("n_compared", "auc_top", "auc_bottom"):
             table.array(name)[number] = getattr(result, name)
         for field in fields(Importance):
             table.array(field.name)[number] = getattr(result.importance, field.name)
         table.array("frequency")[number, :, spec.slice_of(task.period)] = result.frequency
-        table.mark_done(f"comparison-{number}")
 
-    n_tasks = len(spec.exposures)
-    return study.Stage(
-        "compare", compare, list(tasks), study.each(keep), n_tasks, n_tasks - len(tasks)
-    )
+    return study.Stage.fill("compare", compare, tasks, table, write)
 
 
 def _add(
