@@ -1,10 +1,8 @@
 """What is known about a candidate, and how far it got."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,25 +18,9 @@ from clusterscale.analyses.advise.measuring import Measured, utility_findings
 from clusterscale.analyses.advise.plan import AdvicePlan
 from clusterscale.contracts import Mechanism
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-
 Reached = Literal["listed", "certified", "screened", "measured", "attacked", "confirmed"]
 STAGES: tuple[Reached, ...] = get_args(Reached)
 """How far a candidate can get."""
-
-
-def overall(findings: Iterable[Finding]) -> Verdict:
-    """Return ``fails`` if any finding does, else ``unclear`` if any is, else ``holds``."""
-    verdicts = {finding.verdict for finding in findings}
-    return "fails" if "fails" in verdicts else "unclear" if "unclear" in verdicts else "holds"
-
-
-def worst_test(results: xr.Dataset, mechanism: str) -> str:
-    """Return ``broken`` if any test of a guarantee says so, else one of the verdicts."""
-    verdicts = set(map(str, results.verdict.sel(mechanism=mechanism).values.ravel()))
-    return "broken" if "broken" in verdicts else min(verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +31,21 @@ class Confirmation:
     ----------
     certificate, screened, attacked, measured
         As for a candidate; ``screened`` is None if a screen cannot score it.
-    dp_test
-        Verdict of the test of its guarantee.
+    refuted
+        Whether any test of its guarantee refutes it.
     """
 
     certificate: Certificate
     screened: Screened | None
     attacked: Attacked
     measured: Measured
-    dp_test: str
+    refuted: bool
 
     def findings(self, plan: AdvicePlan) -> Iterator[Finding]:
         """Yield whether each limit and bound holds."""
         limits = plan.limits
         yield from certified_findings(self.certificate, limits)
-        if self.dp_test == "broken":
+        if self.refuted:
             yield Finding("guarantee", "fails", "the test of its guarantee refutes it")
         yield from screened_findings(self.screened, limits.screened, self.certificate.ceiling)
         yield from attacked_findings(self.attacked, limits.attacked)

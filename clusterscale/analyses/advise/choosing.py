@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterscale.analyses.advise.candidate import Candidate, Confirmation, overall, worst_test
+from clusterscale.analyses.advise.candidate import Candidate, Confirmation
 from clusterscale.analyses.advise.certificates import (
     Certificate,
     CertifyTask,
@@ -35,6 +35,7 @@ from clusterscale.contracts import Floats, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import StudyError
+from clusterscale.phrases import BROKEN
 from clusterscale.study import Analysis, Stage, Study, each
 
 Steps = Generator[Stage[Any, Any], None, None]
@@ -279,7 +280,9 @@ class Search:
         """Return whether a candidate that was measured, but not attacked, keeps all bounds."""
         if candidate.reached != "measured" or candidate.measured is None:
             return "fails"
-        return overall(utility_findings(candidate.measured, self.plan.goal))
+        found = utility_findings(candidate.measured, self.plan.goal)
+        verdicts = {finding.verdict for finding in found}
+        return "fails" if "fails" in verdicts else "unclear" if "unclear" in verdicts else "holds"
 
     def _explain_unattacked(self, candidate: Candidate, others: Sequence[Candidate]) -> str:
         """Return why a candidate that passed all rounds was not attacked."""
@@ -402,7 +405,7 @@ class Search:
                 screened=screened,
                 attacked=read_attacked(results, candidate.id, certificate.ceiling),
                 measured=read_utility(results, candidate.id, self.plan.confirm_groups),
-                dp_test=worst_test(results, candidate.id),
+                refuted=bool((results.verdict.sel(mechanism=candidate.id) == BROKEN).any()),
             )
         candidate.reached = "confirmed"
 
