@@ -181,9 +181,8 @@ class Reaudit:
 
     def _evaluate(self, pending: Pending, record: ReleaseRecord) -> Verdict:
         release, policy, store = pending.release, self._plan.policy, self._store(pending.audit)
-        run, changes, notes = store.open(), release.changes, release.notes
-        assert run.audit is not None
-        label = find_mechanism(run.audit, release.mechanism.id) or release.mechanism.label
+        (audit, run), changes, notes = store.open(), release.changes, release.notes
+        label = find_mechanism(audit, release.mechanism.id) or release.mechanism.label
         exposures, metrics, reasons = evaluate_audit(
             policy, run, label, record.part, release.sizes, changes, notes, record.published
         )
@@ -269,9 +268,9 @@ class Reaudit:
             store = ReleaseStore(f"{self.output}/{row.run}")
             record = store.record()
             if record is not None and record.cube == cube:
-                results = store.results()
-                label = find_mechanism(results, row.mechanism_id) or row.mechanism
-                exposures = exposures_of(results, store.screen(), label)
+                audit, run = store.open()
+                label = find_mechanism(audit, row.mechanism_id) or row.mechanism
+                exposures = exposures_of(audit, run.screen, label)
                 last.append((row, exposures.known(record.part)))
         return last
 

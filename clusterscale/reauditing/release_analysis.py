@@ -1,6 +1,6 @@
 """The audit of one release, as an analysis, and the folder with its results and record."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -24,7 +24,7 @@ from clusterscale.analyses.screening import ScreenAnalysis
 from clusterscale.analyses.screening import check as check_screen
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ClusterscaleError, ConfigError, DamagedError
+from clusterscale.errors import ClusterscaleError, ConfigError, DamagedError, MissingError
 from clusterscale.reauditing.known_counts import INSIDE, TableTask, check_alone, read_content
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reauditing.ledger import json_safe
@@ -35,8 +35,8 @@ from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.reauditing.scoring import Membership, PublishedScores, pool
 from clusterscale.release import RawRelease
 from clusterscale.release.checks import CheckResult
-from clusterscale.reporting.run import Run
-from clusterscale.schema import RESULTS_REVISION, with_labels
+from clusterscale.reporting.run import Run, open_run
+from clusterscale.schema import RESULTS_REVISION
 from clusterscale.storage import manifest
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.manifest import from_sealed, to_sealed
@@ -125,22 +125,15 @@ class ReleaseStore:
                 group.create_array(name, data=array)
             manifest.seal(staging)
 
-    def results(self) -> xr.Dataset:
-        """Open the results of the audit, by labels."""
-        return with_labels(open_results(self.uri))
+    def open(self) -> tuple[xr.Dataset, Run]:
+        """Open the audit, and with it the screen and the certificates if there are any, by labels.
 
-    def screen(self) -> xr.Dataset | None:
-        """Open the screen, by labels; None if there is none."""
-        return self._open_if_any("screen", ScreenAnalysis.read)
-
-    def open(self) -> Run:
-        """Open the audit, and the screen and the certificates if there are any."""
-        found = self.results(), self.screen(), self._open_if_any("certify", CertifyAnalysis.read)
-        return Run.of(each for each in found if each is not None)
-
-    def _open_if_any(self, name: str, opener: Callable[[str], xr.Dataset]) -> xr.Dataset | None:
-        uri = f"{self.uri}/{name}"
-        return with_labels(opener(uri)) if storage.exists(f"{uri}/results.zarr") else None
+        Raises MissingError if there is no finished audit.
+        """
+        run, _ = open_run(self.uri)
+        if run.audit is None:
+            raise MissingError(f"{self.uri}: there is no finished audit")
+        return run.audit, run
 
 
 class TasksFailedError(ClusterscaleError):

@@ -217,7 +217,7 @@ def test_a_panel_is_enough_for_a_verdict(panel, release, tmp_path):
     assert "12 users have a privacy loss" in told["share_exposed"]["text"]
     assert told["possible_counts"]["level"] == "pass"
     assert "simulated" not in row.verdict
-    results = ReleaseStore(f"{work.output}/{row.run}").results()
+    results, _ = ReleaseStore(f"{work.output}/{row.run}").open()
     assert all(name.startswith("row ") for name in results.pseudonym.values)
 
 
@@ -245,7 +245,7 @@ def test_releases_of_nearly_everyone_are_audited_among_simulated_others(
     assert found["people"]["level"] == "unknown"
     assert "left_out" not in found
     assert found["worst_privacy_loss"]["level"] == "warn", "simulated people alone pass nothing"
-    results = ReleaseStore(f"{work.output}/{row.run}").results()
+    results, _ = ReleaseStore(f"{work.output}/{row.run}").open()
     assert results.group_size.values.tolist() == [size]
     assert results.prior.values[0].startswith("known_subset")
     assert all(name.startswith("row ") for name in results.pseudonym.values)
@@ -285,7 +285,7 @@ def test_nobodys_traces_never_pass(release, cube, tmp_path):
     assert told["text"] == "no traces are known: all 80 simulated from the published values"
     again = begin(release, None, tmp_path, policy=lenient, everyone=False)
     assert again.pending() == [], "its places and times are found again"
-    names = ReleaseStore(f"{work.output}/{row.run}").results().pseudonym.values
+    names = ReleaseStore(f"{work.output}/{row.run}").open()[0].pseudonym.values
     assert all(name.startswith("simulated ") for name in names)
 
 
