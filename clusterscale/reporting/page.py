@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from clusterscale.reporting import section as html
 from clusterscale.storage import put
-from clusterscale.study import Page
+from clusterscale.study import Page, find_kind
 
 _PIECE = 1 << 20  # values in memory at once
 _TERM = re.compile(r"<li><strong>(.*?)</strong>: (.*?)</li>", re.DOTALL)
@@ -99,16 +99,18 @@ class Part:
 Parts = Sequence[Part]
 
 
-def plain_page(name: str) -> Page:
-    """Return how a page presents an analysis that has no sections of its own."""
-    return Page(
-        word=f"{name} report",
-        title=f"Results of the analysis {name}",
-        heading=f"Analysis {name}",
-        plan=f"Plan of the analysis {name}",
-        gist="Each variable of the results is summarised over all its values. Nobody is listed.",
-        sections=partial(plain_sections, name),
-    )
+def page_of(name: str) -> Page:
+    """Return how a page presents an analysis: as its class says, else as `pages.yaml` does."""
+    kind = find_kind(name)
+    if kind is not None and kind.page is not None:
+        return kind.page
+    others = {key: text.format(name) for key, text in _pages()["*"].items()}
+    return Page(**_pages().get(name, others))
+
+
+@cache
+def _pages() -> Mapping[str, Mapping[str, str]]:
+    return yaml.safe_load(str(html.asset("pages.yaml")))  # type: ignore[no-any-return]
 
 
 def plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[html.Section]]:

@@ -16,7 +16,6 @@ from clusterscale.reporting import certificates
 from clusterscale.reporting import page as pages
 from clusterscale.reporting.run import Results, Run, runs_of
 from clusterscale.reporting.section import Section, join
-from clusterscale.study import find_kind
 
 _COORDINATES = ("mechanism", "prior")
 _VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
@@ -71,8 +70,7 @@ def _parts(run: Run) -> list[pages.Part]:
     """Return how to present each dataset of a run, with the dataset."""
     parts = []
     for name, dataset in run.parts():
-        kind = find_kind(name)
-        found = kind.page if kind and kind.page else pages.plain_page(name)
+        found = pages.page_of(name)
         sections = found.sections or partial(pages.plain_sections, name)
         build: Any = resolve_name(sections) if isinstance(sections, str) else sections
         if "run" in signature(build).parameters:  # it shows other datasets of the run, too

@@ -128,7 +128,8 @@ class Analysis(ABC):
     """Variables and coordinates of its dataset."""
 
     page: ClassVar[Page | None] = None
-    """How a page presents its dataset; None: a summary of each variable."""
+    """How a page presents its dataset; None: as `reporting/templates/pages.yaml` declares, or by a
+    summary of each variable."""
 
     shown: ClassVar[Callable[[xr.Dataset], None] | str] = "clusterscale.cli.analyses:show_variables"
     """Prints a dataset in a terminal: a function, or its ``module:name``."""

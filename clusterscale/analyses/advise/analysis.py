@@ -20,7 +20,7 @@ from clusterscale.analyses.screening import predict as predict_screen
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.schema import Variable
-from clusterscale.study import Analysis, Page, Stage, Study
+from clusterscale.study import Analysis, Stage, Study
 from clusterscale.validation_messages import plural
 
 Cause = Literal["none exists", "too slow to confirm", "too few users", "cannot be shown"]
@@ -119,15 +119,6 @@ class AdviseAnalysis(Analysis):
     form: ClassVar[str] = ADVICE_FORMAT
     schema: ClassVar[Mapping[str, Variable]] = ADVICE
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_advice"
-    page: ClassVar[Page] = Page(
-        word="advice",
-        title="What to publish",
-        heading="Advice",
-        plan="Plan of the search",
-        gist="Many mechanisms were compared for a goal, within limits on what they expose.",
-        reading="Advice",
-        sections="clusterscale.reporting.advice:render_sections",
-    )
 
     def __init__(self, advice: Advice, confirm: TraceCube | None = None) -> None:
         self.advice, self.confirm = advice, confirm

@@ -75,16 +75,6 @@ class AuditAnalysis(study.Analysis):
         "utility": "utility",
         "guesses": "random_guess",
     }
-    page: ClassVar[study.Page] = study.Page(
-        word="audit report",
-        title="Membership audit of published counts",
-        heading="Targets under attack",
-        plan="Plan of the audit",
-        gist="An audit plays a guessing game many times and measures how often the adversary is "
-        "right.",
-        reading="Audit",
-        sections="clusterscale.reporting.audit:render_sections",
-    )
     folder: ClassVar[str | None] = ""
     own: ClassVar[Collection[str] | None] = (
         "journal", "evaluations", "results.zarr", "audit.json", "failures.txt", "report.html",

@@ -94,15 +94,6 @@ class CertifyAnalysis(study.Analysis):
     schema: ClassVar[Mapping[str, Variable]] = CERTIFICATES
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_certificates"
     tables: ClassVar[Mapping[str, str]] = {"users": "auc", "rates": "tpr", "reasons": "reason"}
-    page: ClassVar[study.Page] = study.Page(
-        word="report of certificates",
-        title="Ceilings of any adversary on published counts",
-        heading="Certificates of all users",
-        plan="Plan of the certificates",
-        gist="A certificate bounds what any adversary can learn about one user.",
-        reading="Certificates",
-        sections="clusterscale.reporting.certificates:render_sections",
-    )
 
     def __init__(self, certification: Certification) -> None:
         self.plan = self.certification = certification

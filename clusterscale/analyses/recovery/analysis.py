@@ -66,16 +66,6 @@ class RecoveryAnalysis(study.Analysis):
         "localization-epochs": "localization_error_of_epoch",
         "prices": "relative_error",
     }
-    page: ClassVar[study.Page] = study.Page(
-        word="recovery report",
-        title="Locations recovered from published counts",
-        heading="Recovered locations",
-        plan="Plan of the recovery",
-        gist="A recovery infers each user’s locations from the counts of "
-        "all users, and measures the error.",
-        reading="Recovery",
-        sections="clusterscale.reporting.recovery:render_sections",
-    )
     null_roi: bool = True
 
     def __init__(self, plan: RecoveryPlan) -> None:

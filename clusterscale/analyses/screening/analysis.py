@@ -42,7 +42,7 @@ from clusterscale.schema import Variable
 from clusterscale.storage import create_group, exists, list_names, remove
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.result_table import TableStore
-from clusterscale.study import Analysis, Page, Stage, Study, each
+from clusterscale.study import Analysis, Stage, Study, each
 from clusterscale.study.execution import Finished, Reduction
 
 
@@ -63,15 +63,6 @@ class ScreenAnalysis(Analysis):
     schema: ClassVar[Mapping[str, Variable]] = SCREEN
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_screen"
     tables: ClassVar[Mapping[str, str]] = {"users": "auc", "groups": "n_groups"}
-    page: ClassVar[Page] = Page(
-        word="screen report",
-        title="Exposure of all users by published counts",
-        heading="Screen of all users",
-        plan="Plan of the screen",
-        gist="A screen compares, for every user, the same groups with and without that user.",
-        reading="Screen",
-        sections="clusterscale.reporting.screening:render_sections",
-    )
 
     def __init__(self, screen: Screen) -> None:
         self.plan = self.screen = screen

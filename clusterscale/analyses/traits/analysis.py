@@ -181,16 +181,6 @@ class TraitsAnalysis(study.Analysis):
         "times": "frequency",
         "loadings": "loading",
     }
-    page: ClassVar[study.Page] = study.Page(
-        word="report of traits",
-        title="What exposes people in published counts",
-        heading="Traits of exposed users",
-        plan="Plan of the trait analysis",
-        gist="The most exposed users are compared with the least exposed "
-        "to find what they have in common.",
-        reading="Traits",
-        sections="clusterscale.reporting.traits:render_sections",
-    )
 
     def __init__(self, plan: AuditPlan, how: TraitsPlan | None = None) -> None:
         self.plan, self.how = plan, how or TraitsPlan()
