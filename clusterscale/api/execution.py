@@ -273,7 +273,37 @@ class AnalysisFunction(Protocol):
         progress: bool | Tell = True,
         **options: Any,
     ) -> xr.Dataset:
-        """Run the analysis of ``plan``, or resume it."""
+        """Run the analysis of ``plan``, or resume it.
+
+        Parameters
+        ----------
+        plan, cube
+            The settings, and the traces.
+        output
+            Folder of the run, a local path or fsspec URL that all workers reach; the results are
+            kept there or in a folder below that has the name of the analysis. The same call with
+            the same folder resumes the run, and computes only what is left.
+        executor
+            Where the tasks run: an executor, or a cluster such as ``Local(workers=4)``, which is
+            opened and closed. None: one after another in this process.
+        memory
+            Bytes that a worker may use. None: 70 % of the memory of a cluster's worker, or 2 GB if
+            that is not known.
+        force
+            Overwrite the results of another plan or cube in ``output``.
+        progress
+            Show a bar in terminals and notebooks; or a function, which is called with each
+            :class:`clusterscale.study.Progress`.
+
+        Raises
+        ------
+        InputError
+            If an argument has another type.
+        ConfigError, PoolError
+            If the plan does not fit the cube, or memory is too small.
+        ExistsError
+            If ``output`` holds another study and ``force`` is not set.
+        """
 
 
 def analysis_function(make: Callable[..., Analysis]) -> AnalysisFunction:
@@ -298,9 +328,11 @@ def analysis_function(make: Callable[..., Analysis]) -> AnalysisFunction:
         analysis = make(plan, **options)
         results = run_analysis(analysis, cube, output, executor, **how)
         if n_failed := analysis.failures(results):
-            _warn(
+            warnings.warn(
                 f"{n_failed} tasks of the {analysis.kind} failed: see `status` and `error` of the "
-                "results; the same call runs them again"
+                "results; the same call runs them again",
+                RuntimeWarning,
+                stacklevel=2,
             )
         if analysis.before:
             _warn_if_exceeded(output)
@@ -315,49 +347,18 @@ def analysis_function(make: Callable[..., Analysis]) -> AnalysisFunction:
     return cast(AnalysisFunction, made)
 
 
-_PARAMETERS = """
-plan, cube
-    The settings, and the traces.
-output
-    Folder of the run, a local path or fsspec URL that all workers reach; the results are kept there
-    or in a folder below that has the name of the analysis. The same call with the same folder
-    resumes the run, and computes only what is left.
-executor
-    Where the tasks run: an executor, or a cluster such as ``Local(workers=4)``, which is opened and
-    closed. None: one after another in this process.
-memory
-    Bytes that a worker may use. None: 70 % of the memory of a cluster's worker, or 2 GB if that is
-    not known.
-force
-    Overwrite the results of another plan or cube in ``output``.
-progress
-    Show a bar in terminals and notebooks; or a function, which is called with each
-    :class:`clusterscale.study.Progress`.
-"""
-_RAISES = """
-InputError
-    If an argument has another type.
-ConfigError, PoolError
-    If the plan does not fit the cube, or memory is too small.
-ExistsError
-    If ``output`` holds another study and ``force`` is not set.
-"""
-
-
 def _document(make: Callable[..., Analysis]) -> str:
     """Return the docstring of ``make`` with the parameters and errors that all analyses share."""
-    text = getdoc(make) or ""
-    head, *sections = re.split(r"^(Parameters|Returns|Raises|Warns)\n-+\n", text, flags=re.M)
-    found = dict(zip(sections[::2], sections[1::2], strict=True))
-    found["Parameters"] = f"{_PARAMETERS.strip()}\n{found.get('Parameters', '')}"
-    found["Raises"] = f"{_RAISES.strip()}\n{found.get('Raises', '')}"
+    split = re.compile(r"^(Parameters|Returns|Raises|Warns)\n-+\n", re.MULTILINE).split
+    _, *shared = split(getdoc(AnalysisFunction.__call__) or "")
+    head, *own = split(getdoc(make) or "")
+    found = dict[str, str]()
+    for sections in (shared, own):
+        for name, text in zip(sections[::2], sections[1::2], strict=True):
+            found[name] = f"{found.get(name, '')}{text.strip()}\n"
     order = ("Parameters", "Returns", "Raises", "Warns")
     parts = [f"{name}\n{'-' * len(name)}\n{found[name].strip()}" for name in order if name in found]
     return "\n\n".join([head.strip(), *parts])
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _warn_if_exceeded(output: str | Path) -> None:
