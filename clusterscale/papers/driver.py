@@ -1,16 +1,14 @@
-"""Run or resume a study on its cube, and compare its results with the paper's numbers.
-
-Milan's tweets are those of Social Pulse (doi:10.7910/DVN/9IZALB), in the box of the code that
-POPETS24's authors published; the 168 hours end where that code stops, at 22:00 UTC on 7 November.
-"""
+"""Run or resume a study on its cube, and compare its results with the paper's numbers."""
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from time import monotonic
 
 import numpy as np
+import yaml
 
 from clusterscale.analyses.audit import AuditAnalysis, count_failed
 from clusterscale.analyses.marginals import MarginalsAnalysis
@@ -22,7 +20,7 @@ from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.papers.compare import Results, check_claims, compare
 from clusterscale.papers.figures import plot_figures
-from clusterscale.papers.study import CABS, PAPERS, PaperStudy
+from clusterscale.papers.study import PAPERS, PaperStudy
 from clusterscale.reporting.papers import Missing, StudyReport
 from clusterscale.seeds import stream
 from clusterscale.storage import exists, put, read
@@ -83,28 +81,10 @@ class RealData:
         return cube
 
 
+_FILE = files("clusterscale.papers") / "real_data.yaml"
+
 REAL: Mapping[str, RealData] = {
-    CABS: RealData(  # NDSS18 §V-A
-        users="San Francisco cabs",
-        n_users=534,
-        n_hours=504,
-        grid="37.7282,-122.4528,37.8021,-122.3637/10x10",
-        start="2008-05-19T00:00",
-        timezone="America/Los_Angeles",
-        reader="cabspotting",
-    ),
-    "milan": RealData(  # POPETS24 §5.1
-        users="users of Social Pulse in Milan",
-        n_users=4_840,
-        n_hours=168,
-        grid="45.394252,9.079541,45.541507,9.278994/10x10",
-        start="2013-10-31T23:00",
-        timezone="Europe/Rome",
-        reader="geojson",
-        settings={"geometry": "geomPoint.geom"},
-        room=0.01,
-        least_events=10,
-    ),
+    name: RealData(**about) for name, about in yaml.safe_load(_FILE.read_bytes()).items()
 }
 """Data that can be given, by the name of a study's cube."""
 
