@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -71,11 +72,11 @@ def summarise(advice: xr.Dataset) -> str:
     return f"{plural(counts.total(), 'candidate')}: {', '.join(parts) or 'none fits'}."
 
 
-def _front(rows: pd.DataFrame) -> Section | None:
-    """Build the chart of utility against exposure; None if no candidate was measured."""
+def _front(rows: pd.DataFrame) -> Iterator[Section]:
+    """Build the chart of utility against exposure; none if no candidate was measured."""
     known = rows[np.isfinite(rows["score"]) & np.isfinite(rows["screened_loss"])]
     if not len(known):
-        return None
+        return
     state = np.where(known["is_advised"], 0, np.where(known["on_front"], 1, 2))
     marks = known[["score", "screened_loss", "mechanism_title"]]
     groups = [marks[state == i].values.tolist() for i in range(len(_STATES))]
@@ -85,7 +86,7 @@ def _front(rows: pd.DataFrame) -> Section | None:
         if groups[0]
         else "none is advised"
     )
-    return section(
+    yield section(
         "front",
         figures.marks(_STATES, line="")
         + figures.plot(
@@ -109,5 +110,4 @@ def render_sections(advice: xr.Dataset) -> tuple[Markup, list[Section]]:
         summary=summary,
     )
     table = long_table("candidates", list(rows.itertuples()), file="candidates.csv")
-    sections = [_front(rows), section("candidates", table, summary=summary)]
-    return findings, [section for section in sections if section is not None]
+    return findings, [*_front(rows), section("candidates", table, summary=summary)]

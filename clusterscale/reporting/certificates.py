@@ -235,12 +235,12 @@ def _by_person(
     return ordered.reshape(len(ordered), -1).astype(np.float64)
 
 
-def bracket_section(run: Run) -> html.Section | None:
-    """Build the comparison of measured with certified AUCs; None without both."""
+def bracket_sections(run: Run) -> Iterator[html.Section]:
+    """Build the comparison of measured with certified AUCs; none without both."""
     if not (cases := read_brackets(run)):
-        return None
+        return
     n_violated = sum(case.bracket.is_violated for case in cases)
-    return html.section(
+    yield html.section(
         "brackets",
         html.fill_part("warnings.ceilings", n_violated=n_violated)
         + html.table("brackets", [("", cases)], where=_where, ceiling=show_ceiling)

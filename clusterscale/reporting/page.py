@@ -118,12 +118,8 @@ def plain_sections(name: str, results: xr.Dataset) -> tuple[Markup, list[html.Se
     names = [*results.coords, *results.data_vars]
     rows = [_summary(results[name]) for name in names]
     sizes = {str(dim): f"{size:,}" for dim, size in results.sizes.items()}
-    section = html.Section(
-        f"{name}-variables",
-        f"Variables of the analysis {name}",
-        "Summaries over all known values. The values of single users are not shown.",
-        html.table("variables", [("", rows)], name=name),
-    )
+    table = html.table("variables", [("", rows)], name=name)
+    section = html.section("variables", table, anchor=f"{name}-variables", name=name)
     return html.fill("plain.html.j2", name=name, n_variables=len(rows), sizes=sizes), [section]
 
 
@@ -151,18 +147,17 @@ def _pieces(variable: xr.DataArray) -> Iterator[NDArray[Any]]:
         yield variable.isel({dim: slice(start, start + step)}).values
 
 
-def configuration(parts: Parts, titles: Mapping[str, str]) -> html.Section | None:
-    """Build the settings behind titles, and the plans as YAML; None if there are no plans."""
+def configuration(parts: Parts, titles: Mapping[str, str]) -> Iterator[html.Section]:
+    """Build the settings behind titles, and the plans as YAML; none if there are no plans."""
     folds = []
     for part in parts:
         if plan := html.json_attribute(part.dataset, "plan"):
             text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
             label = part.page.plan
             folds.append((label, html.fill_part("layout.code", text=text, label=label)))
-    if not folds:
-        return None
-    settings = html.table("settings", [("", titles.items())]) if titles else Markup("")
-    return html.section("configuration", settings + html.folded(folds), titles=titles)
+    if folds:
+        settings = html.table("settings", [("", titles.items())]) if titles else Markup("")
+        yield html.section("configuration", settings + html.folded(folds), titles=titles)
 
 
 def provenance(parts: Parts) -> html.Section:

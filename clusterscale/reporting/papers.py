@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from math import floor, isfinite, log10, nan
 from typing import Literal
@@ -170,8 +170,8 @@ def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = Non
         heading = f"{several[0].paper} · {several[0].paper_title}"
         sections = [_study(study) for study in several]
         if drawn := [_item(item, panels, several) for item, panels in _items(several)]:
-            section = html.section("figures", html.join(drawn))
-            sections.insert(0, replace(section, anchor=f"figures-{several[0].paper.lower()}"))
+            anchor = f"figures-{several[0].paper.lower()}"
+            sections.insert(0, html.section("figures", html.join(drawn), anchor=anchor))
         groups.append((heading, sections))
     reading = html.section("reading", pages.explanation("Papers"), intro="")
     groups.append(("About this page", [reading]))

@@ -84,16 +84,11 @@ def _entry(run: Run) -> pages.PageEntry:
     parts = _parts(run)
     built = [(part.page, part.build(part.dataset)) for part in parts]
     findings = join([overview for _, (overview, _) in built])
-    compared = certificates.bracket_section(run)
-    closing = (
-        pages.configuration(parts, run.titles),
-        pages.provenance(parts),
-        pages.reading(parts),
-    )
-    groups: list[tuple[str, list[Section]]] = [
-        ("", [Section("overview", "Findings", "", findings), *([compared] if compared else [])]),
+    closing = *pages.configuration(parts, run.titles), pages.provenance(parts), pages.reading(parts)
+    groups: list[tuple[str, Sequence[Section]]] = [
+        ("", [Section("overview", "Findings", "", findings), *certificates.bracket_sections(run)]),
         *((shown.heading, sections) for shown, (_, sections) in built),
-        ("About this report", [section for section in closing if section is not None]),
+        ("About this report", closing),
     ]
     if len(parts) == 1:
         groups = [("", [section for _, sections in groups for section in sections])]

@@ -53,13 +53,13 @@ def asset(name: str) -> Markup:
     return Markup(source)
 
 
-def section(anchor: str, body: Markup, **values: object) -> Section:
-    """Return the section of an anchor, with the title and introduction that ``sections.md`` has.
+def section(name: str, body: Markup, /, *, anchor: str = "", **values: object) -> Section:
+    """Return a section with the title and introduction that ``sections.md`` has of it.
 
-    ``values`` are those that the introduction uses.
+    ``anchor`` is ``name`` if empty; ``values`` are those that title and introduction use.
     """
-    found = declared("sections.md").fill(anchor, (), **values)
-    return Section(anchor, found.caption, found.note, body)
+    found = declared("sections.md").fill(name, (), **values)
+    return Section(anchor or name, found.caption, found.note, body)
 
 
 @cache

@@ -123,12 +123,13 @@ def _label(columns: Mapping[str, object], index: int) -> str:
     return " · ".join(parts)
 
 
-def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> html.Section | None:
-    """Build a table for each setting (POMACS20 Tables 2, 3); None without comparisons."""
-    if not shown:
-        return None
+def _characteristics(
+    traits: xr.Dataset, shown: Sequence[GroupComparison]
+) -> Iterator[html.Section]:
+    """Build a table for each setting (POMACS20 Tables 2, 3); none without comparisons."""
     folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
-    return html.section("traits", html.folded(folds))
+    if folds:
+        yield html.section("traits", html.folded(folds))
 
 
 def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -152,12 +153,11 @@ _NAMES = ("most exposed", "least exposed", "all users")
 _SIDES = ("top", "bottom", "all")
 
 
-def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> html.Section | None:
-    """Build the share of visits in each epoch (POMACS20 Fig. 4); None without comparisons."""
+def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Iterator[html.Section]:
+    """Build the share of visits in each epoch (POMACS20 Fig. 4); none without comparisons."""
     folds = [(pair.label, _curves_of(traits, pair)) for pair in shown]
-    if not folds:
-        return None
-    return html.section("times", figures.legend(_NAMES) + html.folded(folds))
+    if folds:
+        yield html.section("times", figures.legend(_NAMES) + html.folded(folds))
 
 
 def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -182,22 +182,17 @@ def render_sections(traits: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     """
     traits = traits.drop_vars("value").compute()
     shown, views = comparisons(traits), _views(traits)
-    sections = (
-        _characteristics(traits, shown),
-        build_map(traits, views),
-        build_cells(traits, views),
-        _times(traits, shown),
-    )
-    return _findings(traits, shown), [section for section in sections if section is not None]
+    sections = [*_characteristics(traits, shown), *build_map(traits, views)]
+    sections += [*build_cells(traits, views), *_times(traits, shown)]
+    return _findings(traits, shown), sections
 
 
-def build_map(traits: xr.Dataset, views: Sequence[str]) -> html.Section | None:
-    """Build a map of the regions by mean loading; None without loadings or positions."""
+def build_map(traits: xr.Dataset, views: Sequence[str]) -> Iterator[html.Section]:
+    """Build a map of the regions by mean loading; none without loadings or positions."""
     placed = np.isfinite(traits.x.values) & np.isfinite(traits.y.values)
-    if not placed.any() or not views:
-        return None
-    folds = [(label, _map(traits, view, label, placed)) for view, label in enumerate(views)]
-    return html.section("map", figures.scale("discloses little", "most") + html.folded(folds))
+    if placed.any() and views:
+        folds = [(label, _map(traits, view, label, placed)) for view, label in enumerate(views)]
+        yield html.section("map", figures.scale("discloses little", "most") + html.folded(folds))
 
 
 def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> Markup:
@@ -229,12 +224,11 @@ _ORIGINAL = "in original order"
 _WHO = {"all": "All targets", "top": "Most exposed", "bottom": "Least exposed"}
 
 
-def build_cells(traits: xr.Dataset, views: Sequence[str]) -> html.Section | None:
-    """Build heatmaps of loadings, as in POMACS20 Figs 2, 3 and 5; None without any."""
-    if not views:
-        return None
+def build_cells(traits: xr.Dataset, views: Sequence[str]) -> Iterator[html.Section]:
+    """Build heatmaps of loadings, as in POMACS20 Figs 2, 3 and 5; none without any."""
     folds = [(label, _panels(traits, view)) for view, label in enumerate(views)]
-    return html.section("cells", figures.scale("low correlation", "high") + html.folded(folds))
+    if folds:
+        yield html.section("cells", figures.scale("low correlation", "high") + html.folded(folds))
 
 
 def _panels(traits: xr.Dataset, view: int) -> Markup:

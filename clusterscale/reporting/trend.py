@@ -1,6 +1,6 @@
 """The trend page: verdicts on many releases, and exposure and utility over time."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite, nan
 
 from markupsafe import Markup
@@ -53,12 +53,10 @@ def _changed_rules(series: Series) -> list[str]:
     return [name for name, distinct in values.items() if len(distinct) > 1]
 
 
-def reasons(series: Sequence[Series]) -> html.Section | None:
-    """Build the check results of warned or failed releases, newest first; None if all passed."""
+def reasons(series: Sequence[Series]) -> Iterator[html.Section]:
+    """Build the check results of warned or failed releases, newest first; none if all passed."""
     several = len(series) > 1
     worse = [r for one in series for r in one.releases if r.verdict != "pass"]
-    if not worse:
-        return None
     folds = [
         (
             _label(release, several=several),
@@ -73,7 +71,8 @@ def reasons(series: Sequence[Series]) -> html.Section | None:
         )
         for release in sorted(worse, key=lambda release: -release.number)
     ]
-    return html.section("reasons", html.folded(folds))
+    if folds:
+        yield html.section("reasons", html.folded(folds))
 
 
 def _level(level: str) -> str | Markup:
@@ -85,7 +84,7 @@ def _label(release: Verdict, *, several: bool) -> str:
     return " · ".join([*parts, release.release, release.period, RELEASE_VERDICTS[release.verdict]])
 
 
-def reading(series: Sequence[Series]) -> html.Section:
+def reading() -> html.Section:
     """Build the definitions, which are the same for all series."""
     intro = "Each release is audited once, and compared with a policy and with earlier releases."
     return html.section("reading", explanation("Releases"), intro=intro)
@@ -94,17 +93,11 @@ def reading(series: Sequence[Series]) -> html.Section:
 _NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
 
 
-def exposure(series: Sequence[Series]) -> html.Section | None:
-    """Build a figure per series; None if there are no verdicts."""
-    if not series:
-        return None
+def exposure(series: Sequence[Series]) -> html.Section:
+    """Build a figure per series."""
     folds = [(one.name, _figure(one, i)) for i, one in enumerate(series, 1)]
     level = _level_words([release for one in series for release in one.releases])
-    return html.section(
-        "exposure",
-        figures.course_legend(_NAMES) + html.folded(folds),
-        level=level,
-    )
+    return html.section("exposure", figures.course_legend(_NAMES) + html.folded(folds), level=level)
 
 
 def _figure(series: Series, position: int) -> Markup:
@@ -140,22 +133,16 @@ def _level_words(releases: Sequence[Verdict]) -> str:
     return levels.pop() if len(levels) == 1 else "the level of its release"
 
 
-def utility(series: Sequence[Series]) -> html.Section | None:
-    """Build a figure per measure for each series; None if no utility was measured."""
+def utility(series: Sequence[Series]) -> Iterator[html.Section]:
+    """Build a figure per measure for each series; none if no utility was measured."""
     folds = [
         (one.name, html.side_by_side(panels))
         for i, one in enumerate(series, 1)
         if (panels := _utility_panels(one, i))
     ]
-    if not folds:
-        return None
-    return html.Section(
-        "utility",
-        "Utility over releases",
-        "Utility of the published values by each measure. The report of each run states whether "
-        "high or low values are better.",
-        _nearly_empty(series) + figures.course_legend([]) + html.folded(folds),
-    )
+    if folds:
+        body = _nearly_empty(series) + figures.course_legend([]) + html.folded(folds)
+        yield html.section("measures", body, anchor="utility")
 
 
 def _nearly_empty(series: Sequence[Series]) -> Markup:
@@ -192,12 +179,10 @@ def _utility_panels(series: Series, position: int) -> list[Markup]:
     return panels
 
 
-def all_verdicts(series: Sequence[Series]) -> html.Section | None:
-    """Build the table of all verdicts, newest first; None if there are none."""
+def all_verdicts(series: Sequence[Series]) -> html.Section:
+    """Build the table of all verdicts, newest first."""
     releases = [release for one in series for release in one.releases]
-    releases.sort(key=lambda release: -release.number)  # the newest first
-    if not releases:
-        return None
+    releases.sort(key=lambda release: -release.number)
     levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
     level = levels.pop() if len(levels) == 1 else None
     about: dict[str, object] = {"several": len(series) > 1, "words": RELEASE_VERDICTS}
@@ -205,15 +190,6 @@ def all_verdicts(series: Sequence[Series]) -> html.Section | None:
     about |= {"phrases": phrases, "level": level}
     body = html.long_table("releases", releases, file="verdicts.csv", links=links, **about)
     return html.section("verdicts", body)
-
-
-_BUILDS: tuple[Callable[[Sequence[Series]], html.Section | None], ...] = (
-    exposure,
-    utility,
-    all_verdicts,
-    reasons,
-    reading,
-)
 
 
 def render_trend(
@@ -230,6 +206,8 @@ def render_trend(
     """
     series = read_series(verdicts)
     sections = [findings(series, errors or {})]
-    sections += [section for build in _BUILDS if (section := build(series)) is not None]
+    if series:
+        sections += [exposure(series), *utility(series), all_verdicts(series), *reasons(series)]
+    sections.append(reading())
     heading = title or "Exposure over releases"
     return page([PageEntry("", [("", sections)])], kind="trend report", title=heading)

@@ -1,6 +1,6 @@
 """An audit on a page: the first screen, and the sections in order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -84,7 +84,7 @@ def _verdicts(audit: AuditReport) -> Markup:
     return html.table("verdicts", [("", rows)], **about)
 
 
-_SECTIONS: tuple[Callable[[AuditReport], html.Section | None], ...] = (
+_SECTIONS: tuple[Callable[[AuditReport], Iterator[html.Section]], ...] = (
     reliability.build_failures,
     gains.build_gains,
     gains.build_utility,
@@ -108,5 +108,4 @@ def render_sections(
     """
     audit, run = AuditReport.of(results), run or Run()
     headline = build_headline(audit, run.titles.get(run.chosen, run.chosen), run.limits)
-    sections = (build(audit) for build in _SECTIONS)
-    return findings(audit, headline), [section for section in sections if section is not None]
+    return findings(audit, headline), [part for build in _SECTIONS for part in build(audit)]

@@ -20,15 +20,15 @@ from clusterscale.reporting.declared import Column
 from clusterscale.utility import NEARLY_EMPTY
 
 
-def build_gains(audit: AuditReport) -> html.Section | None:
-    """Build boxes of privacy gain over targets by mechanism and prior; None without any gain.
+def build_gains(audit: AuditReport) -> Iterator[html.Section]:
+    """Build boxes of privacy gain over targets by mechanism and prior; none without any gain.
 
     There is one table for each period and group size, as in POMACS20 Fig. 6 and NDSS18 Figs 12 and
     13.
     """
     defences = audit.defences
     if not defences.gains_known:
-        return None
+        return
     folds = [
         (case.label, _boxes(defences, case))
         for case in defences.cases()
@@ -38,7 +38,7 @@ def build_gains(audit: AuditReport) -> html.Section | None:
     if len(defences.priors) > 1:
         names = [f"{_letter(prior)}: {name}" for prior, name in enumerate(defences.priors)]
         body = figures.legend(names, dashed=False) + body
-    return html.section("gains", body)
+    yield html.section("gains", body)
 
 
 def _letter(prior: int) -> str:
@@ -94,11 +94,11 @@ def _strongest(attacks: list[str], priors: list[int]) -> str:
     )
 
 
-def build_utility(audit: AuditReport) -> html.Section | None:
-    """Build the measures of utility by mechanism; None without a defence or a measurement."""
+def build_utility(audit: AuditReport) -> Iterator[html.Section]:
+    """Build the measures of utility by mechanism; none without a defence or a measurement."""
     defences = audit.defences
     if not defences.any or not np.isfinite(defences.utility).any():
-        return None
+        return
     columns = [Column("Mechanism", ("header", "wide"))]
     columns += [Column(_heading(measure), hint=measure.name) for measure in defences.measures]
     groups = [
@@ -108,7 +108,7 @@ def build_utility(audit: AuditReport) -> html.Section | None:
     ]
     caption = "Utility of published values, mean (standard deviation) over groups"
     body = html.draw_table(caption, columns, groups)
-    return html.section("utility", body, limit=html.percent(NEARLY_EMPTY))
+    yield html.section("utility", body, limit=html.percent(NEARLY_EMPTY))
 
 
 def _heading(measure: Measure) -> Markup:
@@ -154,15 +154,13 @@ def tradeoff_figures(audit: AuditReport) -> list[figures.Figure]:
     ]
 
 
-def build_tradeoff(audit: AuditReport) -> html.Section | None:
-    """Build a panel for each measure, as in POMACS20 Figs 7 to 10; None without gain or loss."""
+def build_tradeoff(audit: AuditReport) -> Iterator[html.Section]:
+    """Build a panel for each measure, as in POMACS20 Figs 7 to 10; none without gain or loss."""
     every = tradeoff_figures(audit)
     folds = [
         (setting, html.side_by_side(figure.html for figure in every if figure.setting == setting))
         for setting in dict.fromkeys(figure.setting for figure in every)
     ]
-    if not folds:
-        return None
     crossed = (
         f"shows less than {html.percent(NEARLY_EMPTY)} of counts or events: (nearly) empty release"
     )
@@ -171,7 +169,8 @@ def build_tradeoff(audit: AuditReport) -> html.Section | None:
         line="random guess, drawn without any data",
         crossed=crossed if audit.empty else "",
     )
-    return html.section("tradeoff", legend + html.folded(folds))
+    if folds:
+        yield html.section("tradeoff", legend + html.folded(folds))
 
 
 def _axis(defences: Defences, measure: int) -> figures.Axis:

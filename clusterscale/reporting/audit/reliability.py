@@ -1,5 +1,7 @@
 """Reliability of an audit: failures, intervals, controls, all results, and tests of guarantees."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import xarray as xr
 from markupsafe import Markup
@@ -13,13 +15,17 @@ from clusterscale.validation_messages import plural
 _FALSE_POSITIVE_RATE = 0.1  # default if the plan has none
 
 
-def build_failures(audit: AuditReport) -> html.Section | None:
+def build_failures(audit: AuditReport) -> Iterator[html.Section]:
     """Build the number of failed tests by kind of error, and failed measurements of defences."""
     table = audit.cases
     failed = np.argwhere(table.planned & ~np.isfinite(table.auc))
-    unmeasured = _failed_measurements(audit)
+    errors = html.json_attribute(audit.results, "evaluation_errors").get("evaluation_errors")
+    distinct = dict.fromkeys(map(str, errors)) if isinstance(errors, list) else {}
+    unmeasured = html.table("measurements", [("", distinct)]) if distinct else Markup("")
     if not len(failed):
-        return unmeasured
+        if unmeasured:
+            yield html.section("measurements", unmeasured, anchor="failures")
+        return
     groups: dict[str, list[tuple[int, ...]]] = {}
     for index in map(tuple, failed.tolist()):
         groups.setdefault(_kind(table, index), []).append(index)
@@ -32,22 +38,9 @@ def build_failures(audit: AuditReport) -> html.Section | None:
         }
         for kind, indices in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
-    body = html.table("failures", [("", lines)]) + (unmeasured.body if unmeasured else "")
+    body = html.table("failures", [("", lines)]) + unmeasured
     n_done = f"{np.isfinite(table.auc).sum():,}"
-    return html.section("failures", body, failed=plural(len(failed), "test"), done=n_done)
-
-
-def _failed_measurements(audit: AuditReport) -> html.Section | None:
-    """Build the list of failed measurements of defences; None if there are none."""
-    errors = html.json_attribute(audit.results, "evaluation_errors").get("evaluation_errors", [])
-    if not isinstance(errors, list) or not errors:
-        return None
-    return html.Section(
-        "failures",
-        "Measurements that failed",
-        "This page lacks guarantees or utility of some defences; every attack finished.",
-        html.table("measurements", [("", dict.fromkeys(map(str, errors)))]),
-    )
+    yield html.section("failures", body, failed=plural(len(failed), "test"), done=n_done)
 
 
 def _kind(table: Cases, index: tuple[int, ...]) -> str:
@@ -68,10 +61,10 @@ def _where(audit: AuditReport, index: tuple[int, ...]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def build_reliability(audit: AuditReport) -> html.Section | None:
-    """Build a row for each setting, group size and attack; None if no test finished."""
+def build_reliability(audit: AuditReport) -> Iterator[html.Section]:
+    """Build a row for each setting, group size and attack; none if no test finished."""
     if not audit.cases.finished:
-        return None
+        return
     plan = html.json_attribute(audit.results, "plan")
     rate = _rate(float(str(plan.get("false_positive_rate", _FALSE_POSITIVE_RATE))))
     body = html.fill(
@@ -81,7 +74,7 @@ def build_reliability(audit: AuditReport) -> html.Section | None:
         tables=html.folded(_folds(audit, rate)),
         label=audit.cases.label,
     )
-    return html.section("sure", body, rate=rate)
+    yield html.section("sure", body, rate=rate)
 
 
 def _folds(audit: AuditReport, rate: str) -> list[tuple[str, Markup]]:
@@ -122,23 +115,21 @@ def _rate(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def build_results(audit: AuditReport) -> html.Section | None:
+def build_results(audit: AuditReport) -> Iterator[html.Section]:
     """Build a row for each setting, group size and attack that was run, and for the best."""
-    table = audit.cases
-    if not table.finished:
-        return None
-    groups: dict[str, list[SummaryRow]] = {}
+    table, groups = audit.cases, dict[str, list[SummaryRow]]()
     for line in rows(table):
         parts = [table.label(line.setting), f"Groups of {line.group_size:,}"]
         groups.setdefault(" · ".join(filter(None, parts)), []).append(line)
-    return html.section("results", html.table("results", groups.items()))
+    if table.finished:
+        yield html.section("results", html.table("results", groups.items()))
 
 
-def build_guarantees(audit: AuditReport) -> html.Section | None:
-    """Build a row for each mechanism by period, guarantees first; None if only raw counts."""
+def build_guarantees(audit: AuditReport) -> Iterator[html.Section]:
+    """Build a row for each mechanism by period, guarantees first; none if only raw counts."""
     statements = [statement for made in audit.guarantees.values() for statement in made]
     if not audit.defences.any or not any(one.guarantee_unit for one in statements):
-        return None
+        return
     tests = {(test.period, test.mechanism): test for test in audit.tests}
     groups = [
         (
@@ -150,7 +141,7 @@ def build_guarantees(audit: AuditReport) -> html.Section | None:
         )
         for period, statements_of in audit.guarantees.items()
     ]
-    return html.section(
+    yield html.section(
         "guarantees",
         html.fill(
             "guarantees.html.j2",

@@ -17,11 +17,9 @@ from clusterscale.reporting.declared import Column
 from clusterscale.validation_messages import find_ties, name_best
 
 
-def build_distributions(audit: AuditReport) -> html.Section | None:
+def build_distributions(audit: AuditReport) -> Iterator[html.Section]:
     """Build a panel for each group size, as in NDSS18 Figs 2 and 4, one fold for each setting."""
     table = audit.cases
-    if not table.finished:
-        return None
     folds = [
         (
             table.label(setting),
@@ -29,8 +27,9 @@ def build_distributions(audit: AuditReport) -> html.Section | None:
         )
         for index, setting in table.shown()
     ]
-    body = figures.legend(table.attacks) + html.folded(folds)
-    return html.section("distributions", body)
+    if folds:
+        body = figures.legend(table.attacks) + html.folded(folds)
+        yield html.section("distributions", body)
 
 
 def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
@@ -51,15 +50,14 @@ def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
             )
 
 
-def build_losses(audit: AuditReport) -> html.Section | None:
+def build_losses(audit: AuditReport) -> Iterator[html.Section]:
     """Build box plots of the privacy loss, as in NDSS18 Fig. 3, one for each setting."""
     table = audit.cases
-    if not np.isfinite(table.loss).any():
-        return None
-    folds = [
-        (table.label(setting), loss_figure(table, index).html) for index, setting in table.shown()
-    ]
-    return html.section("losses", figures.legend(table.attacks, dashed=False) + html.folded(folds))
+    if np.isfinite(table.loss).any():
+        shown = table.shown()
+        folds = [(table.label(one), loss_figure(table, index).html) for index, one in shown]
+        legend = figures.legend(table.attacks, dashed=False)
+        yield html.section("losses", legend + html.folded(folds))
 
 
 def loss_figure(table: Cases, setting: int) -> figures.Figure:
@@ -79,15 +77,15 @@ def loss_figure(table: Cases, setting: int) -> figures.Figure:
     )
 
 
-def build_periods(audit: AuditReport) -> html.Section | None:
-    """Build box plots of the privacy loss by period, as in NDSS18 Fig. 11; None for one period.
+def build_periods(audit: AuditReport) -> Iterator[html.Section]:
+    """Build box plots of the privacy loss by period, as in NDSS18 Fig. 11; none for one period.
 
     There is a panel for each group size, and a fold for each prior and mechanism.
     """
     table = audit.cases
     periods = list(dict.fromkeys(setting.period for setting in table.settings))
     if len(periods) < 2 or not np.isfinite(table.loss).any():
-        return None
+        return
     others = replace(table, varying=tuple(axis for axis in table.varying if axis != "period"))
     folds = []
     for setting in dict.fromkeys(replace(shown, period="") for _, shown in table.shown()):
@@ -95,7 +93,7 @@ def build_periods(audit: AuditReport) -> html.Section | None:
         folds.append((others.label(setting), _period_panels(table, indices)))
     legend = figures.legend(table.attacks, dashed=False)
     legend += html.fill_part("legends.numbered", names=periods)
-    return html.section("periods", legend + html.folded(folds))
+    yield html.section("periods", legend + html.folded(folds))
 
 
 def _period_panels(table: Cases, indices: list[int]) -> Markup:
@@ -137,14 +135,13 @@ def _describe_boxes(
 _TERTILES = {"high": 0, "mild": 1, "some": 2}
 
 
-def build_exposed(audit: AuditReport) -> html.Section | None:
+def build_exposed(audit: AuditReport) -> Iterator[html.Section]:
     """Build the list of targets by highest AUC, one table for each setting."""
     table = audit.cases
-    if not table.finished:
-        return None
     folds = [(table.label(setting), _table(audit, index)) for index, setting in table.shown()]
     tertiles = _tertiles(table, audit.results["tertile"].values.astype(object))
-    return html.section("exposed", tertiles + html.folded(folds))
+    if folds:
+        yield html.section("exposed", tertiles + html.folded(folds))
 
 
 def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:
