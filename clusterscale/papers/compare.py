@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
-from math import hypot, inf, isfinite, nan
+from math import hypot, inf, isfinite, nan, pi, sqrt
 
 import numpy as np
 import scipy
@@ -191,26 +191,20 @@ def _error_of_spread(spread: float, n: int) -> float:
 
 
 def _reduce(values: NDArray[np.float64], selection: papers.ResultSelection) -> Number:
-    n = len(values)
+    n, root = len(values), sqrt(len(values))
     spread = float(values.std(ddof=1)) if n > 1 else np.nan
-    root = float(np.sqrt(n))
     if selection.reduce == "mean":
         return Number(float(values.mean()), spread, spread / root, n)
-    if (
-        selection.reduce == "median"
-    ):  # for a normal distribution, its variance is π/2 times that of the mean
-        return Number(
-            float(np.median(values)), spread, float(np.sqrt(np.pi / 2)) * spread / root, n
-        )
+    if selection.reduce == "median":
+        # for a normal distribution, its variance is π/2 times that of the mean
+        return Number(float(np.median(values)), spread, sqrt(pi / 2) * spread / root, n)
     if selection.reduce == "sd":
         return Number(spread, spread, _error_of_spread(spread, n), n)
     assert selection.limit is not None
-    above = (
-        values > selection.limit if selection.reduce == "share_above" else values < selection.limit
-    )
-    share = float(above.mean())
-    spread = float(np.sqrt(share * (1 - share)))
-    return Number(share, spread, float(np.sqrt((share * (1 - share) + 0.25 / n) / n)), n)
+    is_beyond = np.greater if selection.reduce == "share_above" else np.less
+    share = float(is_beyond(values, selection.limit).mean())
+    variance = share * (1 - share)
+    return Number(share, sqrt(variance), sqrt((variance + 0.25 / n) / n), n)
 
 
 _FEW = 6  # labels at most that are listed one by one

@@ -1,6 +1,6 @@
 """Numbers of an audit as plain arrays and rows: by case, and by mechanism."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -195,13 +195,8 @@ def strongest_rows(table: Cases) -> list[SummaryRow]:
 
 def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
     """Return the row of an attack at a group size in a setting, given by indices."""
-    cell = (setting, size, attack)
-    others = {
-        name: mean(getattr(table, name)[cell])
-        for name in ("accuracy", "control", "absent", "naive")
-    }
-    name = table.attacks[attack]
-    return _row(table, setting, size, name, table.auc[cell], table.loss[cell], others)
+    numbers = {name: getattr(table, name)[setting, size, attack] for name in _NUMBERS}
+    return _row(table, setting, size, table.attacks[attack], numbers)
 
 
 def best_row(table: Cases, setting: int, size: int) -> SummaryRow | None:
@@ -217,19 +212,15 @@ def best_row(table: Cases, setting: int, size: int) -> SummaryRow | None:
         np.where(known, np.max(np.nan_to_num(values, nan=-1.0), axis=0), np.nan)
         for values in (auc, loss)
     )
-    unknown = dict.fromkeys(("accuracy", "control", "absent", "naive"), np.nan)
-    return _row(table, setting, size, "best for each target", best, worst, unknown)
+    numbers = dict.fromkeys(_NUMBERS, np.full(table.n_targets, np.nan))
+    numbers |= {"auc": best, "loss": worst}
+    return _row(table, setting, size, "best for each target", numbers)
 
 
 def _row(
-    table: Cases,
-    setting: int,
-    size: int,
-    attack: str,
-    auc: Floats,
-    loss: Floats,
-    others: dict[str, float],
+    table: Cases, setting: int, size: int, attack: str, numbers: Mapping[str, Floats]
 ) -> SummaryRow:
+    auc, loss = numbers["auc"], numbers["loss"]
     done = auc[np.isfinite(auc)]
     low, high = mean_interval(done)
     return SummaryRow(
@@ -245,7 +236,7 @@ def _row(
         tuple(mean(done > level) for level in AUC_LEVELS),
         mean(loss),
         float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
-        **others,
+        **{name: mean(numbers[name]) for name in ("accuracy", "control", "absent", "naive")},
     )
 
 
