@@ -156,15 +156,12 @@ def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
 
 def _identity(uri: str, kind: str) -> dict[str, Any]:
     """Return the identity of a study of that kind; empty if the folder has none."""
-    if not storage.exists(f"{uri}/{kind}.json"):
-        return {}
     try:
         identity = from_sealed(storage.read(f"{uri}/{kind}.json"))
-    except ValueError:
+    except (FileNotFoundError, ValueError):
         return {}
-    if identity.get("kind") != kind:
-        return {}
-    return identity if identity.keys() >= _IDENTITY else {}
+    is_known = identity.get("kind") == kind and identity.keys() >= _IDENTITY
+    return identity if is_known else {}
 
 
 def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from clusterscale.metrics import off_cells, weak_cells
 from clusterscale.reporting.audit.cases import cases, rows
-from clusterscale.reporting.audit.model import check_controls
+from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.section import number, percent
 
 
@@ -44,7 +44,7 @@ def test_axes_are_found_by_name(make_results):
 
 @pytest.mark.slow
 def test_sound_controls_are_seldom_reported_off(make_results):
-    verdicts = [check_controls(cases(make_results(seed=seed))).verdict for seed in range(100)]
+    verdicts = [AuditReport(make_results(seed=seed)).controls.verdict for seed in range(100)]
     assert verdicts.count("off") <= 4
     assert verdicts.count("unknown") == 0
 
@@ -61,7 +61,7 @@ def test_the_risk_is_shared_by_all_cells_of_both_controls():
 def test_one_leaking_attack_is_found_among_sound_ones(make_results, name, field):
     results = make_results()
     results[name].loc[{"attack": "nearest", "group_size": 50}] += 0.1
-    controls = check_controls(cases(results))
+    controls = AuditReport(results).controls
     found = {"shuffled": controls.shuffled, "absent": controls.absent}
     assert controls.verdict == found[field].verdict == "off"
     assert [(row.group_size, row.attack) for row in found.pop(field).off] == [(50, "nearest")]
@@ -72,7 +72,7 @@ def test_an_attack_is_weak_where_adding_up_finds_what_it_does_not(make_results):
     results = make_results()
     at = {"attack": "nearest", "group_size": 50}
     results["naive_auc"].loc[at] = results["auc"].loc[at] + 0.01
-    assert [(row.group_size, row.attack) for row in check_controls(cases(results)).weak] == [
+    assert [(row.group_size, row.attack) for row in AuditReport(results).controls.weak] == [
         (50, "nearest")
     ]
 
@@ -90,5 +90,5 @@ def test_nobody_is_weak_where_there_is_nothing_to_find():
 def test_controls_without_spread(make_results, value, verdict):
     results = make_results()
     results["control_auc"][:] = results["absent_auc"][:] = value
-    controls = check_controls(cases(results))
+    controls = AuditReport(results).controls
     assert controls.shuffled.verdict == controls.absent.verdict == controls.verdict == verdict

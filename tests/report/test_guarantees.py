@@ -7,7 +7,7 @@ import pytest
 from report.page import Page
 
 from clusterscale.reporting import render
-from clusterscale.reporting.audit.model import guarantee_tests
+from clusterscale.reporting.audit.model import AuditReport
 
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 PROMISES = "Guarantees of differential privacy"
@@ -61,7 +61,7 @@ def test_the_worst_of_all_group_sizes_is_the_verdict(make):
     results = judged(results, "too few samples", 0.01, period=[0])
     results = judged(results, "broken", 0.3, period=[1], group_size=[0])
     results = judged(results, "broken", 0.2, period=[1], group_size=[1])
-    first, second = (each for each in guarantee_tests(results) if each.mechanism == MECHANISMS[1])
+    first, second = (each for each in AuditReport(results).tests if each.mechanism == MECHANISMS[1])
     assert (first.verdict, first.observed, first.group_sizes) == (
         "too few samples",
         0.01,

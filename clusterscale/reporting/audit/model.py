@@ -118,8 +118,19 @@ class AuditReport:
 
     @cached_property
     def controls(self) -> Controls:
-        """Whether the controls are at chance."""
-        return check_controls(self.cases)
+        """Every control compared with chance, and every attack with the sum of published values.
+
+        The tests are those of :func:`off_cells` over both controls together: an audit without fault
+        is reported as off at most once in 100 audits.
+        """
+        table = self.cases
+        both = off_cells(table.control, table.absent)
+        shuffled, absent = (
+            _control(table, values, off)
+            for values, off in zip((table.control, table.absent), both, strict=True)
+        )
+        weak = np.argwhere(weak_cells(table.auc, table.naive)).tolist()
+        return Controls(shuffled, absent, tuple(row(table, *cell) for cell in weak))
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -146,8 +157,30 @@ class AuditReport:
 
     @cached_property
     def tests(self) -> list[GuaranteeTest]:
-        """The tests of these guarantees."""
-        return guarantee_tests(self.results)
+        """The test result of each guarantee, mechanisms by period, in the order of results."""
+        dims = ("period", "mechanism", "group_size", ...)
+        ordered = self.results.sortby("group_size").transpose(*dims)
+        columns = (ordered[name].values for name in ("verdict", "epsilon_seen", "verdict_trials"))
+        verdicts, observed, trials = columns
+        tests = []
+        for at in np.ndindex(verdicts.shape[:2]):
+            words = [str(word) for word in verdicts[at]]
+            worst = worst_guarantee(words)
+            same = np.array([i for i, word in enumerate(words) if word == worst])
+            highest = same[np.argmax(np.nan_to_num(observed[at][same], nan=-1.0))]
+            tests.append(
+                GuaranteeTest(
+                    mechanism=str(ordered["mechanism"].values[at[1]]),
+                    period=str(ordered["period"].values[at[0]]),
+                    unit=str(ordered["guarantee_unit"].values[at]),
+                    declared=float(ordered["guarantee_epsilon"].values[at]),
+                    verdict=worst,
+                    observed=float(observed[at][highest]),
+                    n_trials=float(trials[at][highest]),
+                    group_sizes=tuple(int(size) for size in ordered["group_size"].values[same]),
+                )
+            )
+        return tests
 
     @cached_property
     def float_noise(self) -> list[str]:
@@ -222,52 +255,11 @@ class AuditReport:
         return {name: worst[name] for name in mechanisms if name in worst}
 
 
-def check_controls(table: Cases) -> Controls:
-    """Compare every control with chance, and every attack with the sum of published values.
-
-    The tests are those of :func:`off_cells` over both controls together: an audit without fault is
-    reported as off at most once in 100 audits.
-    """
-    both = off_cells(table.control, table.absent)
-    shuffled, absent = (
-        _control(table, values, off)
-        for values, off in zip((table.control, table.absent), both, strict=True)
-    )
-    weak = np.argwhere(weak_cells(table.auc, table.naive)).tolist()
-    return Controls(shuffled, absent, tuple(row(table, *cell) for cell in weak))
-
-
 def _control(table: Cases, values: Floats, off: NDArray[np.bool_]) -> Control:
     n_cells = int(is_testable(values).sum())
     verdict: Verdict = "off" if off.any() else "chance" if n_cells else "unknown"
     rows = tuple(row(table, *cell) for cell in np.argwhere(off).tolist())
     return Control(verdict, mean(values), n_cells, rows)
-
-
-def guarantee_tests(results: xr.Dataset) -> list[GuaranteeTest]:
-    """Return the test result of each guarantee, mechanisms by period, in the order of results."""
-    ordered = results.sortby("group_size").transpose("period", "mechanism", "group_size", ...)
-    columns = (ordered[name].values for name in ("verdict", "epsilon_seen", "verdict_trials"))
-    verdicts, observed, trials = columns
-    tests = []
-    for at in np.ndindex(verdicts.shape[:2]):
-        words = [str(word) for word in verdicts[at]]
-        worst = worst_guarantee(words)
-        same = np.array([i for i, word in enumerate(words) if word == worst])
-        highest = same[np.argmax(np.nan_to_num(observed[at][same], nan=-1.0))]
-        tests.append(
-            GuaranteeTest(
-                mechanism=str(ordered["mechanism"].values[at[1]]),
-                period=str(ordered["period"].values[at[0]]),
-                unit=str(ordered["guarantee_unit"].values[at]),
-                declared=float(ordered["guarantee_epsilon"].values[at]),
-                verdict=worst,
-                observed=float(observed[at][highest]),
-                n_trials=float(trials[at][highest]),
-                group_sizes=tuple(int(size) for size in ordered["group_size"].values[same]),
-            )
-        )
-    return tests
 
 
 def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:

@@ -240,22 +240,18 @@ _DRAW |= {"Image": _image}
 
 def _frame(axes: Any, model: Any) -> None:
     """Draw the axes of a figure: labels, ranges, ticks and the lines that mark a value."""
-    axes.set_xlabel(model.xaxis[0].axis_label, parse_math=False)
-    axes.set_ylabel(model.yaxis[0].axis_label, parse_math=False)
-    for side, scale in (("x", model.x_scale), ("y", model.y_scale)):
-        if isinstance(scale, LogScale):
+    for side, drawn in (("x", axes.xaxis), ("y", axes.yaxis)):
+        axis, limits = getattr(model, f"{side}axis")[0], getattr(model, f"{side}_range")
+        getattr(axes, f"set_{side}label")(axis.axis_label, parse_math=False)
+        if isinstance(getattr(model, f"{side}_scale"), LogScale):
             axes.set(**{f"{side}scale": "log"})
             axes.minorticks_off()
-    for side, limits, axis in (
-        (axes.xaxis, model.x_range, model.xaxis[0]),
-        (axes.yaxis, model.y_range, model.yaxis[0]),
-    ):
         if isinstance(axis.ticker, FixedTicker):
             ticks = list(axis.ticker.ticks)
-            side.set_ticks(ticks, [axis.major_label_overrides.get(t, f"{t:g}") for t in ticks])
+            drawn.set_ticks(ticks, [axis.major_label_overrides.get(t, f"{t:g}") for t in ticks])
         low, high = limits.start, limits.end
         if isinstance(low, int | float) and isinstance(high, int | float) and low < high:
-            (axes.set_xlim if side is axes.xaxis else axes.set_ylim)(low, high)
+            axes.set(**{f"{side}lim": (low, high)})
     for mark in model.center:
         if isinstance(mark, Span):
             look = {"color": mark.line_color, "linestyle": "dashed", "linewidth": 1}
