@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import ceil, isfinite
 
 BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
 NOTHING_PROMISED = "nothing promised"
@@ -68,6 +69,14 @@ def privacy_unit(unit: str, article: str = "") -> str:
     if article == "a" and words.startswith("e"):
         article = "an"
     return f"{article} {words}" if article else words
+
+
+def at_most(value: float) -> str:
+    """Return an upper bound with three digits, rounded up but not to 1; a dash if it is NaN."""
+    if not isfinite(value):
+        return "–"
+    up = ceil(1000 * value - 1e-6) / 1000
+    return "> 0.999" if value < 1 == up else f"{up:.3f}"
 
 
 def worst_guarantee(verdicts: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_opendp
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
 from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs, show_table
 from clusterscale.errors import ConfigError, InputError, RefusedError
+from clusterscale.phrases import at_most
 from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
 from clusterscale.storage import exists
@@ -288,11 +289,11 @@ def show_screen(screened: xr.Dataset) -> None:
 
 def show_certificates(certificates: xr.Dataset) -> None:
     """Print the ceilings of users in aggregate, one table per period and group size."""
-    from clusterscale.reporting.certificates import COVERS, NEIGHBOURS, read_ceilings, show_ceiling
+    from clusterscale.reporting.certificates import COVERS, NEIGHBOURS, read_ceilings
 
     certificates = with_labels(certificates, suffix="title")
     key = Key()
-    how = {"key": key, "ceiling": show_ceiling, "covers": COVERS, "neighbours": NEIGHBOURS}
+    how = {"key": key, "ceiling": at_most, "covers": COVERS, "neighbours": NEIGHBOURS}
     for case in read_ceilings(certificates):
         first = {line.mechanism: line for line in reversed(case.lines)}
         show_table(out, "certificates", case.lines, case=case, first=first, **how)

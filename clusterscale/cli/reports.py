@@ -12,6 +12,7 @@ from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.tables import Key, show_table
 from clusterscale.errors import InputError
+from clusterscale.phrases import at_most
 
 if TYPE_CHECKING:
     from clusterscale.reporting import Run
@@ -134,7 +135,7 @@ def write_page(folder: str) -> None:
 def _show_brackets(run: Run) -> bool:
     """Print lower limits and ceilings, a row per mechanism; return whether one is exceeded."""
     from clusterscale.analyses.certify.comparison import ERROR_RATE
-    from clusterscale.reporting.certificates import read_brackets, show_ceiling
+    from clusterscale.reporting.certificates import read_brackets
     from clusterscale.reporting.render import entitle
 
     worst: dict[tuple[str, str], BracketCase] = {}
@@ -144,7 +145,7 @@ def _show_brackets(run: Run) -> bool:
         worst[case.mechanism, case.kind] = most
     if not worst:
         return False
-    about = {"key": (key := Key()), "ceiling": show_ceiling, "error": ERROR_RATE}
+    about = {"key": (key := Key()), "ceiling": at_most, "error": ERROR_RATE}
     show_table(out, "brackets", worst.values(), **about)
     key.show(out)
     return any(one.bracket.is_violated for one in worst.values())

@@ -15,6 +15,7 @@ from clusterscale.analyses.certify.plan import ROWS_OF_RECORDS
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure
+from clusterscale.phrases import at_most
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reauditing.policy import Limit, Policy, worst_of
 from clusterscale.reauditing.release_metrics import (
@@ -26,7 +27,7 @@ from clusterscale.reauditing.release_metrics import (
 )
 from clusterscale.release.checks import CheckResult
 from clusterscale.release.verdict import Verdict
-from clusterscale.reporting.certificates import read_brackets, show_ceiling
+from clusterscale.reporting.certificates import read_brackets
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
 
@@ -307,7 +308,7 @@ def evaluate_ceilings(
         person = "simulated person" if simulated else "person"
         text = (
             f"attacks reach an AUC of at least {one.low:.3f} against one {person} (an error of at "
-            f"most {ERROR_RATE:g}), and no adversary exceeds {show_ceiling(one.certified)} where "
+            f"most {ERROR_RATE:g}), and no adversary exceeds {at_most(one.certified)} where "
             f"another takes the {person}'s place, {_HELD}"
         )
         if one.is_violated:
@@ -319,7 +320,7 @@ def evaluate_ceilings(
     if policy.certified_auc is not None:
         worst = _worst(run, mechanism, part)
         text = (
-            f"no adversary tells with an AUC above {show_ceiling(worst)} whether a user was added, "
+            f"no adversary tells with an AUC above {at_most(worst)} whether a user was added, "
             f"{_HELD}"
         )
         limit, estimate = policy.certified_auc, IntervalEstimate.exact(worst)

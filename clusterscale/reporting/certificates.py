@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import ceil
 
 import numpy as np
 import xarray as xr
@@ -10,6 +11,7 @@ from markupsafe import Markup
 
 from clusterscale.analyses.audit.settings import Precision, interim_looks
 from clusterscale.analyses.certify.comparison import ERROR_RATE, Bracket, bracket, lower_limits
+from clusterscale.phrases import at_most
 from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
 from clusterscale.reporting.run import Run
@@ -101,11 +103,6 @@ def _line(case: xr.Dataset, mechanism: str, neighbours: str, rate: float) -> Cei
     )
 
 
-def show_ceiling(value: float) -> str:
-    """Return a ceiling with three digits, which is not rounded to 1."""
-    return "> .999" if 0.9995 <= value < 1 else html.number(value)
-
-
 def state_posterior(line: CeilingLine, case: CeilingCase) -> str:
     """Return what the true positive rate of a mechanism means for somebody who is rarely inside."""
     share = line.posterior(case.prior, case.rate)
@@ -114,7 +111,7 @@ def state_posterior(line: CeilingLine, case: CeilingCase) -> str:
         return f"{rarely} if found, is surely inside: nothing bounds it."
     return (
         f"{rarely} if found at a false positive rate of {case.rate:g}, is inside with a "
-        f"probability of at most {share:.2f}."
+        f"probability of at most {ceil(100 * share) / 100:.2f}."
     )
 
 
@@ -130,7 +127,7 @@ def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[html.Section
         ends=_ends(case) if case else [],
         posterior=state_posterior,
         covers=COVERS,
-        ceiling=show_ceiling,
+        ceiling=at_most,
     )
     return findings, [ceilings]
 
@@ -149,7 +146,7 @@ def _label(case: CeilingCase, cases: Sequence[CeilingCase]) -> str:
 
 
 def _table(case: CeilingCase) -> Markup:
-    how = {"neighbours": NEIGHBOURS, "ceiling": show_ceiling}
+    how = {"neighbours": NEIGHBOURS, "ceiling": at_most}
     return html.table("ceilings", [("", case.lines)], case=case, **how)
 
 
@@ -243,7 +240,7 @@ def bracket_sections(run: Run) -> Iterator[html.Section]:
     yield html.section(
         "brackets",
         html.fill_part("warnings.ceilings", n_violated=n_violated)
-        + html.table("brackets", [("", cases)], where=_where, ceiling=show_ceiling)
+        + html.table("brackets", [("", cases)], where=_where, ceiling=at_most)
         + _figures(cases),
         probability=f"{1 - ERROR_RATE:.1%}",
     )

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from clusterscale.analyses.screening import is_counted
+from clusterscale.phrases import at_most
 from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
-from clusterscale.reporting.certificates import show_ceiling
 from clusterscale.reporting.declared import Column
 from clusterscale.reporting.figures import Floats
 from clusterscale.reporting.findings import find_emptiness
@@ -172,7 +172,7 @@ def _doubts(run: Run, case: ScreenCase, exposure: StrongestAttack) -> list[str]:
     else:
         highest = float(run.certify["auc"].sel(at | {"neighbours": "replace"}).max(skipna=False))
         if not highest <= AUC_LEVELS[0]:
-            doubts.append(f"certified is only that no AUC exceeds {show_ceiling(highest)}")
+            doubts.append(f"certified is only that no AUC exceeds {at_most(highest)}")
     known = run.audit is not None and name in run.audit["mechanism"].values
     empty = find_emptiness(run.audit, name) if known and run.audit is not None else "unknown"
     if empty == "unknown":

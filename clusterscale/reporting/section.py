@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from clusterscale.phrases import LOOKS, NO_GUARANTEE, RELEASE_VERDICTS, privacy_unit
+from clusterscale.phrases import LOOKS, NO_GUARANTEE, RELEASE_VERDICTS, at_most, privacy_unit
 from clusterscale.reporting.declared import Column, DeclaredTables, Groups, Table
 from clusterscale.validation_messages import plural
 
@@ -285,6 +285,7 @@ def draw_long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -
 
 
 TEMPLATES.globals |= {
+    "at_most": at_most,
     "breakable": breakable,
     "count": "{:,}".format,
     "interval": interval,

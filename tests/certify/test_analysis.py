@@ -37,7 +37,7 @@ from clusterscale.errors import ConfigError, DamagedError, InputError
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.coarsening import CoarsenTime
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
-from clusterscale.reporting.certificates import read_ceilings, show_ceiling, state_posterior
+from clusterscale.reporting.certificates import read_ceilings, state_posterior
 from clusterscale.runtime import SerialExecutor
 
 LAPLACE = {"name": "laplace", "epsilon": 0.3, "unit": "event"}
@@ -215,11 +215,6 @@ def test_from_python_and_in_the_folder_of_an_audit(plan_fields, cube, tmp_path):
     raw = replace(added, tpr=1.0)
     assert raw.posterior(0.01, 0.001) == 1
     assert "surely inside: nothing bounds it" in state_posterior(raw, case)
-    assert (show_ceiling(0.9999), show_ceiling(1.0), show_ceiling(0.5)) == (
-        "> .999",
-        "1.000",
-        "0.500",
-    )
 
 
 @mostly_slow("public", [[], ["calendar"], ["calendar", "places"]])

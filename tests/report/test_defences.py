@@ -269,7 +269,7 @@ def test_promises_in_words(make):
 @pytest.mark.usefixtures("no_figures")
 def test_a_ceiling_is_written_in_full(make):
     results = filled(make(), auc_ceiling=0.7311)
-    assert Page(render(results)).tables[PROMISES][1][9] == "0.731"
+    assert Page(render(results)).tables[PROMISES][1][9] == "0.732"
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -15,6 +15,7 @@ from clusterscale.analyses.advise.plan import CONFIDENCE
 from clusterscale.analyses.screening import is_counted
 from clusterscale.contracts import Floats, Ints
 from clusterscale.metrics import mean_interval
+from clusterscale.phrases import at_most
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -124,8 +125,9 @@ def screened_findings(
     if limit is None:
         return
     if 2 * ceiling - 1 <= limit.loss:
-        text = f"no user has a privacy loss above {2 * ceiling - 1:.3f} (limit {limit.loss:g}: the "
-        yield Finding("screen", "holds", f"{text}certificate decides)")
+        most = f"no user has a privacy loss above {at_most(2 * ceiling - 1)}"
+        text = f"{most} (limit {limit.loss:g}: the certificate decides)"
+        yield Finding("screen", "holds", text)
         return
     if screened is None:
         text = "a screen cannot score its releases, so the limit cannot be shown to hold"
@@ -194,7 +196,8 @@ def attacked_findings(attacked: Attacked, limit: AttackedLimit | None) -> Iterat
     for (word, low, value, high, most), seen in ((mean, "targets"), (worst, "challenges")):
         if most is not None:
             decides = low <= most and ceiling <= min(most, high)
-            by = f"the certificate, {ceiling:.3f}, decides" if decides else _interval_by(ceiling)
+            certified = f"the certificate, {at_most(ceiling)}, decides"
+            by = certified if decides else _interval_by(ceiling)
             text = (
                 f"{word} AUC {value:.3f} ({low:.3f} to {high:.3f}) of {attacked.n_targets} "
                 f"attacked users (limit {most:g}: {by})"
@@ -204,5 +207,5 @@ def attacked_findings(attacked: Attacked, limit: AttackedLimit | None) -> Iterat
 
 
 def _interval_by(ceiling: float) -> str:
-    certified = f"the certificate is {ceiling:.3f}" if ceiling < 1 else "no certificate is below 1"
-    return f"the interval decides, {certified}"
+    certificate = f"the certificate is {at_most(ceiling)}"
+    return f"the interval decides, {certificate if ceiling < 1 else 'no certificate is below 1'}"
