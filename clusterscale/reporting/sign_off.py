@@ -93,7 +93,7 @@ def render_sign_off(run: Run, facts: Mapping[str, Any]) -> str:
     """Return the page of the facts about a run, as JSON stores them, with its picture, as HTML."""
     (shown,) = entitle([run])
     assert shown.audit is not None
-    picture = build_headline(AuditReport.of(shown.audit), facts["rule"], run.limits)
+    picture = build_headline(AuditReport.of(shown.audit), facts["rule"], run.limits, 180)
     filled = partial(html.fill_part, facts=facts, picture=picture)
     sections = [html.section(f"sign-{name}", filled(f"sign_off.{name}")) for name in _SECTIONS]
     title = f"Sign-off: {facts['rule']}"

@@ -15,16 +15,20 @@ from clusterscale.reporting.audit.gains import best_defence, mean_loss
 from clusterscale.reporting.audit.model import AuditReport
 
 _TOP, _BOTTOM = 1.0, 0.45  # AUCs at the ends of the vertical axis
-_HEIGHT, _LINE = 280, 16  # pixels
+_LINE = 16  # pixels
 
 
 def build_headline(
-    audit: AuditReport, chosen: str = "", limits: Mapping[str, float] = MappingProxyType({})
+    audit: AuditReport,
+    chosen: str = "",
+    limits: Mapping[str, float] = MappingProxyType({}),
+    height: int = 280,
 ) -> Markup:
     """Draw the worst mean AUCs against utility loss, with one mechanism marked, limits as lines.
 
     ``limits`` are AUCs by name. Without a ``chosen`` mechanism, the best defence is marked. There
-    is a sentence in place of the picture where utility was not measured.
+    is a sentence in place of the picture where utility was not measured. ``height`` is in pixels,
+    more where many names need it.
     """
     defences, points, aucs = audit.defences, list[dict[str, Any]](), list[float]()
     if not defences.any or not audit.findings:
@@ -38,7 +42,7 @@ def build_headline(
             points.append(look | {"finding": finding, "loss": loss})
             aucs.append(finding.mean)
     drawn = [point["name"] for point in points]
-    height = max(_HEIGHT, _LINE * len(points))
+    height = max(height, _LINE * len(points))
     lines = {"guessing": 0.5, f"exposed above {EXPOSED_AUC:g}": EXPOSED_AUC, **limits}
     return html.fill(
         "headline.html.j2",
