@@ -16,6 +16,19 @@ from clusterscale.priors import PRIORS
 CUBE = json.dumps({"source": "synthetic tfl", "n_users": 40})
 MECHANISMS = ("exact", "laplace(epsilon=0.1)")
 
+SERIES = {
+    "name": "counts",
+    "folder": "runs/counts",
+    "budget": {"unit": "user", "epsilon": 2.0, "delta": 0.0},
+    "days": ["2026-10-19", "2026-10-25"],
+    "spent": (0.0, 1.0),
+    "all_days": {"days": 28, "releases": 4, "spent": 4.0, "exceeds": True},
+    "releases": {"so far": 0, "with this release": 1, "a year": 52},
+    "person": {"so far": (0.0, 0.0), "with this release": (1.0, 0.0), "a year": (52.0, 0.0)},
+    "refused": "",
+}
+"""What a series of releases spends, as the page to sign takes it."""
+
 
 def named(dim, labels, entries=(), along=""):
     """Return the coordinates that name ``labels``, with the titles of the ``entries`` of a plan."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report.made import make_screen, make_traits
+from report.made import SERIES, make_screen, make_traits
 from report.made_trend import make_trend, render
 
 from clusterscale.reauditing import json_safe
@@ -166,11 +166,9 @@ def test_the_page_to_sign_prints_on_two_sheets(whole, tmp_path):
     outcome = {"verdict": "pass", "policy": "p.yaml", "group_size": 50, "reasons": reasons}
     run = replace(whole, chosen="laplace(epsilon=1.0)")
     path = tmp_path / "a.html"
-    path.write_text(
-        render_sign_off(
-            run, json_safe(describe(run, outcome, {"not_examined": ""})) | {"digest": "d"}
-        )
-    )
+    series = SERIES | {"refused": "its budget is spent " * 9}
+    facts = json_safe(describe(run, outcome, series)) | {"digest": "d"}
+    path.write_text(render_sign_off(run, facts))
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", f"--print-to-pdf={tmp_path / 'a.pdf'}"]
     subprocess.run([*command, path.as_uri()], capture_output=True, timeout=120, check=True)

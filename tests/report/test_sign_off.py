@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from loops import for_each
-from report.made import make_screen
+from report.made import SERIES, make_screen
 from report.page import Page
 
 from clusterscale.cube.calendar import Calendar
@@ -166,19 +166,6 @@ def test_each_period_and_the_days_that_are_not_examined_are_listed(weeks):
         "and whether the days to be published are examined",
     ):
         assert words in text
-
-
-SERIES = {
-    "name": "counts",
-    "folder": "runs/counts",
-    "budget": {"unit": "user", "epsilon": 2.0, "delta": 0.0},
-    "days": ["2026-10-19", "2026-10-25"],
-    "spent": (0.0, 1.0),
-    "all_days": {"days": 28, "releases": 4, "spent": 4.0, "exceeds": True},
-    "releases": {"so far": 0, "with this release": 1, "a year": 52},
-    "person": {"so far": (0.0, 0.0), "with this release": (1.0, 0.0), "a year": (52.0, 0.0)},
-    "refused": "",
-}
 
 
 def test_the_days_to_be_published_are_compared_with_those_examined(weeks):
