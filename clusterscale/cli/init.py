@@ -328,6 +328,8 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     cube, proposed, limits = answers.cube, _propose(answers), _known()["limit"]
     is_simulated = answers.n_people > cube.n_users  # some people, who are no evidence of the worst
     is_open = [name for name in answers.limits if is_simulated and "on_everyone" in limits[name]]
+    if answers.population == "everyone" and "anyone" in is_open:
+        is_open.remove("anyone")  # certificates are of all who are counted
     words = {
         "about": _known(),
         "answers": answers,

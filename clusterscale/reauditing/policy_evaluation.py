@@ -296,20 +296,21 @@ def evaluate_ceilings(
     ``certified_auc``: that limit of the policy, if there is one. Certificates about simulated
     people never pass.
     """
-    cases = [case.bracket for case in read_brackets(run) if case.mechanism == mechanism]
+    cases = [case for case in read_brackets(run) if case.mechanism == mechanism]
     if not cases:
         text = "measured exposure is not compared with ceilings: there are no certificates"
         yield Reason("ceiling", "unknown", nan, nan, text)
     else:
-        one = max(cases, key=lambda case: (case.is_violated, case.low))
+        case = max(cases, key=lambda case: (case.bracket.is_violated, case.bracket.low))
+        one = case.bracket
         simulated = part is not None and not part.n_known
         level: Level | Literal["unknown"] = "unknown" if simulated else "pass"
         level = "fail" if one.is_violated else level
         person = "simulated person" if simulated else "person"
         text = (
-            f"attacks reach an AUC of at least {one.low:.3f} against one {person} (an error of at "
-            f"most {ERROR_RATE:g}), and no adversary exceeds {at_most(one.certified)} where "
-            f"another takes the {person}'s place, {_HELD}"
+            f"attacks reach an AUC of at least {one.low:.3f} against one {person} of {case.period} "
+            f"(an error of at most {ERROR_RATE:g}), against whom no adversary exceeds "
+            f"{at_most(one.certified)} where another takes the {person}'s place, {_HELD}"
         )
         if one.is_violated:
             text = (
@@ -326,7 +327,7 @@ def evaluate_ceilings(
         limit, estimate = policy.certified_auc, IntervalEstimate.exact(worst)
         reason = apply_limit("certified_auc", limit, estimate, text, ideal=0.5, one_sided=True)
         unknown = []
-        if part is not None and reason.level == "pass":
+        if part is not None and reason.level == "pass" and not _knows_all_counted(run, part):
             unknown.append(f"but it is not known how many counts other people change: {part}")
         if run.certify is not None and run.certify.attrs.get("rows") != "public":
             unknown.append(ROWS_OF_RECORDS)
@@ -344,6 +345,12 @@ def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
     own = run.certify["auc"].isel(user=known)
     ceilings = own.sel(neighbours="add_remove", mechanism=mechanism).values
     return float(ceilings.max()) if np.isfinite(ceilings).all() else nan
+
+
+def _knows_all_counted(run: Run, part: KnownPart) -> bool:
+    """Return whether all groups have as many people as are known: other people only fill groups."""
+    sizes = () if run.certify is None else run.certify["group_size"].values.tolist()
+    return bool(sizes) and all(_is_rounded(size, part.n_known) for size in sizes)
 
 
 def known_part(run: Run) -> KnownPart | None:

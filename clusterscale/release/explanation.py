@@ -57,7 +57,7 @@ def explain_values(release: RawRelease) -> list[str]:
 def _counted(release: RawRelease) -> str:
     """Return what a value is of a release that clusterscale has published."""
     users = release.metadata.counted or "users of the records (people, cards or devices)"
-    return f"how many {users} were there, each counted once in an epoch"
+    return f"how many {users} were counted, each once in an epoch"
 
 
 def _fill(template: str, release: RawRelease, **others: Any) -> str:

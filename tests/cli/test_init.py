@@ -191,7 +191,8 @@ def test_a_terminal_is_asked_for_what_is_not_said(weeks, tmp_path, monkeypatch):
     ("who", "limit", "is_open"),
     [
         ("everyone", "worst=0.5,average", ["worst"]),
-        ("everyone", "anyone,worst", ["anyone", "worst"]),
+        ("everyone", "anyone,worst", ["worst"]),
+        (150, "anyone,worst", ["anyone", "worst"]),
         ("everyone", "exposed,average,few,day", []),
         (50, "worst", []),
     ],
@@ -209,12 +210,15 @@ def test_a_limit_that_nothing_can_pass_is_told_with_what_to_change(
     assert text.count("warns at best: some people are simulated") == len(is_open)
     assert ("clusterscale screen" in said) == ("worst" in str(limit) or "few" in limit)
     if is_open:
-        assert f"no release can pass the limit {' or '.join(is_open)}: groups of 200 need" in said
+        size = 200 if who == "everyone" else who
+        assert (
+            f"no release can pass the limit {' or '.join(is_open)}: groups of {size} need" in said
+        )
         assert "or count at most 50 people (--who 50)" in said
         policy = policy.model_copy(update={"certified_auc": None})
     none = IntervalEstimate.exact(0.0)
     nobody = replace(FOUND, worst_loss=0.0, mean_loss=none, share_exposed=none)
-    part = KnownPart(200, 800) if who == "everyone" else None
+    part = None if who == 50 else KnownPart(200, 800)
     reasons = list(evaluate_policy(policy, nobody, IntervalEstimate(), part))
     assert verdict_of(reasons) == ("warn" if "worst" in is_open else "pass"), reasons
 

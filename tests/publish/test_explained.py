@@ -232,7 +232,7 @@ def test_what_is_counted_licence_and_contact_are_written(form, cube, tmp_path):
         listed = set(re.findall(r"`([^`]+)`", page.partition("To hand it out")[2]))
         made = {path.name for path in Path(uri).parent.iterdir() if path.name.startswith(name)}
         assert listed == made
-    assert "how many cards were there, each counted once in an epoch" in page
+    assert "how many cards were counted, each once in an epoch" in page
     assert "The number of cards counted is stated as 60, of 120 who might have been." in page
     assert "published as: as audited (discrete Laplace noise, ε 20 per user" in page
     assert "Licence: CC-BY-4.0." in page

@@ -299,6 +299,7 @@ def test_explain_runs_nothing(cube, tmp_path):
     rows = PublishAnalysis(plan(tmp_path)).explain(cube, 10**10, 2)
     assert rows["budget"] == "0 of ε 2 spent, then 1, for each user, by all releases of the series"
     assert rows["guarantee"] == "ε 1 per user"
+    assert "gate" not in rows
     assert not (tmp_path / "releases").exists()
 
 

@@ -174,6 +174,20 @@ def test_certificates_about_simulated_people_never_pass(folder):
 
 
 @pytest.mark.slow
+def test_certificates_about_everyone_who_is_counted_pass(folder):
+    """Others are simulated to fill the groups, but no release counts them."""
+    run, _ = open_run(folder)
+    sound = max(map(str, run.audit.mechanism.values))
+    (size,), run.certify.attrs["rows"] = run.certify.group_size.values.tolist(), "public"
+    for n_known, level in ((size, "pass"), (size + 1, "warn"), (size - 1, "warn")):
+        part = KnownPart(n_known, 60)
+        found = {
+            one.check: one for one in evaluate_ceilings(Policy(certified_auc=1.0), run, sound, part)
+        }
+        assert found["certified_auc"].level == level
+
+
+@pytest.mark.slow
 def test_a_certificate_of_rows_that_follow_from_the_records_never_passes(folder):
     run, _ = open_run(folder)
     sound = max(map(str, run.audit.mechanism.values))

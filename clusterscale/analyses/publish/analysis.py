@@ -218,6 +218,7 @@ class PublishAnalysis(Analysis):
             "budget": left,
             "release": f"{plan.folder}/{series.name(entry.number)}{ENDINGS[plan.format]}",
             **cost.describe("once"),
+            **({"gate": "audits the release before it is stored, on top"} if self.gate else {}),
         }
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
