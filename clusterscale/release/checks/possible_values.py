@@ -239,12 +239,12 @@ class PossibleCounts(Check):
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
         """Return how many values no group has; ``others`` and ``rng`` are not used."""
-        if table.limits is None and (table.counts < 0).all():
-            return CheckResult.unknown(self.name, 0, "neither traces nor counts are known")
         stated = count_bounds(table)
         if stated is None:
             text = f"{table.mechanism.label} adds noise, combines counts or uses weights"
             return CheckResult.unknown(self.name, 0, text)
+        if table.limits is None and (table.counts < 0).all():
+            return CheckResult.unknown(self.name, 0, "neither traces nor counts are known")
         known = table.counts >= 0
         least, most = table.limits or (0, table.group_size)
         least = np.maximum(least, np.where(known, table.counts, 0))
