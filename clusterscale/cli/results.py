@@ -275,7 +275,7 @@ def _strongest_table(audit: AuditReport, key: Key, n_rows: int) -> Table:
         best = lines[int(np.nanargmax(means))]
         ties = [lines[i] for i in find_ties(means)]
         cells = [_number(best.mean), _number(best.mean_loss)]
-        cells += [_shown_gain(gains.get(mechanism))] if defended else []
+        cells += [_number(gains.get(mechanism, np.nan))] if defended else []
         cells += [_value_or_tie(ties, dim, best, key) for dim in dims]
         rows.append((best.mean, mechanism, cells))
     table = new_table("mechanism")
@@ -303,10 +303,6 @@ def _value(line: SummaryRow, dim: str) -> object:
     return getattr(line.setting if dim in _AROUND else line, dim)
 
 
-def _shown_gain(gain: float | None) -> str:
-    return "-" if gain is None else f"{gain:.3f}"
-
-
 def _case_table(audit: AuditReport, period: str, prior: str, key: Key) -> Table:
     """Return a table of all cases of a period and prior, by group size and mechanism."""
     results, defended = audit.results, audit.results.sizes["mechanism"] > 1
@@ -319,7 +315,7 @@ def _case_table(audit: AuditReport, period: str, prior: str, key: Key) -> Table:
         table.add_section()
         table.add_row(f"[bold]groups of {size:,}[/]")
         for mechanism in audit.defences.mechanisms:
-            gain = _shown_gain(audit.gains.get((period, prior, int(size), mechanism)))
+            gain = _number(audit.gains.get((period, prior, int(size), mechanism), np.nan))
             for number, attack in enumerate(audit.cases.attacks):
                 line = lines[settings[period, prior, mechanism], int(size), attack]
                 first = [key.name(mechanism) if number == 0 else ""] if defended else []

@@ -110,11 +110,16 @@ def draw(plot: PaperPlot) -> Any:
     """Draw a panel as a Bokeh figure; what the paper prints are hollow marks."""
     drawn, marked = _DRAW[plot.kind](plot)
     if marked:
-        x, y, hues = map(list, zip(*marked, strict=True))
         look = {"marker": "circle", "size": 9, "line_width": 2, "fill_color": None}
-        source = ColumnDataSource({"x": x, "y": y, "hue": hues})
+        source = _source(marked, "x", "y", "hue")
         drawn.scatter("x", "y", line_color="hue", source=source, name=_PRINTED, **look)
     return drawn
+
+
+def _source(rows: Sequence[tuple[Any, ...]], *names: str) -> ColumnDataSource:
+    """Return the columns of rows as Bokeh takes them."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return ColumnDataSource({name: list(one) for name, one in zip(names, columns, strict=True)})
 
 
 _Marks = list[tuple[float, float, str]]
@@ -158,9 +163,8 @@ def _draw_lines(plot: PaperPlot) -> tuple[Any, _Marks]:
     points = [(i, place[p.tick], p) for i, one in enumerate(plot.series) for p in one.points]
     _draw_errors(drawn, points)
     if len(x) <= _FEW:  # a number beside unknown ones has no line
-        dots = {"x": [x for _, x, _ in points], "y": [p.value for _, _, p in points]}
-        source = ColumnDataSource(dots | {"hue": [single.colour(i) for i, _, _ in points]})
-        drawn.scatter("x", "y", color="hue", size=6, source=source)
+        dots = [(x, p.value, single.colour(i)) for i, x, p in points]
+        drawn.scatter("x", "y", color="hue", size=6, source=_source(dots, "x", "y", "hue"))
     return drawn, _printed(points)
 
 
@@ -178,8 +182,7 @@ def _draw_errors(drawn: Any, points: _Points) -> None:
         if isfinite(p.error)
     ]
     if ends:
-        x, low, high, hues = map(list, zip(*ends, strict=True))
-        source = ColumnDataSource({"x": x, "low": low, "high": high, "hue": hues})
+        source = _source(ends, "x", "low", "high", "hue")
         drawn.segment("x", "low", "x", "high", line_color="hue", line_width=1.5, source=source)
 
 
@@ -206,14 +209,10 @@ def _draw_columns(plot: PaperPlot) -> tuple[Any, _Marks]:
 
 def _bars(plot: PaperPlot, points: _Points) -> Any:
     drawn = single.panel(height=300, x_axis_label=plot.x, y_axis_label=plot.y)
-    data = {
-        "x": [x for _, x, _ in points],
-        "top": [point.value for _, _, point in points],
-        "bottom": [0.0] * len(points),
-        "hue": [single.colour(i) for i, _, _ in points],
-    }
+    bars = [(x, point.value, 0.0, single.colour(i)) for i, x, point in points]
+    source = _source(bars, "x", "top", "bottom", "hue")
     look = {"fill_color": "hue", "line_color": "hue", "fill_alpha": 0.45}
-    drawn.vbar("x", 0.8, "top", "bottom", source=ColumnDataSource(data), **look)
+    drawn.vbar("x", 0.8, "top", "bottom", source=source, **look)
     drawn.xgrid.grid_line_color = None
     return drawn
 
@@ -227,8 +226,8 @@ def _draw_cumulative(plot: PaperPlot) -> tuple[Any, _Marks]:
         series, plot.names, start=start, end=end, axis=plot.x, among="people", chance=None
     )
     drawn.yaxis.axis_label = plot.y
-    means = {"x": [one.points[0].value for one in plot.series], "y": [0.03] * len(series)}
-    source = ColumnDataSource(means | {"hue": [single.colour(i) for i in series]})
+    means = [(one.points[0].value, 0.03, single.colour(i)) for i, one in enumerate(plot.series)]
+    source = _source(means, "x", "y", "hue")
     drawn.scatter("x", "y", color="hue", size=5, source=source, name="means")
     marked = [(x, y, single.colour(i)) for i, one in enumerate(plot.series) for x, y in one.shares]
     points = [(i, nan, one.points[0]) for i, one in enumerate(plot.series)]
