@@ -156,10 +156,7 @@ def _rounded(value: float, step: float, end: float | None = None) -> str:
     return f"{value:,.{digits}f}" + ("" if end is None else f" to {end:,.{digits}f}")
 
 
-_TITLE = "Four papers reproduced"
-
-
-def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = None) -> str:
+def render_reproduced(reports: Sequence[StudyReport]) -> str:
     """Return the page of all studies as one HTML file, the same for the same studies.
 
     Reports of one paper are consecutive.
@@ -175,7 +172,8 @@ def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = Non
         groups.append((heading, sections))
     reading = html.section("reading", pages.explanation("Papers"), intro="")
     groups.append(("About this page", [reading]))
-    return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
+    entry = pages.PageEntry("", groups)
+    return pages.page([entry], kind="reproduction", title="Four papers reproduced")
 
 
 def draw_figures(reports: Sequence[StudyReport]) -> figures.Figures:

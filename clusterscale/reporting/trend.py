@@ -192,12 +192,7 @@ def all_verdicts(series: Sequence[Series]) -> html.Section:
     return html.section("verdicts", body)
 
 
-def render_trend(
-    verdicts: Iterable[Verdict],
-    *,
-    title: str | None = None,
-    errors: Mapping[str, str] | None = None,
-) -> str:
+def render_trend(verdicts: Iterable[Verdict], *, errors: Mapping[str, str] | None = None) -> str:
     """Return the page of all verdicts as one HTML file, the same for the same verdicts.
 
     ``verdicts`` are in the order of the ledger, oldest first, and perhaps none; ``errors`` are the
@@ -209,5 +204,5 @@ def render_trend(
     if series:
         sections += [exposure(series), *utility(series), all_verdicts(series), *reasons(series)]
     sections.append(reading())
-    heading = title or "Exposure over releases"
-    return page([PageEntry("", [("", sections)])], kind="trend report", title=heading)
+    entry = PageEntry("", [("", sections)])
+    return page([entry], kind="trend report", title="Exposure over releases")

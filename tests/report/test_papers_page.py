@@ -142,9 +142,7 @@ def test_without_an_interval_there_is_a_dash():
 
 
 def test_it_is_written_whole(tmp_path):
-    place = write_page(
-        render_reproduced([TOLD], title="Cabs again"), tmp_path / "deep" / "page.html"
-    )
+    place = write_page(render_reproduced([TOLD]), tmp_path / "deep" / "page.html")
     text = (tmp_path / "deep" / "page.html").read_text()
     assert place == str(tmp_path / "deep" / "page.html")
-    assert "<title>Cabs again</title>" in text
+    assert "<title>Four papers reproduced</title>" in text

@@ -28,7 +28,7 @@ def test_hostile_names_stay_text():
     reasons = json.dumps([reason(HOSTILE, "fail", 1.0, 0.5, HOSTILE)])
     table = make_trend(9, reasons=reasons, verdict="fail").assign(**dict.fromkeys(words, HOSTILE))
     table["utility"] = json.dumps({HOSTILE: 1.0})
-    html = render(table, title=HOSTILE)
+    html = render(table)
     page = Page(html)
     assert {tag for tag, _ in page.tags}.isdisjoint({"img", "iframe", "object", "link", "base"})
     assert [named for tag, named in page.tags if tag == "script"].count({}) == 3
@@ -81,9 +81,9 @@ def test_a_release_without_a_run_has_no_link():
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_file_is_the_page_at_a_path_or_a_url(tmp_path):
-    table = make_trend(2)
-    path = Path(write_page(render(table, title="Köln · 7"), tmp_path / "new" / "trend.html"))
-    assert path.read_text(encoding="utf-8") == render(table, title="Köln · 7")
+    table = make_trend(2).assign(series="Köln · 7")
+    path = Path(write_page(render(table), tmp_path / "new" / "trend.html"))
+    assert path.read_text(encoding="utf-8") == render(table)
     assert [each.name for each in path.parent.iterdir()] == ["trend.html"]
     uri = write_page(render(table), "memory://trends/trend.html")
     assert storage.read(uri).decode() == render(table)
