@@ -19,34 +19,23 @@ from clusterscale.validation_messages import name_best
 _RAW, _PRIOR = 0, 0  # indices of the mechanism of raw counts, and of the strategy without a release
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """Goal of the adversary: ``profiling`` or ``localization``, with a title and its error."""
-
-    name: str
-    title: str
-    error: str
-
-
-GOALS = (
-    Goal(
-        "profiling",
-        "Profiling: the probability that a user is in each region",
-        "Jensen–Shannon distance, mean over epochs",
-    ),
-    Goal("localization", "Localization: the regions where a user is", "1 − F1 over all epochs"),
-)
+GOALS = {
+    "profiling": "Profiling: the probability that a user is in each region",
+    "localization": "Localization: the regions where a user is",
+}
+"""Titles of the adversary's goals, whose errors are the Jensen–Shannon distance, mean over epochs,
+and 1 − F1 over all epochs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Errors:
-    """Errors for one goal.
+    """Errors for one goal, of those in :data:`GOALS`.
 
     Arrays have the axes (mechanism, prior, strategy, user), ``of_epoch`` (…, epoch) instead. For
     localization, each strategy uses the decision rule with the lower mean error.
     """
 
-    goal: Goal
+    goal: str
     mechanisms: tuple[str, ...]
     priors: tuple[str, ...]
     strategies: tuple[str, ...]
@@ -56,11 +45,11 @@ class Errors:
     of_epoch: Floats
 
 
-def read_errors(recovered: xr.Dataset, goal: Goal) -> Errors:
+def read_errors(recovered: xr.Dataset, goal: str) -> Errors:
     """Return the errors of a recovery for one goal."""
     names = ["error", "loss", "gain", "error_of_epoch"]
-    arrays = [recovered[f"{goal.name}_{name}"].values.astype(np.float64) for name in names]
-    if goal.name == "localization":
+    arrays = [recovered[f"{goal}_{name}"].values.astype(np.float64) for name in names]
+    if goal == "localization":
         best = arrays[0].mean(axis=-1).argmin(axis=-1)
         rule = best[..., None, None]
         arrays = [np.take_along_axis(array, rule, axis=-2)[..., 0, :] for array in arrays]
@@ -70,9 +59,8 @@ def read_errors(recovered: xr.Dataset, goal: Goal) -> Errors:
     return Errors(goal, mechanisms, priors, strategies, *arrays)
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """Lowest mean error of an adversary with raw counts, and without any release.
+def find_best(errors: Errors) -> dict[str, object]:
+    """Return the lowest mean error of an adversary with raw counts, and without any release.
 
     ``without`` names the priors with the lowest mean error without the release, ``known``;
     ``within`` the strategies and priors with the lowest from raw counts, ``left``. Several are
@@ -80,18 +68,6 @@ class Best:
     counts do not help; ``affected`` the share of users whose error decreases, ``much_affected`` of
     those whose error decreases by a quarter or more.
     """
-
-    without: str
-    known: float
-    within: str
-    left: float
-    share: float
-    affected: float
-    much_affected: float
-
-
-def find_best(errors: Errors) -> Best:
-    """Return the best with raw counts and without, over all priors and strategies."""
     alone, raw = errors.error[_RAW, :, _PRIOR], errors.error[_RAW, :, _PRIOR + 1 :]
     names = [
         f"{strategy} with {prior}"
@@ -100,15 +76,15 @@ def find_best(errors: Errors) -> Best:
     ]
     known, left = alone.mean(axis=-1), raw.mean(axis=-1).ravel()
     reduction = privacy_loss(alone[known.argmin()], raw.reshape(-1, raw.shape[-1])[left.argmin()])
-    return Best(
-        without=name_best(errors.priors, known, lowest=True),
-        known=float(known.min()),
-        within=name_best(names, left, lowest=True),
-        left=float(left.min()),
-        share=float(privacy_loss(known.min(), left.min())),
-        affected=float((reduction > 0).mean()),
-        much_affected=float((reduction >= 0.25).mean()),
-    )
+    return {
+        "without": name_best(errors.priors, known, lowest=True),
+        "known": float(known.min()),
+        "within": name_best(names, left, lowest=True),
+        "left": float(left.min()),
+        "share": float(privacy_loss(known.min(), left.min())),
+        "affected": float((reduction > 0).mean()),
+        "much_affected": float((reduction >= 0.25).mean()),
+    }
 
 
 def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[html.Section]]:
@@ -127,13 +103,13 @@ def _findings(recovered: xr.Dataset, errors: Sequence[Errors]) -> Markup:
         sizes=recovered.sizes,
         cube=html.json_attribute(recovered, "cube"),
         observed=html.json_attribute(recovered, "plan").get("observed", ""),
-        goals=[(of_goal.goal, find_best(of_goal)) for of_goal in errors],
+        goals=[(GOALS[of_goal.goal], find_best(of_goal)) for of_goal in errors],
     )
 
 
 def _spread(errors: Sequence[Errors]) -> html.Section:
     """Build the distribution of errors over users, a panel per prior (PETS17 Figs 1 to 5)."""
-    folds = [(of_goal.goal.title, _panels(of_goal)) for of_goal in errors]
+    folds = [(GOALS[of_goal.goal], _panels(of_goal)) for of_goal in errors]
     return html.section("spread", figures.legend(errors[0].strategies) + html.folded(folds))
 
 
@@ -144,13 +120,13 @@ def _panels(errors: Errors) -> Markup:
             dict(enumerate(values)),
             errors.strategies,
             start=0.0,
-            axis=f"{errors.goal.name} error of a user",
+            axis=f"{errors.goal} error of a user",
             among="users",
             chance=None,
         )
         words = html.quartiles(zip(errors.strategies, values, strict=True))
         description = f"Cumulative distribution of errors over users. {words}"
-        slug = f"{errors.goal.name}-{i}"
+        slug = f"{errors.goal}-{i}"
         panels.append(figures.plot(drawn, slug=slug, title=prior, description=description))
     return html.side_by_side(panels)
 
@@ -172,7 +148,7 @@ def _hours(errors: Errors, epochs: NDArray[Any]) -> html.Section:
 def _gains(errors: Sequence[Errors], relative_errors: Floats) -> html.Section:
     """Build boxes of privacy gain by mechanism (PETS17 Figs 7 to 9)."""
     folds = [
-        (f"{of_goal.goal.name}, {prior}", _boxes(of_goal, i, relative_errors))
+        (f"{of_goal.goal}, {prior}", _boxes(of_goal, i, relative_errors))
         for of_goal in errors
         for i, prior in enumerate(of_goal.priors)
     ]

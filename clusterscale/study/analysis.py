@@ -1,9 +1,9 @@
 """Analyses: what a study of one kind has to define, and how any of them is run and resumed.
 
-A kind is declared once, by its class: the name of its folder and verb, the variables of its
-dataset, its stages, cost and checks, its page, its tables in a terminal and as files. Its command,
-its Python function, ``--explain``, the report, ``watch`` and the names that other analyses leave
-alone in the folder of a run all follow from the class.
+A kind is declared once, by its class: the name of its folder, the variables of its dataset, its
+stages, cost and checks, its page, its tables in a terminal and as files. Its command, its Python
+function, ``--explain``, the report, ``watch`` and the names that other analyses leave alone in the
+folder of a run all follow from the class.
 """
 
 from __future__ import annotations
@@ -111,9 +111,6 @@ class Analysis(ABC):
 
     kind: ClassVar[str]
     """Name of the kind; also of its folder below that of the run, unless ``folder`` says else."""
-
-    verb: ClassVar[str] = ""
-    """Name of its command and of its function in Python; that of the kind where empty."""
 
     opener: ClassVar[str] = ""
     """Name of the function in Python that opens its finished results."""

@@ -114,7 +114,6 @@ class PublishAnalysis(Analysis):
     """
 
     kind: ClassVar[str] = "publication"
-    verb: ClassVar[str] = "publish"
     once: ClassVar[bool] = True
     seed: int = 0  # of nothing: all numbers are the operating system's
 

@@ -56,7 +56,6 @@ class RecoveryAnalysis(study.Analysis):
     plan: RecoveryPlan
     kind: ClassVar[str] = "recovery"
     opener: ClassVar[str] = "open_recovery"
-    verb: ClassVar[str] = "recover"
     schema: ClassVar[Mapping[str, Variable]] = RECOVERY
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_recovery"
     tables: ClassVar[Mapping[str, str]] = {
