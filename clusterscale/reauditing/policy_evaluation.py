@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, nan
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -301,7 +302,7 @@ def evaluate_ceilings(
         text = "measured exposure is not compared with ceilings: there are no certificates"
         yield Reason("ceiling", "unknown", nan, nan, text)
     else:
-        case = max(cases, key=lambda case: (case.bracket.is_violated, case.bracket.low))
+        case = max(cases, key=attrgetter("bracket.is_violated", "bracket.low", "bracket.certified"))
         one = case.bracket
         simulated = part is not None and not part.n_known
         level: Level | Literal["unknown"] = "unknown" if simulated else "pass"
