@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
-from math import floor
+from math import exp, floor, tau
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,6 +19,7 @@ from clusterscale.mechanisms.coarsening import CoarsenSpace
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 from clusterscale.mechanisms.scaling import Expand
+from clusterscale.phrases import privacy_unit
 from clusterscale.release.content import RawRelease
 from clusterscale.validation_messages import exact_number, exact_percent, plural
 
@@ -27,6 +28,9 @@ UNCERTAIN = "u"
 
 CENTRE = ("lat", "lon")
 """Columns or variables with the centres of places."""
+
+_EXCESS = {"laplace": 8**-0.5, "gaussian": tau**-0.5}
+"""Mean of noise whose negative values are set to 0, in its standard deviations."""
 
 _KEEP_EPOCHS = {CapContributions, CoarsenSpace, SampleTraces}  # other trace steps may merge them
 
@@ -66,7 +70,7 @@ def _fill(template: str, release: RawRelease, **others: Any) -> str:
     steps, before = ((), ()) if mechanism is None else (steps_of(mechanism), mechanism.trace_steps)
     noises = [one for one in steps if isinstance(one, AdditiveNoise) and one.integers == "none"]
     last = None if mechanism is None else last_suppression(mechanism)
-    known = (one in (*before, *noises) or isinstance(one, Expand) for one in steps)
+    rest = [one for one in steps if one not in (*before, *noises)]
     text = _templates().get_template(template)
     return text.render(
         about=about,
@@ -75,7 +79,8 @@ def _fill(template: str, release: RawRelease, **others: Any) -> str:
         step=last,
         is_last=bool(steps) and steps[-1] == last,
         clipped=any(getattr(one, "clip", False) for one in steps),
-        n_noises=len(noises) if all(known) else None,
+        n_noises=len(noises) if {*map(type, rest)} <= {Expand} else None,
+        excess=None if rest or len(noises) != 1 else _EXCESS.get(noises[0].name),
         flag=UNCERTAIN,
         n_values=release.values.size,
         **others,
@@ -92,7 +97,7 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
     )
     percent = {"percent": lambda share: exact_percent(floor(1000 * share) / 1000)}
-    templates.filters.update({"exact": exact_number, **percent})
+    templates.filters.update({"exact": exact_number, "privacy_unit": privacy_unit, **percent})
     return templates
 
 
@@ -121,12 +126,19 @@ def _seconds(release: RawRelease) -> Ints:
 def explain_release(name: str, release: RawRelease) -> str:
     """Return a page in Markdown on the release in a file, for those who use it."""
     (n_places, n_epochs), zone = release.values.shape, ZoneInfo(release.timezone)
-    times = (datetime.fromtimestamp(second, zone) for second in _seconds(release).tolist())
+    times = [datetime.fromtimestamp(second, zone) for second in _seconds(release).tolist()]
+    ledger, size = release.metadata.ledger, f"{plural(n_places, 'place')} at "
+    size += plural(n_epochs, "time")
+    if times:
+        size += f", from {min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}, {zone.key}"
+    factor = exp(ledger.epsilon or 0.0) if ledger else 1.0
     return _fill(
         "release.md.j2",
         release,
         name=name,
-        size=f"{plural(n_places, 'place')} at {plural(n_epochs, 'time')}",
+        size=size,
+        zone=zone.key,
+        factor=f"{factor:,.0f}" if factor > 100 else f"{factor + 0.005:.2f}",
         columns=explain_columns(release) | {"count": _counted(release)},
         values=explain_values(release),
         clocks_change=len({time.utcoffset() for time in times}) > 1,

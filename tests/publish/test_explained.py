@@ -198,15 +198,38 @@ def test_a_page_has_the_rule_for_sums_and_the_number_of_empty_cells_that_look_vi
     chain = MECHANISMS.create("chain", steps=NOISY_CELLS)
     empty = np.zeros((1000, 400), np.int64)
     drawn = chain.release(empty, group_size=60, rng=np.random.default_rng(1))
-    (stated,) = re.findall(r"√n times that, such as ([\d.]+) for 100 values\n?\.", page)
+    (stated,) = re.findall(r"√n times that, such as ([\d.]+) for 100 values \(", page)
     sums = drawn.reshape(-1, 100).sum(axis=1)
     assert float(stated) == pytest.approx(sums.std(), rel=0.05)
+    (within,) = re.findall(r"95 % of such sums are within about ([\d.]+)\)", page)
+    assert (np.abs(sums) <= float(within)).mean() == pytest.approx(0.95, abs=0.01)
     ((share, n, n_values),) = re.findall(
         r"by chance in about ([\d.]+) of 100 cells \(about ([\d.]+) of the (\d+) of this file", page
     )
     assert int(n_values) == 8 * 48
     assert float(share) == pytest.approx(100 * (drawn > accuracy.margin).mean(), rel=0.1)
     assert float(n) == pytest.approx((1 - accuracy.share) / 2 * 8 * 48, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian"])
+def test_a_page_says_how_much_clipped_noise_adds_where_nobody_was(name, cube, tmp_path):
+    pytest.importorskip("opendp")
+    noise = {"name": name, "unit": "event", "epsilon": 0.11, "discrete": True, "clip": True}
+    more = {"l2_sensitivity": 1.0, "delta": 1e-5} if name == "gaussian" else {"sensitivity": 1.0}
+    noise |= more
+    mechanism = {"name": "chain", "steps": [{"name": "cap_contributions", "per_day": 2}, noise]}
+    budget = {"unit": "event", "epsilon": 20.0, "delta": 1e-3}
+    settings = plan(tmp_path, mechanism=mechanism, budget=budget, format="csv")
+    publish(cube, settings, tmp_path / "run")
+    page = Path(f"{uri_of(tmp_path, 'csv')}-README.md").read_text()
+    (excess,) = re.findall(r"where nobody was counted, a value is ([\d.]+) on average", page)
+    clipped = MECHANISMS.create("chain", steps=[noise])
+    empty = np.zeros((100, 400), np.int64)
+    drawn = clipped.release(empty, group_size=10**6, rng=np.random.default_rng(1))
+    assert drawn.mean() == pytest.approx(float(excess), rel=0.04)
+    assert "as likely with one event as without it" in page
+    factor = "at most 1.25 times" if name == "laplace" else "but for a probability of at most"
+    assert factor in page, "a cap makes an event change two"
 
 
 READERS_WORDS = {"counted": "cards", "licence": "CC-BY-4.0", "contact_point": "data@example.org"}
