@@ -46,7 +46,7 @@ def guide(
     """
     from rich.markdown import Markdown
 
-    name, _, section = page.partition("#")
+    name, _, section = page.lower().partition("#")
     text = read_page(name)
     if section:
         text = _section(text, section, page)

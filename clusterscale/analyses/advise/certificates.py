@@ -162,7 +162,12 @@ def _certify(
 
     cases = zip(task.group_sizes, others, strict=False)
     replaced = (against(bound, own, some, group_size=n).auc for n, some in cases)
-    worst = highest(most)
+    worst, n_periods = highest(most), len(task.setting.spans)
+    person = describe_person(
+        stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
+    )
+    if person and n_periods > 1:
+        person += f", if all {n_periods} periods are published"
     return Certificate(
         mechanism=mechanism.id,
         auc=worst if chosen == most else highest(chosen),
@@ -171,9 +176,7 @@ def _certify(
         epsilon=stated.epsilon,
         delta=stated.delta,
         holds=not stated.sensitivity < needed,
-        person=describe_person(
-            stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
-        ),
+        person=person,
         replaced=max(replaced, default=None),
     )
 
