@@ -68,23 +68,26 @@ def test_an_empty_release_is_refused_whatever_its_measures(share):
 
 
 @pytest.mark.parametrize(
-    ("values", "guess", "useless"),
+    ("values", "guess", "worse", "useless"),
     [
-        ((0.106, 654.7), (0.906, 0.97), True),
-        ((0.4, 654.7), (0.906, 0.97), False),
-        ((0.106, 0.5), (0.906, 0.97), False),
-        ((0.1, 1.0), (np.nan, 0.97), False),
+        ((0.106, 654.7), (0.906, 0.97), "both", True),
+        ((0.4, 654.7), (0.906, 0.97), "error", False),
+        ((0.106, 0.5), (0.906, 0.97), "", False),
+        ((0.106, 0.5), (0.893, 0.97), "F1", False),
+        ((0.9, 0.96), (0.906, 0.97), "", False),
+        ((0.1, 1.0), (np.nan, 0.97), "error", False),
     ],
 )
-def test_what_is_no_better_than_a_guess_is_told_with_both_distances(values, guess, useless):
+def test_what_is_worse_than_a_guess_is_told_with_both_distances(values, guess, worse, useless):
     aims = Aim(measure=F1), Aim(measure=ERROR), Aim(measure=create("events_kept"))
     found = replace(measured(*values, 0.9), guess_loss=np.array([*guess, 0.0]))
-    text = "hotspot F1 0.894 from its ideal (a guess 0.906), "
-    text += "mean relative error 655 from its ideal (a guess 0.97)"
-    assert found.compare_with_guess(aims) == (text if useless else "")
-    assert not replace(found, guess_loss=None).compare_with_guess(aims)
+    f1 = f"hotspot F1 0.894 from its ideal (a guess {guess[0]})"
+    error = f"mean relative error {values[1]:.3g} from its ideal (a guess 0.97)"
+    text = {"both": f"{f1}, {error}", "error": error, "F1": f1, "": ""}[worse]
+    assert found.compare_with_guess(aims) == (text, useless)
+    assert replace(found, guess_loss=None).compare_with_guess(aims) == ("", False)
     kept = replace(measured(0.9), guess_loss=np.zeros(1))
-    assert not kept.compare_with_guess(aims[2:]), "a guess hides nothing"
+    assert not kept.compare_with_guess(aims[2:])[0], "a guess hides nothing"
 
 
 def test_an_interval_across_the_limit_is_no_pass():

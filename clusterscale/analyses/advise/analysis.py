@@ -177,13 +177,13 @@ class AdviseAnalysis(Analysis):
         advised = yield from first.run()
         causes = [] if advised else find_causes(first.candidates, first.users)
         searches, notes = [first], list[str]()
-        is_wanting = advised is None or _say_no_use(plan, advised) != ""
+        is_wanting = advised is None or _say_no_use(plan, advised)[1]
         if (plan.coarsen and is_wanting) or (causes and causes[0][0] != "too slow to confirm"):
             coarser = yield from self._coarsen(job, searches, notes)
             if advised and not coarser:
                 searches.append(searches.pop(0))  # the last search is that of the advice
             advised = coarser or advised
-        notes[:0] = filter(None, [_say_no_use(plan, advised)])
+        notes[:0] = filter(None, [_say_no_use(plan, advised)[0]])
         columns, about = lay_out(self.advice, searches, advised)
         about |= {"verdict": "advised", "cause": ""}
         if advised is None:
@@ -233,16 +233,19 @@ class AdviseAnalysis(Analysis):
         return None
 
 
-def _say_no_use(plan: AdvicePlan, advised: Candidate | None) -> str:
-    """Return that a mechanism is no better than a guess, and what helps; empty if it is better."""
+def _say_no_use(plan: AdvicePlan, advised: Candidate | None) -> tuple[str, bool]:
+    """Return what of a mechanism is worse than a guess, with what helps, and whether all is.
+
+    The text is empty if all is better.
+    """
     measured = advised and advised.measured
-    if not measured or not (compared := measured.compare_with_guess(plan.goal)):
-        return ""
+    compared, useless = measured.compare_with_guess(plan.goal) if measured else ("", False)
+    if not compared:
+        return "", False
     ask = "" if plan.coarsen else ": search them by --coarsen"
-    return (
-        "It is of no use: a guess without any traces (random values, zeros or equal counts) is as "
-        f"good: {compared}. Coarser cells, longer steps or larger groups help{ask}."
-    )
+    guess = "a guess without any traces (random values, zeros or equal counts)"
+    said = f"It is of no use: {guess} is as good" if useless else f"Partly, {guess} is better"
+    return f"{said}: {compared}. Coarser cells, longer steps or larger groups help{ask}.", useless
 
 
 def _say_useful(search: Search, what: str, least: float, n: int) -> Iterator[str]:

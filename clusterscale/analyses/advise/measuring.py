@@ -79,11 +79,11 @@ class Measured:
         """Return the score of the goal, from 0 to 1."""
         return score_utility(aims, self.values)
 
-    def compare_with_guess(self, aims: tuple[Aim, ...]) -> str:
-        """Return how far each measure is from its ideal if a guess is as good, else nothing.
+    def compare_with_guess(self, aims: tuple[Aim, ...]) -> tuple[str, bool]:
+        """Return how far measures are from their ideals, if a guess is closer; and whether all are.
 
-        It is if no measure is a twentieth closer. Measures of what is kept or hidden say nothing
-        about it.
+        All are named if none is a twentieth closer than the guess. Measures of what is kept or
+        hidden say nothing about it.
         """
         guessed = [np.nan] * len(aims) if self.guess_loss is None else self.guess_loss
         losses = [
@@ -91,12 +91,13 @@ class Measured:
             for aim, value, guess in zip(aims, self.values, guessed, strict=True)
             if aim.measure.kind in ("", "relative")
         ]
-        if not all(loss > (1 - NEARLY_EMPTY) * guess for _, loss, guess in losses):
-            return ""
-        return ", ".join(
+        useless = all(loss > (1 - NEARLY_EMPTY) * guess for _, loss, guess in losses)
+        named = (
             f"{name} {loss:.3g} from its ideal (a guess {guess:.3g})"
             for name, loss, guess in losses
+            if useless or loss > guess
         )
+        return ", ".join(named), useless
 
     def ends(self, aim: int) -> tuple[float, float]:
         """Return the 95 % interval of the mean of a measure over groups, by Student's t."""
