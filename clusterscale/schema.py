@@ -39,7 +39,7 @@ class Variable:
     """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
 
     An ``optional`` text variable may be absent from a dataset in memory, and is then empty, meaning
-    unknown; results that are opened have it.
+    unknown; results that are opened have it. An optional number may be absent from them, too.
     """
 
     dims: tuple[str, ...]
@@ -84,20 +84,21 @@ def validate(
 ) -> xr.Dataset:
     """Return ``dataset`` if it matches ``variables``; missing optional ones are added, empty.
 
-    If it was read from a store, optional variables must be there, and names of its coordinates
-    must not be empty, as they are where a chunk was lost. Raises FormatError, which names each
+    If it was read from a store, optional text must be there, and names of its coordinates must
+    not be empty, as they are where a chunk was lost. Raises FormatError, which names each
     variable, if one is missing, has other dimensions or another dtype kind, or is empty where
     it must not be.
     """
     for name, expected in variables.items():
-        if stored or not expected.optional or name in dataset.variables:
+        if stored or not expected.optional or expected.kinds != TEXT or name in dataset.variables:
             continue
         if set(expected.dims) <= set(dataset.dims):
             shape = [dataset.sizes[dim] for dim in expected.dims]
             dataset = dataset.assign({name: (expected.dims, np.full(shape, "", object))})
     faults = []
     for name, expected in variables.items():
-        if not stored and expected.optional and name not in dataset.variables:
+        may_lack = expected.optional and not (stored and expected.kinds == TEXT)
+        if may_lack and name not in dataset.variables:
             continue
         if name not in dataset.variables:
             faults.append(f"{name} is missing")

@@ -109,11 +109,12 @@ def _styled(verdict: str) -> str:
 
 
 class _UtilityRow(NamedTuple):
-    """Utility of a mechanism, or of a random guess, whose name is empty."""
+    """Utility of a mechanism, and which measures are worse than those of a random guess."""
 
     mechanism: str
     released_share: float
     values: NDArray[np.float64]
+    worse: NDArray[np.bool_]
 
 
 def empty_lines(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
@@ -124,18 +125,19 @@ def empty_lines(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
         yield f"[bold red]nearly empty releases{some}:[/] {key.names(audit.empty)}"
 
 
-def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+def every_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     """Yield the measures of every mechanism, period and group size."""
+    results, defences = audit.results, audit.defences
     if not _has_utility(results):
         return
-    where = ("period", "group_size")
-    for at in product(*(results[dim].values for dim in where)):
-        chosen = results.sel(dict(zip(where, at, strict=True)))
-        names = [f"groups of {at[1]:,}", *several(results, ("period",), at[:1], key)]
-        yield ", ".join(["utility", *names])
-        columns = (chosen[name].values for name in ("mechanism", "released_share", "utility"))
-        rows = [_UtilityRow(str(name), *row) for name, *row in zip(*columns, strict=True)]
-        yield from _tables(results, [*rows, _UtilityRow("", 1.0, chosen.random_guess.values)], key)
+    for case in defences.cases():
+        at, period = (case.period, case.size), (defences.periods[case.period],)
+        names = [f"groups of {defences.table.group_sizes[case.size]:,}"]
+        yield ", ".join(["utility", *names, *several(results, ("period",), period, key)])
+        columns = (defences.released_share, defences.utility, defences.worse)
+        found = zip(defences.mechanisms, *(column[at] for column in columns), strict=True)
+        rows = [_UtilityRow(*row) for row in found]
+        yield from _tables(results, rows, defences.guess[at], key)
 
 
 def worst_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
@@ -149,15 +151,17 @@ def worst_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     for i, mechanism in enumerate(defences.mechanisms):
         least = float(np.fmin.reduce(defences.released_share[:, :, i], axis=None))
         values = defences.farthest(defences.utility[:, :, i])
-        rows.append(_UtilityRow(mechanism, least, values))
-    guess = _UtilityRow("", 1.0, defences.farthest(defences.guess))
-    yield from _tables(results, [*rows, guess], key)
+        worse = defences.worse[:, :, i].max(axis=(0, 1))
+        rows.append(_UtilityRow(mechanism, least, values, worse))
+    yield from _tables(results, rows, defences.farthest(defences.guess), key)
 
 
-def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Iterator[Table]:
+def _tables(
+    results: xr.Dataset, rows: Sequence[_UtilityRow], guess: NDArray[np.float64], key: Key
+) -> Iterator[Table]:
     """Yield tables of measures by mechanism and of a random guess.
 
-    Mechanisms whose releases are nearly empty are marked in red.
+    Marked in red are mechanisms whose releases are nearly empty, and values worse than a guess.
     """
     from clusterscale.utility import emptiness
 
@@ -170,17 +174,20 @@ def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Itera
         table = new_table("mechanism")
         add_numbers(table, *map(key.letter, titles[part]))
         for row in rows:
-            label = key.name(row.mechanism) if row.mechanism else "[italic]random guess[/]"
+            label = key.name(row.mechanism)
             if empty := emptiness(row.released_share):
                 label += f" [bold red]({empty})[/]"
-            table.add_row(label, *map(_measured_value, row.values[part]))
+            table.add_row(label, *map(_measured_value, row.values[part], row.worse[part]))
+        worse = " [bold red](* worse)[/]" if any(row.worse[part].any() for row in rows) else ""
+        table.add_row(f"[italic]random guess[/]{worse}", *map(_measured_value, guess[part]))
         yield table
 
 
-def _measured_value(value: float) -> str:
+def _measured_value(value: float, worse: bool = False) -> str:
     if np.isnan(value):
         return "-"
-    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
+    text = f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
+    return f"[bold red]{text}*[/]" if worse else text
 
 
 def _has_utility(results: xr.Dataset) -> bool:
@@ -210,7 +217,7 @@ def _full(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
         yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
         yield _case_table(audit, str(around[0]), str(around[1]), key)
     yield from _verdicts(audit, key, results.sizes["mechanism"], guarantee_table(results, key))
-    yield from every_utility(results, key)
+    yield from every_utility(audit, key)
     yield NOT_TESTED
 
 

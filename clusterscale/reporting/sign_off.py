@@ -74,6 +74,10 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
         ],
         "guarantee_test": audit.tested.get(name, "not tested"),
         "utility": _utility(defences, name),
+        "sum_ratio": max(
+            defences.sum_ratio[:, :, defences.mechanisms.index(name)].ravel().tolist(),
+            key=lambda ratio: abs(ratio - 1) if np.isfinite(ratio) else -1,
+        ),
         "refused": [reason for reason, names in audit.refused.items() if name in names],
         "emptiness": defences.emptiest(name),
         "not_tested": NOT_TESTED,
@@ -179,14 +183,23 @@ def _examine_days(
 
 
 def _utility(defences: Defences, name: str) -> list[dict[str, Any]]:
-    """Return the measures of a mechanism and of a random guess, each farthest from its ideal."""
-    values = defences.farthest(defences.utility[:, :, defences.mechanisms.index(name)])
-    guesses = defences.farthest(defences.guess)
+    """Return the measures of a mechanism, each farthest from its ideal, with a random guess there.
+
+    ``n_worse`` is in how many periods and group sizes it is worse than the guess.
+    """
+    made = defences.mechanisms.index(name)
+    every, worse = defences.utility[:, :, made], defences.worse[:, :, made].sum(axis=(0, 1))
+    columns = defences.farthest(every), defences.farthest(every, defences.guess), worse
+    rows = zip(defences.measures, *(column.tolist() for column in columns), strict=True)
     return [
-        {"measure": one.title, "value": value, "best": one.ideal, "random_guess": guess}
-        for one, value, guess in zip(
-            defences.measures, values.tolist(), guesses.tolist(), strict=True
-        )
+        {
+            "measure": one.title,
+            "value": value,
+            "best": one.ideal,
+            "random_guess": guess,
+            "n_worse": n,
+        }
+        for one, value, guess, n in rows
     ]
 
 

@@ -18,7 +18,8 @@ Measure                              Use of the release                  Ideal  
 
 *Ideal* is the value for a release that equals the raw counts. A measure is NaN where the raw counts
 leave it undefined, e.g. if all are 0. For a baseline, measure :func:`random_guess` (POMACS20 Table
-4). A release whose :func:`released_share` is below :data:`NEARLY_EMPTY` is useless whatever its
+4). Events kept are those of cells with a raw count: values published in empty cells are not among
+them. A release whose :func:`released_share` is below :data:`NEARLY_EMPTY` is useless whatever its
 other measures: where most counts are 0, a release of zeros has a small relative error.
 
 >>> import numpy as np

@@ -207,6 +207,23 @@ def test_many_measures_stand_in_tables_below_each_other(shown):
         assert f"{title}, best 0" in text
 
 
+def test_what_is_worse_than_a_random_guess_is_marked(shown):
+    """The guess has 7.5, where 0 and 1 are best."""
+    dataset = results(["exact", LAPLACE])
+    dataset["utility"].loc[{"mechanism": LAPLACE, "group_size": 5}] = [7.75, 7.25]
+    dataset["utility"].loc[{"mechanism": LAPLACE, "group_size": 100}] = [7.25, -6.0]
+    text = shown(dataset)
+    assert re.findall(r"\S+\d\*", text) == ["7.750*", "-6.000*"]
+    assert text.count("random guess (* worse)") == 2
+    brief = shown(dataset, full=False)
+    assert re.findall(r"\S+\d\*", brief) == ["7.750*", "-6.000*"]
+    dataset["utility"][:] = 1.0
+    for full in (True, False):
+        text = shown(dataset, full=full)
+        assert "random guess" in text
+        assert "*" not in text
+
+
 def test_a_nearly_empty_release_is_marked(shown):
     dataset = results(["exact", CHAIN, "suppress_small(below=5)"])
     dataset["released_share"][0, 1, 1:] = [0.049, 0]

@@ -2,11 +2,12 @@
 
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import xarray as xr
+from pydantic import TypeAdapter
 from running import run
 
 from clusterscale import mechanisms, utility
@@ -15,6 +16,7 @@ from clusterscale.analyses.dp_audit.evaluation import (
     MechanismEvaluation,
     evaluate_mechanism_task,
     evaluations_in,
+    lay_out_evaluations,
     read_evaluations,
 )
 from clusterscale.cube import blocks, measure_bounds, with_null_roi
@@ -139,7 +141,42 @@ def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
     assert means["events_kept"] == pytest.approx(np.mean(kept))
     assert means["total_variation"] == pytest.approx(np.mean(moved))
     assert 0 < means["suppressed_share"] == pytest.approx(np.mean(hidden))
-    assert found.released_share["exact"] == 1
+    assert found.released_share["exact"] == found.sum_ratio["exact"] == 1
+    assert found.sum_ratio[key] == pytest.approx(np.mean(kept)), "nothing is added to empty cells"
+
+
+def test_the_sum_of_all_values_has_those_of_empty_cells(task, dense):
+    """By the mean of noise that is cut off at 0 and the size; events kept are of visited cells."""
+    clipped = create("laplace", epsilon=0.5, unit="event", clip=True)
+    found = evaluate_mechanism_task(replace(task, mechanisms=(clipped,)))
+    scale, size = found.guarantees[clipped.id].sensitivity / 0.5, task.group_size
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    every, visited = [], []
+    for _ in range(task.utility.groups):
+        members = rng.choice(len(dense), task.group_size, replace=False, shuffle=False)
+        counts = dense[members].sum(axis=0)
+        expected = counts + scale / 2 * (np.exp(-counts / scale) - np.exp((counts - size) / scale))
+        every.append(expected.sum() / counts.sum())
+        visited.append(expected[counts > 0].sum() / counts.sum())
+    assert found.sum_ratio[clipped.id] == pytest.approx(np.mean(every), rel=0.05)
+    means = dict(
+        zip((m.name for m in task.utility.measures), found.utility[clipped.id][0], strict=True)
+    )
+    assert means["events_kept"] == pytest.approx(np.mean(visited), rel=0.1)
+    assert np.mean(every) > 1.2 * np.mean(visited)
+
+
+def test_an_evaluation_of_an_older_version_leaves_the_sum_of_all_values_open(task, defended):
+    plain = asdict(evaluate_mechanism_task(task))
+    del plain["sum_ratio"]
+    found = TypeAdapter(MechanismEvaluation).validate_python(plain)
+    values = {"period": ["all"], "period_id": [task.period], "group_size": [task.group_size]}
+    values["mechanism"] = [mechanism.id for mechanism in defended.mechanisms]
+    values["measure"] = [measure.id for measure in defended.utility.measures]
+    coords = {name: (name, np.array(some)) for name, some in values.items()}
+    arrays = lay_out_evaluations(coords, defended.mechanisms, {found.key: found})
+    assert np.isnan(arrays["sum_ratio"]).all()
+    assert (arrays["released_share"] > 0).all()
 
 
 def test_noise_below_zero_does_not_take_from_what_is_released(task):
@@ -197,6 +234,7 @@ def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     np.testing.assert_array_equal(chosen.utility, evaluation.utility[key][0])
     np.testing.assert_array_equal(chosen.utility_sd, evaluation.utility[key][1])
     assert float(chosen.released_share) == evaluation.released_share[key]
+    assert float(chosen.sum_ratio) == evaluation.sum_ratio[key]
     np.testing.assert_array_equal(results.random_guess[0, 0], evaluation.guess)
     assert list(results.ideal.values) == [m.ideal for m in defended.utility.measures]
     assert results.guarantee_unit.values.tolist() == [["none", "user", "none", "none", "user_day"]]

@@ -24,6 +24,7 @@ NEW = ["gains", "utility", "tradeoff", "guarantees"]
 PRIORS = ("known_subset(noise='passive')", "known_subset(noise='strategic')")
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 UTILITY = "Utility of published values, mean (standard deviation) over groups"
+WORSE = " worse than a random guess"
 PROMISES = "Guarantees of differential privacy"
 HOSTILE = '<script>alert(1)</script>$$x$$<img src=x onerror="alert(1)">'
 
@@ -210,8 +211,15 @@ def test_utility_is_as_given_with_the_guess_last(make):
     assert [row[0] for row in rows] == [*MECHANISMS, "random guess"]
     for row in rows[:-1]:
         at = results.sel(mechanism=row[0]).isel(period=0, group_size=0)
+        guess = results.random_guess.values[0, 0]
         pairs = zip(at.utility.values, at.utility_sd.values, strict=True)
-        assert row[1:] == [f"{value:.3f} ({sd:.3f})" for value, sd in pairs]
+        assert [cell.removesuffix(WORSE) for cell in row[1:]] == [
+            f"{value:.3f} ({sd:.3f})" for value, sd in pairs
+        ]
+        worse = np.abs(at.utility - at.ideal) > np.abs(guess - at.ideal)
+        worse &= at.measure != "suppressed_share"  # a guess hides nothing
+        assert [cell.endswith(WORSE) for cell in row[1:]] == worse.values.tolist()
+    assert any(WORSE in cell for cell in rows[2]), rows
     assert rows[-1][1:] == [f"{value:.3f}" for value in results.random_guess.values[0, 0]]
 
 
@@ -221,7 +229,7 @@ def test_unknown_utility_is_a_dash_and_large_errors_stay_short(make):
     results["utility"][0, 0, 1, :3] = [np.nan, 1234567.0, 12345.6]
     results["utility_sd"][0, 0, 1] = np.nan
     row = Page(render(results)).tables[UTILITY][3]
-    assert row[1:4] == ["–", "1.23e+06", "12,346"]
+    assert [cell.removesuffix(WORSE) for cell in row[1:4]] == ["–", "1.23e+06", "12,346"]
 
 
 @pytest.mark.usefixtures("empty_figures")

@@ -11,9 +11,11 @@ from report.made import SERIES, make_screen
 from report.page import Page
 
 from clusterscale.cube.calendar import Calendar
+from clusterscale.errors import FormatError
 from clusterscale.reauditing import json_safe
 from clusterscale.reporting import Run, describe, render, render_sign_off
 from clusterscale.reporting.audit.headline import _placed
+from clusterscale.schema import validate
 from clusterscale.utility import UTILITIES
 
 LAPLACE, EXACT = "laplace(epsilon=0.1)", "exact"
@@ -265,10 +267,59 @@ def test_numbers_are_those_of_the_attacks(make_results):
         facts["utility"], results.utility.sel(mechanism=LAPLACE).squeeze().values.T, strict=True
     ):
         assert one["value"] == value[np.argmax(np.abs(value - one["best"]))]
-        assert {"events kept": "Sum of values"}.get(one["measure"], one["measure"]) in text
+        assert {"events kept": "Sum, visited cells"}.get(one["measure"], one["measure"]) in text
     assert facts["everybody"]["highest"] == pytest.approx(0.99)
     for words in ("0.500: the adversary can only guess", "Resultwarned", "blake2b:77ab01", "d1"):
         assert words in text
+
+
+def test_what_is_worse_than_a_random_guess_is_marked(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE), sizes=(10, 50))
+    results["utility"][:], results["random_guess"][:] = results.ideal, 1 - results.ideal
+    cases = {  # value and guess in groups of 10, and of 50
+        "total_variation": ((0.55, 0.50), (0.56, 0.50)),
+        "jensen_shannon": ((0.38, 0.29), (0.48, 0.59)),
+        "hotspot_f1": ((0.05, 0.08), (0.06, 0.08)),
+        "pearson": ((0.28, -0.01), (0.28, 0.01)),
+        "events_kept": ((1.45, 278.0), (0.90, 278.0)),
+        "suppressed_share": ((0.30, 0.01), (0.20, 0.01)),  # a guess hides nothing
+    }
+    titles = dict(zip(results.measure.values, results.measure_title.values, strict=True))
+    for name, pairs in cases.items():
+        of = {"measure": name}
+        results["utility"].loc[of | {"mechanism": LAPLACE}] = [[pair[0] for pair in pairs]]
+        results["random_guess"].loc[of] = [[pair[1] for pair in pairs]]
+    facts, text = facts_of(results)
+    found = {one["measure"]: one for one in facts["utility"]}
+    worse = {titles["total_variation"]: 2, titles["jensen_shannon"]: 1, titles["hotspot_f1"]: 2}
+    assert {name: one["n_worse"] for name, one in found.items() if one["n_worse"]} == worse
+    shown = found[titles["jensen_shannon"]]
+    assert (shown["value"], shown["random_guess"]) == (0.48, 0.59), "of the same group size"
+    for words in (
+        "total variation0.56, worse than a random guess; best 0, random guess 0.5",
+        "shannon0.48, worse than a random guess in 1 of 2 periods and group sizes; best 0, rand",
+        "f10.05, worse than a random guess; best 1",
+        "pearson0.28; best 1, random guess -0.01",
+    ):
+        assert words in text
+
+
+def test_the_sum_of_all_cells_is_beside_that_of_visited_ones(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE), sizes=(10, 50))
+    with pytest.raises(FormatError) as error:  # names all that a store must have
+        validate(results, stored=True)
+    assert "measure_name is missing" in str(error.value)
+    assert "sum_ratio" not in str(error.value), "older results have none"
+    _, text = facts_of(results)
+    too_high = "A rule that adds noise and publishes negative values as 0 makes sums too high"
+    assert "what is published in empty cells is not in it" in text
+    assert f"not recorded: values published in empty cells are in no sum here. {too_high}" in text
+    dims = results.released_share.dims
+    for ratios, shown in (([1.1, 2.19], "2.19"), ([0.5, 1.1], "0.5"), ([np.nan, 0.9], "0.9")):
+        made = results.assign(sum_ratio=(dims, [[[1.0, ratio] for ratio in ratios]]))
+        _, text = facts_of(made)
+        assert f"Sum, all cells{shown}; best 1: all published values" in text
+        assert (too_high in text) == (shown == "2.19")
 
 
 def test_raw_counts_are_attacked_through_every_mechanism(make_results):

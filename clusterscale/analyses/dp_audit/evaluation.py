@@ -135,6 +135,9 @@ class MechanismEvaluation:
     released_share
         See :func:`clusterscale.utility.released_share`, without the null ROI, mean over groups; it
         does not depend on the measures.
+    sum_ratio
+        Sum of all published values over that of the counts, without the null ROI, mean over groups.
+        Values published in empty cells are in it, unlike in the events kept.
     guess
         Means of the measures for values drawn without any data.
     guess_loss
@@ -149,6 +152,7 @@ class MechanismEvaluation:
     dp_tests: dict[str, DPTestResult] = field(default_factory=dict)
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     released_share: dict[str, float] = field(default_factory=dict)
+    sum_ratio: dict[str, float] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
     guess_loss: tuple[float, ...] = ()
     error: str = ""
@@ -241,7 +245,7 @@ def lay_out_evaluations(
         Arrays on the dimensions that :data:`clusterscale.schema.RESULTS` states. Guarantees have no
         group size, because they do not depend on it.
     """
-    utilities = ("utility", "utility_sd", "released_share", "random_guess")
+    utilities = ("utility", "utility_sd", "released_share", "sum_ratio", "random_guess")
     names = (*_GUARANTEES, "float_noise", *_TESTS, *utilities)
     variables = {name: empty_variable(coords, name) for name in names}
     variables["float_noise"][:] = [
@@ -264,6 +268,7 @@ def lay_out_evaluations(
                 variables["utility"][(*at, i)] = mean
                 variables["utility_sd"][(*at, i)] = spread
                 variables["released_share"][(*at, i)] = evaluation.released_share[key]
+                variables["sum_ratio"][(*at, i)] = evaluation.sum_ratio.get(key, np.nan)
     return variables
 
 
@@ -415,10 +420,11 @@ def _evaluate(
             evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
             released = _publish(task, key, bound, cell_map, tally)
             try:
-                utility, share = _measure(task, _truth(raw, mechanism), released)
+                utility, share, ratio = _measure(task, _truth(raw, mechanism), released)
             except InputError as error:
                 raise InputError(f"{mechanism.label}: {error}") from error
             evaluation.utility[key], evaluation.released_share[key] = utility, share
+            evaluation.sum_ratio[key] = ratio
     rng = stream(task.source.seed, "random guess", *task.key)
     counts = list(raw.counts)
 
@@ -460,21 +466,29 @@ def _publish(
 
 def _measure(
     task: MechanismEvaluationTask, raw: list[Any], released: Iterator[Values]
-) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
-    """Return means and standard deviations of the measures, and the mean released share."""
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float, float]:
+    """Return means and standard deviations of the measures, and the mean of what is released.
+
+    That is the released share, and the ratio of the sums.
+    """
     values = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
     columns = [column[np.isfinite(column)] for column in values.T]
-    *mean, share = (float(known.mean()) if len(known) else np.nan for known in columns)
-    *spread, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
-    return (tuple(mean), tuple(spread)), share
+    *mean, share, ratio = (float(known.mean()) if len(known) else np.nan for known in columns)
+    *spread, _, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
+    return (tuple(mean), tuple(spread)), share, ratio
 
 
 def _values(task: MechanismEvaluationTask, raw: Counts | Values, released: Values) -> list[float]:
-    """Return every measure, and the released share; the null ROI, the last one, has no events."""
+    """Return every measure, the released share, and the sum of all values over that of the counts.
+
+    The null ROI, the last one, has no events.
+    """
     rois = slice(None, -1 if task.source.null_roi else None)
     events = raw[rois], released[rois]
+    total = events[0].sum()
     values = [
         measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
         for measure in task.utility.measures
     ]
-    return [*values, released_share(*events)]
+    ratio = float(np.nansum(events[1]) / total) if total else np.nan
+    return [*values, released_share(*events), ratio]

@@ -276,9 +276,9 @@ class Defences:
 
     ``auc`` has the axes (period, prior, mechanism, group_size, attack, target), NaN for cases that
     did not finish; ``utility`` and ``spread`` (period, group_size, mechanism,
-    measure), ``released_share`` (period, group_size, mechanism), ``guess`` (period, group_size,
-    measure). ``raw_counts`` is the mechanism that publishes the counts themselves, None where it
-    was not audited.
+    measure), ``released_share`` and ``sum_ratio`` (period, group_size, mechanism), ``guess``
+    (period, group_size, measure). ``raw_counts`` is the mechanism that publishes the counts
+    themselves, None where it was not audited.
     """
 
     table: Cases
@@ -291,6 +291,7 @@ class Defences:
     utility: Floats
     spread: Floats
     released_share: Floats
+    sum_ratio: Floats
     guess: Floats
 
     @property
@@ -316,6 +317,15 @@ class Defences:
     def guess_loss(self) -> Floats:
         """Utility loss of a random guess, shape (period, group_size, measure)."""
         return np.asarray(np.abs(self.guess - self._ideals))
+
+    @property
+    def worse(self) -> NDArray[np.bool_]:
+        """Where a mechanism is worse than a random guess: (period, group_size, mechanism, measure).
+
+        A measure that :meth:`relative_loss` does not compare with a guess is not.
+        """
+        lost = [self.relative_loss(case) > 1 for case in self.cases()]
+        return np.array(lost, np.bool_).reshape(self.utility.shape)
 
     @property
     def _ideals(self) -> Floats:
@@ -393,11 +403,15 @@ class Defences:
             share = lost / guessed
         return np.where(np.isfinite(share), share, np.nan)
 
-    def farthest(self, values: Floats) -> Floats:
-        """Return the value of each measure that is farthest from its ideal, shape (measure,)."""
+    def farthest(self, values: Floats, shown: Floats | None = None) -> Floats:
+        """Return the value of each measure that is farthest from its ideal, shape (measure,).
+
+        With ``shown``, an array of the same shape, return what that has in the place of this value.
+        """
         flat = values.reshape(-1, len(self.measures))
         distance = np.where(np.isnan(flat), -1.0, np.abs(flat - self._ideals))
-        farthest: Floats = flat[distance.argmax(axis=0), np.arange(flat.shape[1])]
+        chosen = flat if shown is None else shown.reshape(flat.shape)
+        farthest: Floats = chosen[distance.argmax(axis=0), np.arange(flat.shape[1])]
         return farthest
 
     def attacked_priors(self, case: CaseIndex) -> list[int]:
@@ -409,6 +423,8 @@ def read_defences(results: xr.Dataset, table: Cases) -> Defences:
     """Return the numbers of ``results`` and of its cases by mechanism, group sizes ascending."""
     labels = {name: tuple(map(str, results[name].values)) for name in _AXES}
     by_setting = (*(len(names) for names in labels.values()), *table.auc.shape[1:])
+    if "sum_ratio" not in results:  # of an older version
+        results = results.assign(sum_ratio=results["released_share"] * np.nan)
     sorted_results = results.sortby("group_size")
 
     def values(name: str, *dims: str) -> Floats:
@@ -433,5 +449,6 @@ def read_defences(results: xr.Dataset, table: Cases) -> Defences:
         utility=values("utility", *dims),
         spread=values("utility_sd", *dims),
         released_share=values("released_share", *dims[:-1]),
+        sum_ratio=values("sum_ratio", *dims[:-1]),
         guess=values("random_guess", *dims[:2], dims[-1]),
     )

@@ -118,18 +118,19 @@ def _heading(measure: Measure) -> Markup:
 def _utility_rows(defences: Defences, case: CaseIndex) -> list[list[str | Markup]]:
     at = (case.period, case.size)
     values, spread = defences.utility[at].tolist(), defences.spread[at].tolist()
+    worse = defences.worse[at].tolist()
     guess: list[str | Markup] = [Markup("<i>random guess</i>")]
     guess += map(_number, defences.guess[at].tolist())
     rows: list[list[str | Markup]] = [
-        [defences.name(case, i), *map(_cell, values[i], spread[i])]
+        [defences.name(case, i), *map(_cell, values[i], spread[i], worse[i])]
         for i in range(len(defences.mechanisms))
     ]
     return [*rows, guess]
 
 
-def _cell(value: float, sd: float) -> Markup:
+def _cell(value: float, sd: float, worse: bool) -> Markup:
     spread = f"({_number(sd)})" if np.isfinite(sd) else ""
-    return html.fill_part("cells.spread", value=_number(value), spread=spread)
+    return html.fill_part("cells.utility", value=_number(value), sd=spread, worse=worse)
 
 
 def _number(value: float) -> str:
