@@ -134,9 +134,8 @@ def every_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
         at, period = (case.period, case.size), (defences.periods[case.period],)
         names = [f"groups of {defences.table.group_sizes[case.size]:,}"]
         yield ", ".join(["utility", *names, *several(results, ("period",), period, key)])
-        columns = (defences.released_share, defences.utility, defences.worse)
-        found = zip(defences.mechanisms, *(column[at] for column in columns), strict=True)
-        rows = [_UtilityRow(*row) for row in found]
+        columns = defences.released_share[at], defences.utility[at], defences.worse[at]
+        rows = list(map(_UtilityRow, defences.mechanisms, *columns))
         yield from _tables(results, rows, defences.guess[at], key)
 
 

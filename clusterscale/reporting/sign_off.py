@@ -192,14 +192,8 @@ def _utility(defences: Defences, name: str) -> list[dict[str, Any]]:
     columns = defences.farthest(every), defences.farthest(every, defences.guess), worse
     rows = zip(defences.measures, *(column.tolist() for column in columns), strict=True)
     return [
-        {
-            "measure": one.title,
-            "value": value,
-            "best": one.ideal,
-            "random_guess": guess,
-            "n_worse": n,
-        }
-        for one, value, guess, n in rows
+        {"measure": one.title, "best": one.ideal, "value": far, "random_guess": guess, "n_worse": n}
+        for one, far, guess, n in rows
     ]
 
 
