@@ -38,7 +38,7 @@ def ingest(
     Parameters
     ----------
     source
-        File or folder of records, a local path or fsspec URL.
+        File, folder or pattern such as ``records/2026-*.csv``: a local path or fsspec URL.
     output
         Where to write the cube, a local path or fsspec URL.
     start

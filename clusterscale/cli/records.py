@@ -85,7 +85,7 @@ def ingest(
     Parameters
     ----------
     source
-        File, folder or URL of records.
+        File, folder, URL or pattern of records, e.g. 'records/2026-*.csv' in quotes.
     cube
         Where to write the cube.
     start

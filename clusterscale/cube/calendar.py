@@ -281,6 +281,8 @@ class Calendar:
         if passed == shown:  # the difference of two times of one zone is that of its clocks
             return {}
         hours = f"{passed / 3600:,g} hours pass, but clocks show {shown / 3600:,g}"
+        if passed % _DAY == 0 and first.time() == time():  # of whole days, if none were changed
+            hours += f"; {(2 * passed - shown) / 3600:,g} end with the last day"
         return {"clocks change": f"in this period {hours}"}
 
     def _ends(self, span: tuple[int, int]) -> tuple[datetime, datetime]:

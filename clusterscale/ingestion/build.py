@@ -19,7 +19,7 @@ from clusterscale.ingestion.inputs import UserWeights, check_key, read_weights
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import REASONS, IngestReport, check_records, check_where
 from clusterscale.phrases import option
-from clusterscale.reading.sources import pack, reading
+from clusterscale.reading.sources import Pack, pack, reading
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -104,7 +104,7 @@ def ingest(
     Parameters
     ----------
     source
-        File or folder, a local path or an fsspec URL.
+        File, folder or pattern such as ``records/2026-*.csv``: a local path or an fsspec URL.
     uri
         Where to write the cube. Temporary blocks are stored next to it, so the workers of a cluster
         must be able to write there; they are removed at the end.
@@ -143,7 +143,7 @@ def ingest(
     weights = None
     if options.weights is not None:
         weights = read_weights(options.weights, options.reader, options.pseudonymise)
-    reader = options.reader
+    reader, packs = options.reader, list[Pack]()
     try:
         with reading(source):
             packs = pack(reader.pieces(source, block_bytes), block_bytes)
@@ -152,7 +152,10 @@ def ingest(
         run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
         report = _write_cube(source, uri, options, run, weights, force=force)
     except SourceError as error:
-        raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
+        text = f"{error}\nreader {reader.name} accepts {reader.accepts}"
+        if len({piece.file.url for one in packs for piece in one}) > 1:
+            text += f"\n{source} has several files; a pattern, as '2026-*.csv', leaves some out"
+        raise SourceError(text) from None
     return replace(report, seconds=time.perf_counter() - began)
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -19,10 +20,11 @@ from clusterscale.ingestion.readers import Events
 from clusterscale.ingestion.records import LIMITS, Reader
 from clusterscale.phrases import option
 from clusterscale.reading import decode, tables
+from clusterscale.reading.decode import Numbers
 from clusterscale.reading.sources import reading
 from clusterscale.reading.tables import TextLayout
 from clusterscale.reading.values import located_batches, names_of, text_of
-from clusterscale.validation_messages import plural
+from clusterscale.validation_messages import plural, quote
 
 DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
 _POINTS = Events(roi="name")
@@ -118,15 +120,22 @@ def read_points(path: str, cutoff: float | None = None, reader: Events = _POINTS
     return Points(found, np.inf if cutoff is None else cutoff)
 
 
+def _refuse_degrees(found: Numbers, limit: float, row: int) -> str:
+    """Return what is wrong with a value, which may be shown: points are no records of people."""
+    given = quote(found.raw[row].as_py())
+    return f"{given} is not a number within ±{limit:.0f}: write degrees, as in 51.5308 or -0.1238"
+
+
 def _read(path: str, reader: Events, columns: tuple[str, str, str]) -> Regions:
-    points: dict[str, list[float]] = {}
+    points, commas = dict[str, list[float]](), reader.delimiter != ","
     for batch, spot in located_batches(reader.pieces(path, _PIECE), columns, reader.layout):
         named, *raw = (batch.columns[name] for name in columns)
         names_of(columns[0], named, spot)  # which refuses what is not text
         ids, at = names_of(columns[0], text_of(named), spot), list[Values]()
         for name, column, limit in zip(columns[1:], raw, LIMITS.values(), strict=True):
-            at.append(decode.numbers(name, column, where=spot.file).values)
-            spot.refuse(~(np.abs(at[-1]) <= limit), name, f"not a number within ±{limit:.0f}")
+            found = decode.numbers(name, column, where=spot.file, decimal_comma=commas)
+            at.append(found.values)
+            spot.refuse(~(np.abs(at[-1]) <= limit), name, partial(_refuse_degrees, found, limit))
         names = np.array(ids.names.to_pylist(), object)[ids.codes]
         for row, (name, *place) in enumerate(zip(names, *at, strict=True)):
             if name in points:

@@ -148,7 +148,8 @@ class Events(TableReader):
     hour
         Name of the column with the hour of the day, if ``time`` is a date.
     lat, lon
-        Names of the columns with the position in degrees; not read if ``roi`` is set.
+        Names of the columns with the position in degrees; not read if ``roi`` is set. A decimal
+        comma is read where the delimiter is no comma.
     roi
         Name of the column with the name of the ROI.
     timezone, time_format, milliseconds, hours
@@ -182,15 +183,16 @@ class Events(TableReader):
     def _place(self, columns: tuple[str, ...], batch: ColumnBatch, file: str) -> Place:
         if self.roi is not None:
             return super()._place(columns, batch, file)
-        return _position(batch, self.lat, self.lon, file)
+        return _position(batch, self.lat, self.lon, file, self.delimiter)
 
 
 def _ids(name: str, batch: ColumnBatch, file: str) -> Ids:
     return decode.ids(name, batch.columns[name], where=file)
 
 
-def _position(batch: ColumnBatch, lat: str, lon: str, file: str) -> Position:
-    return Position(*(decode.numbers(name, batch.columns[name], where=file) for name in (lat, lon)))
+def _position(batch: ColumnBatch, lat: str, lon: str, file: str, delimiter: str) -> Position:
+    how: dict[str, Any] = {"where": file, "decimal_comma": delimiter != ","}
+    return Position(*(decode.numbers(name, batch.columns[name], **how) for name in (lat, lon)))
 
 
 class Trips(TableReader):
@@ -300,7 +302,7 @@ class Cabspotting(Reader):
                 yield Records(
                     Ids("user", np.zeros(len(time), np.int64), pa.array([cab])),
                     decode.times("time", time, timezone=None, where=file),
-                    _position(batch, "lat", "lon", file),
+                    _position(batch, "lat", "lon", file, ","),
                     batch.malformed,
                 )
 

@@ -104,11 +104,13 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
     return Ids(name, codes, names)
 
 
-def numbers(name: str, raw: Any, *, where: str) -> Numbers:
-    """Decode numbers, stored as numbers or as text."""
+def numbers(name: str, raw: Any, *, where: str, decimal_comma: bool = False) -> Numbers:
+    """Decode numbers, stored as numbers or as text, in which one comma may be a decimal one."""
     raw = plain(raw)
     if _is_text(raw.type) or pa.types.is_null(raw.type):
         raw = text(raw)
+        if decimal_comma:
+            raw = pc.replace_substring_regex(raw, r"^(\s*[+-]?\d+),(\d+\s*)$", r"\1.\2")
         return Numbers(name, raw, _parse_numbers(raw))
     if not (_is_number(raw.type) or pa.types.is_decimal(raw.type)):
         raise SourceError(f"column {name} of {where} is {raw.type}, not numbers")

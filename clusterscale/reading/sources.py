@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from typing import Any
 
@@ -14,6 +15,7 @@ from fsspec.utils import infer_compression
 
 from clusterscale import storage
 from clusterscale.errors import ClusterscaleError, MissingError, SourceError
+from clusterscale.validation_messages import plural
 
 _OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS)
 _LONGEST_LINE = 1 << 26  # bytes
@@ -48,20 +50,33 @@ Pack = tuple[Piece, ...]
 def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
     """Return the file at ``source``, or those in the folder whose base names match ``patterns``.
 
-    Folders are searched recursively; names that begin with ``.`` or ``_`` are skipped, because
-    Parquet writers use them for metadata. ``kind`` describes the files in messages.
+    If ``source`` ends with a pattern, as in ``records/2026-*.csv``, they are those in that folder
+    whose names match it. Other folders are searched recursively; names that begin with ``.`` or
+    ``_`` are skipped, because Parquet writers use them for metadata. ``kind`` describes the files
+    in messages.
     """
-    if not storage.exists(source):
+    folder, wanted = source, patterns
+    is_pattern = not source.startswith("http") and {"*", "?"} & set(posixpath.basename(source))
+    if is_pattern and not storage.exists(source):
+        folder, wanted = posixpath.dirname(source) or ".", (posixpath.basename(source),)
+    if not storage.exists(folder):
         raise MissingError(f"{source}: there is no such file or folder")
-    filesystem, root = storage.connect(source)
-    if not filesystem.isdir(root):
+    filesystem, root = storage.connect(folder)
+    if folder == source and not filesystem.isdir(root):
         return [File(_url(filesystem, root), source, int(filesystem.size(root)))]
-    top, files = source.rstrip("/"), []
-    for path, info in sorted(filesystem.find(root, detail=True).items()):
+    top, depth, files, names = folder.rstrip("/"), None if folder == source else 1, [], list[str]()
+    for path, info in sorted(filesystem.find(root, maxdepth=depth, detail=True).items()):
         below = path[len(root.rstrip("/")) + 1 :]
-        hidden = any(part.startswith((".", "_")) for part in below.split("/"))
-        if not hidden and any(fnmatch(posixpath.basename(path), pattern) for pattern in patterns):
+        if any(part.startswith((".", "_")) for part in below.split("/")):
+            continue
+        names.append(posixpath.basename(path))
+        if any(fnmatch(names[-1], pattern) for pattern in wanted):
             files.append(File(_url(filesystem, path), f"{top}/{below}", int(info["size"])))
+    if not files and folder != source:
+        # Names that are more than an ending may be ids of users.
+        near = get_close_matches(wanted[0], names, 5, 0) if patterns[0].startswith("*") else []
+        text = f"{source}: no file has such a name; its folder has {plural(len(names), 'file')}"
+        raise MissingError(text + (f", such as {', '.join(near)}" if near else ""))
     if not files:
         raise SourceError(f"{source}: the folder contains no {kind}")
     return files

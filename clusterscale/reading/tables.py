@@ -138,7 +138,7 @@ def pieces(source: str, size: int) -> list[Piece]:
     n_parquet = sum(is_parquet(file.name) for file in files)
     if 0 < n_parquet < len(files):
         raise SourceError(
-            f"{source}: the folder contains both Parquet and CSV files: give a folder of one kind"
+            f"{source}: there are both Parquet and CSV files: give a folder or pattern of one kind"
         )
     parts: list[Piece] = []
     for file in files:
@@ -221,13 +221,17 @@ def _check_columns(present: Sequence[str], required: Sequence[str], where: str) 
 
 
 def _describe_columns(names: Sequence[str]) -> str:
+    separator = re.search(r"[;\t|,]", names[0]) if len(names) == 1 else None
+    if separator:
+        names = [name.strip() for name in names[0].split(separator[0])]
+        names = [] if any(map(_VALUE.fullmatch, names)) else names
     shown = [name for name in names if _COLUMN_NAME.fullmatch(name)]
     if not shown:
         return "its first line does not name columns"
     n_hidden = len(names) - len(shown)
     more = f", and {plural(n_hidden, 'name')} with other characters" if n_hidden else ""
-    if len(names) == 1 and (found := re.search(r"[;\t|,]", names[0])):
-        more = f"; columns may be separated by {found[0]!r}: set the reader's `delimiter`"
+    if separator:
+        more += f", if {separator[0]!r} separates them: set the reader's `delimiter`"
     return f"its columns are {', '.join(shown)}{more}"
 
 

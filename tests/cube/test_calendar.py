@@ -187,12 +187,26 @@ def test_clocks_are_local_and_may_show_an_hour_twice():
 @pytest.mark.parametrize(
     ("start", "step", "n", "zone", "said"),
     [
-        ("2026-10-05", "1h", 672, "Europe/Madrid", "672 hours pass, but clocks show 671"),
+        (
+            *("2026-10-05", "1h", 672, "Europe/Madrid"),
+            "672 hours pass, but clocks show 671; 673 end with the last day",
+        ),
         ("2026-10-05", "1h", 673, "Europe/Madrid", "673 hours pass, but clocks show 672"),
         ("2026-03-09", "1h", 671, "Europe/Madrid", "671 hours pass, but clocks show 672"),
+        (
+            *("2026-03-09", "1h", 672, "Europe/Madrid"),
+            "672 hours pass, but clocks show 673; 671 end with the last day",
+        ),
+        ("2026-10-05T06:00", "1h", 672, "Europe/Madrid", "672 hours pass, but clocks show 671"),
         ("2026-10-19", "1d", 7, "Europe/Madrid", "169 hours pass, but clocks show 168"),
         ("2026-04-01", "1h", 24, "Australia/Lord_Howe", ""),
-        ("2026-04-05", "1h", 24, "Australia/Lord_Howe", "24 hours pass, but clocks show 23.5"),
+        (
+            "2026-04-05",
+            "1h",
+            24,
+            "Australia/Lord_Howe",
+            "24 hours pass, but clocks show 23.5; 24.5 end with the last day",
+        ),
         ("2026-01-01", "1d", 365, "Europe/Madrid", ""),
         ("2026-10-05", "1h", 672, "UTC", ""),
     ],

@@ -57,7 +57,7 @@ CASES = {
     ),
     "folder of two kinds": Case(
         {"a.csv": HEAD + GOOD, "b.parquet": parquet()},
-        "SOURCE: the folder contains both Parquet and CSV files: give a folder of one kind",
+        "SOURCE: there are both Parquet and CSV files: give a folder or pattern of one kind",
     ),
     "empty file": Case(
         {"source.csv": b""}, "SOURCE is empty: the first line should name the columns"
@@ -98,8 +98,13 @@ CASES = {
     ),
     "another delimiter": Case(
         {"source.csv": HEAD.replace(b",", b";") + GOOD},
-        "SOURCE has no column user: its columns are user;timestamp;lat;lon; columns may be "
-        "separated by ';': set the reader's `delimiter`",
+        "SOURCE has no column user: its columns are user, timestamp, lat, lon, if ';' separates "
+        "them: set the reader's `delimiter`",
+    ),
+    "a record with another delimiter": Case(
+        {"source.csv": b"ann,%d,1,1\n" % START},
+        "SOURCE has no column user: its first line does not name columns",
+        reader=Events(delimiter=";"),
     ),
     "rows shorter than the header": Case(
         {"source.csv": HEAD + b"ann,1,1\nbob,2\n"},
@@ -308,8 +313,20 @@ def test_error_says_what_is_wrong(name: str, tmp_path: Path) -> None:
     said = str(caught.value).replace(source, "SOURCE")
     if case.error is SourceError:
         reader = case.reader or Events()
-        said, accepted = said.split("\n")
+        said, accepted, *remedies = said.split("\n")
+        assert not remedies or len(case.files) > 1
         assert accepted == f"reader {reader.name} accepts {reader.accepts}"
     assert said == case.message
     assert type(caught.value) is case.error
     assert [path.name for path in tmp_path.iterdir()] == ["records"] * bool(case.files)
+
+
+def test_a_file_of_another_kind_in_a_folder_is_named_with_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(HEAD.replace(b",", b";") + GOOD.replace(b",", b";"))
+    (tmp_path / "stops.csv").write_bytes(b"name,lat,lon\nBank,1,1\n")
+    source, cube, reader = str(tmp_path), str(tmp_path / "cube.zarr"), Events(delimiter=";")
+    with pytest.raises(SourceError) as caught:
+        ingest_records(source, cube, reader=reader, locator=GRID)
+    fault, _, remedy = str(caught.value).replace(str(tmp_path), "SOURCE").split("\n")
+    assert fault.startswith("SOURCE/stops.csv has no column user: its columns are name, lat, lon, ")
+    assert remedy == "SOURCE has several files; a pattern, as '2026-*.csv', leaves some out"

@@ -29,24 +29,31 @@ def test_points_keep_their_order_names_and_positions(tmp_path: Path) -> None:
     assert read_points(str(path)).locate(near, far).tolist() == [0, 1]
 
 
+WITHIN = "is not a number within ±90: write degrees, as in 51.5308 or -0.1238"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "PATH is empty: the first line should name the columns"),
         (
             "name;lat;lon\na;1;1\n",
-            "PATH has no column name: its columns are name;lat;lon; columns may be "
-            "separated by ';': set the reader's `delimiter`",
+            "PATH has no column name: its columns are name, lat, lon, if ';' separates them: set "
+            "the reader's `delimiter`",
         ),
         ("name,latitude,lon\n", "PATH has no column lat: its columns are name, latitude, lon"),
         ("name,lat,lon\n", "PATH contains no points"),
         (
             "name,lat,lon\na,1,1\nb,x,1\n",
-            "PATH: line 3, column lat: not a number within ±90",
+            f"PATH: line 3, column lat: 'x' {WITHIN}",
         ),
-        ("name,lat,lon\na,1,181\n", "PATH: line 2, column lon: not a number within ±180"),
+        ('name,lat,lon\na,"1,5",2\n', f"PATH: line 2, column lat: '1,5' {WITHIN}"),
+        (
+            "name,lat,lon\na,1,181\n",
+            f"PATH: line 2, column lon: '181' {WITHIN.replace('90', '180')}",
+        ),
         ("name,lat,lon\na,1\n", "PATH: 1 lines are not rows; the first has 2 fields, not 3"),
-        ("name,lat,lon\na,nan,1\n", "PATH: line 2, column lat: not a number within ±90"),
+        ("name,lat,lon\na,nan,1\n", f"PATH: line 2, column lat: 'nan' {WITHIN}"),
         ("name,lat,lon\n\n ,1,1\n", "PATH: line 3, column name: the name is missing"),
         (
             "name,lat,lon\na,1,1\na,2,2\n",
@@ -87,6 +94,13 @@ def test_points_are_laid_out_as_records_are(tmp_path: Path) -> None:
     path.write_text(lines + "Peñón;1;1\n", encoding="latin-1")
     with pytest.raises(SourceError, match="line 5, column parada: an earlier"):
         read_points(str(path), None, reader)
+    # a comma that cannot separate columns is a decimal one
+    path.write_text(lines.replace(".", ","), encoding="latin-1")
+    assert read_points(str(path), None, reader).regions.lon.tolist() == [-3.7, -3.8]
+    for value in ("4,440,13", "1.234,5", "4,", ","):
+        path.write_text(lines.replace("40.4", value), encoding="latin-1")
+        with pytest.raises(SourceError, match=f"line 3, column latitud: '{value}' is not a number"):
+            read_points(str(path), None, reader)
     table = pa.table({"name": ["Peñón"], "lat": [40.4], "lon": [-3.7]})
     pq.write_table(table, tmp_path / "a.parquet")
     assert read_points(str(tmp_path / "a.parquet")).regions.names == ("Peñón",)

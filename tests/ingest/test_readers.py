@@ -21,7 +21,7 @@ from ingest.oracle import GRID, N_EPOCHS, SIDE, START, content, ingest_records
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.cube.store import TraceCube
-from clusterscale.errors import ConfigError, SourceError
+from clusterscale.errors import ConfigError, MissingError, SourceError
 from clusterscale.ingestion import READERS, IngestReport, Reader, decode
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
@@ -48,6 +48,48 @@ def test_events_with_other_names_of_columns(tmp_path: Path) -> None:
     reader = READERS.create("events", user="card", time="when", lat="y", lon="x", delimiter=";")
     run(source, reader)
     assert content(f"{source}.zarr") == {"7": {cell(3, 1, 0), cell(5, 1, 1)}}
+
+
+def test_positions_may_have_a_decimal_comma_where_none_separates_columns(tmp_path: Path) -> None:
+    source = tmp_path / "calls.csv"
+    rows = f"7;{START};3,5;1,25", f"7;{START + 100};5;-0,5", f"8;{START};3,5,0;1"
+    source.write_text("\n".join(("user;timestamp;lat;lon", *rows)))
+    report = run(source, READERS.create("events", delimiter=";"))
+    assert content(f"{source}.zarr") == {"7": {cell(3, 1, 0)}}
+    assert dropped(report) == {"outside_region": 1, "unparsable": 1}
+
+
+def test_a_pattern_names_the_files_that_are_read(tmp_path: Path) -> None:
+    """In order of names, without those below or hidden; an existing name is no pattern."""
+    head, rows = "user,timestamp,lat,lon\n", [f"{user},{START},3,1\n" for user in "abcdef"]
+    names = ("2026-2.csv", "2026-1.csv", "2025-1.csv", "sub/2026-3.csv", ".2026-4.csv", "a*.csv")
+    for name, row in zip(names, rows, strict=True):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(head + row)
+    (tmp_path / "stops.csv").write_text("name;lat;lon\nBank;1;1\n")
+    for pattern, users in (("2026-*.csv", "ab"), ("202?-1.csv", "bc"), ("a*.csv", "f")):
+        cube = str(tmp_path / "pattern.zarr")
+        ingest_records(
+            str(tmp_path / pattern), cube, reader=READERS.create("events"), locator=GRID, force=True
+        )
+        assert sorted(content(cube)) == list(users)
+        assert TraceCube(cube).attributes["provenance"]["source"] == pattern
+    parts = READERS.create("events").pieces(f"{tmp_path}/202*.csv", 1 << 20)
+    assert [part.file.name for part in parts] == [
+        f"{tmp_path}/{name}" for name in ("2025-1.csv", "2026-1.csv", "2026-2.csv")
+    ]
+
+
+def test_a_pattern_that_nothing_matches_says_what_its_folder_has(tmp_path: Path) -> None:
+    for name in ("cards-1.csv", "cards-2.csv", "new_ann.txt"):
+        (tmp_path / name).write_text("1 1 0 1\n")
+    wrong = r"card_\*.csv: no file has such a name; its folder has 3 files, such as cards-2.csv, c"
+    with pytest.raises(MissingError, match=wrong):
+        READERS.create("events").pieces(f"{tmp_path}/card_*.csv", 100)
+    with pytest.raises(MissingError, match=r"its folder has 3 files$"):  # names are ids of users
+        READERS.create("cabspotting").pieces(f"{tmp_path}/new_a?.txt", 100)
+    with pytest.raises(MissingError, match="there is no such file or folder"):
+        READERS.create("events").pieces(f"{tmp_path}/none/card_*.csv", 100)
 
 
 FIRST, SECOND = (datetime.fromtimestamp(START + more, UTC) for more in (0, 100))

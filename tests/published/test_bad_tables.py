@@ -43,7 +43,7 @@ LONG = [
     (FULL, {"time": "hour"}, "has no column hour: its columns are place, time, count"),
     (FULL, {"status": "flag"}, "has no column flag: its columns are place, time, count"),
     (FULL, {"origin": "o", "destination": "d"}, "has no column o: its columns are place, time"),
-    (FULL.replace(",", ";"), {}, "columns may be separated by ';': set the reader's `delimiter`"),
+    (FULL.replace(",", ";"), {}, "if ';' separates them: set the reader's `delimiter`"),
     (FULL.replace("time", "place"), {}, "has 2 columns named place"),
     (FULL + "a,b\n", {}, "1 lines are not rows; the first has 2 fields, not 3"),
     (FULL + 'a,"b,3\n', {}, "1 lines are not rows; the first has a quote that is not closed"),
