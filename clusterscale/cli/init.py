@@ -47,7 +47,8 @@ class _Answers:
     now: Sequence[tuple[str, Settings]]
     limits: Mapping[str, float | None]
     often: str
-    epochs: int
+    bounds: list[int]
+    """The first epoch of each release of the cube, and the one after the last."""
     factor: int
 
     @property
@@ -78,13 +79,14 @@ class _Answers:
 
     @cached_property
     def period(self) -> Settings:
-        """The epochs of the release that is audited."""
-        return proposals.propose_period(self.cube, self.epochs, observed=self.knows == "past")
+        """The epochs that are audited, all of the release if it need not be as long as others."""
+        return proposals.propose_period(self.cube, self.bounds, observed=self.knows == "past")
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first epoch of that release, and the one after the last."""
-        return self.period["first"], self.period["first"] + self.epochs
+        """The first epoch of the release that is audited, and the one after the last."""
+        first, stop = self.bounds[-2:] if self.knows == "past" else self.bounds[:2]
+        return first, stop
 
     @cached_property
     def caps(self) -> list[int]:
@@ -153,7 +155,7 @@ def init(
     cell
         Length of one count, e.g. 6h; usually an epoch.
     publishes
-        Published now: nothing, counts, hidden, noise, capped; a mechanism.
+        Published today, before the new rule: nothing, counts, hidden, noise, capped; a mechanism.
     limit
         Limits: exposed, average, worst=0.5, few, anyone, event, day, person.
     knows
@@ -226,10 +228,10 @@ def _ask(given: Mapping[str, str | None], knows: str) -> _Answers:
         n_counted=n_counted,
         population=population,
         often=rate,
-        epochs=answer("length", partial(_count_epochs, opened, "length", length), length),
+        bounds=answer("length", partial(_split, opened, length), length),
         factor=answer("cell", partial(_count_epochs, opened, "cell", step), step),
-        now=answer("publishes", _parse_published),
-        limits=answer("limit", _parse_limits),
+        now=answer("publishes", _parse_published, "nothing"),
+        limits=answer("limit", _parse_limits, "exposed"),
     )
 
 
@@ -273,6 +275,12 @@ def _count_epochs(cube: TraceCube, option_name: str, usual: str, text: str) -> i
     return n
 
 
+def _split(cube: TraceCube, usual: str, text: str) -> list[int]:
+    """Return the first epoch of each release of a length, and the one after the last."""
+    _count_epochs(cube, "length", usual, text)  # which refuses other lengths
+    return proposals.split_releases(cube.calendar, Step.parse(text))
+
+
 def _parse_published(text: str) -> list[tuple[str, Settings]]:
     """Return meanings and settings of what is published now."""
     import yaml
@@ -282,7 +290,7 @@ def _parse_published(text: str) -> list[tuple[str, Settings]]:
     from clusterscale.mechanisms import MECHANISMS
 
     known = _known()["publishes"]
-    names = [name.strip() for name in (text or "nothing").split(",")]
+    names = [name.strip() for name in text.split(",")]
     if known.keys() >= set(names):
         given = [known[name] for name in names if "mechanism" in known[name]]
         return [(one["meaning"], one["mechanism"]) for one in given]
@@ -298,7 +306,7 @@ def _parse_published(text: str) -> list[tuple[str, Settings]]:
 def _parse_limits(text: str) -> dict[str, float | None]:
     """Return the number of each limit, None for one that has none."""
     limits: dict[str, float | None] = {}
-    for part in text.split(",") if text else ["exposed"]:
+    for part in text.split(","):
         name, equals, number = (word.strip() for word in part.partition("="))
         about = _known()["limit"][_one_of("limit", name)]
         least, usual, most = about.get("number", (0, None, 0))
@@ -379,7 +387,7 @@ def _propose_whole(answers: _Answers) -> proposals.WholeStretch | None:
         return None
     unit = answers.guarantee[0] if answers.guarantee else ""
     certified = "anyone" in answers.limits
-    return proposals.propose_whole(answers.cube, answers.epochs, unit, certified=certified)
+    return proposals.propose_whole(answers.bounds, unit, certified=certified)
 
 
 def _propose(answers: _Answers) -> list[tuple[str, Mechanism]]:
@@ -394,7 +402,7 @@ def _propose(answers: _Answers) -> list[tuple[str, Mechanism]]:
         noise = chosen.get("steps", [chosen])[-1]
         noise |= {"unit": unit, "epsilon": epsilon}
         if unit == "user":
-            n_days = len(set(answers.cube.calendar.days()[: answers.epochs].tolist()))
+            n_days = len(set(answers.cube.calendar.days()[slice(*answers.span)].tolist()))
             noise["sensitivity"] = float(n_days * answers.caps[0])
         known[names[0]]["meaning"] = "noise that has the guarantee"
     return [

@@ -7,10 +7,11 @@ import numpy as np
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, block_size, ranges, read_block
+from clusterscale.cube.calendar import Calendar, Step
 from clusterscale.cube.describe import count_by_day, count_events
 from clusterscale.errors import InputError
 
-_WEEK = 7 * 24 * 3600  # seconds
+_DAY = 24 * 3600  # seconds
 _SIZES = (20, 100, 300, 1000)
 _PER_THIRD = (6, 9, 12, 15, 20, 30)  # numbers of targets; an audit takes as long as it has targets
 _MOST_RELEASES = 4  # in one period: an audit of these and the first takes 2.2 times as long
@@ -29,18 +30,36 @@ def propose_sizes(cube: TraceCube, knows: str, n_counted: int | None) -> list[in
     return [size for size in _SIZES if size <= pool // 2] or [max(2, pool // 2)]
 
 
-def propose_period(cube: TraceCube, epochs: int, *, observed: bool) -> dict[str, Any]:
-    """Return the first release of a cube, or its last with those before."""
-    name = "week" if epochs * cube.calendar.step == _WEEK else f"{epochs:,} epochs"
+def split_releases(calendar: Calendar, length: Step) -> list[int]:
+    """Return the first epoch of each whole release of a length, and the one after the last.
+
+    Days, weeks and months are those of the calendar, as ``publish --days`` takes them: a week of
+    hours has 167 or 169 where clocks change. Without a whole release, all epochs are one.
+    """
+    starts = calendar.begins(0, calendar.n_epochs + 1)
+    n_most = calendar.n_epochs * calendar.step // length.seconds + 2  # clocks may add a release
+    begins = length.begins(calendar.start, n_most, calendar.timezone)
+    found = np.searchsorted(starts, begins[begins <= starts[-1]], side="right") - 1
+    bounds: list[int] = np.unique(found).tolist()
+    return bounds if len(bounds) > 1 else [0, calendar.n_epochs]
+
+
+def propose_period(cube: TraceCube, bounds: list[int], *, observed: bool) -> dict[str, Any]:
+    """Return the first release of a cube, or its last with those before, all equally long.
+
+    ``bounds`` are those of :func:`split_releases`.
+    """
+    epochs = int(np.diff(bounds).min()) if observed else bounds[1]
+    is_week = round(epochs * cube.calendar.step / _DAY, 1) == 7  # also where clocks change
+    name = "week" if is_week else f"{epochs:,} epochs"
     if not observed:
         return {"name": f"first {name}", "first": 0, "epochs": epochs}
-    first = (cube.n_epochs // epochs - 1) * epochs
-    if first <= 0:
+    *past, first, _ = bounds
+    if not past:
         raise InputError(
             f"an adversary who knows the past needs at least two releases of {epochs:,} epochs; "
             f"{cube.uri} has {cube.n_epochs:,} of {cube.calendar.length}"
         )
-    past = list(range(0, first, epochs))
     return {"name": f"last {name}", "first": first, "epochs": epochs, "observed": past}
 
 
@@ -51,15 +70,13 @@ class WholeStretch(NamedTuple):
     omitted: str
 
 
-def propose_whole(
-    cube: TraceCube, epochs: int, unit: str, *, certified: bool
-) -> WholeStretch | None:
+def propose_whole(bounds: list[int], unit: str, *, certified: bool) -> WholeStretch | None:
     """Return all releases as one period, None if there are not several.
 
-    ``unit`` is that of the guarantee, empty without one; ``certified``: whether what any adversary
-    can do is limited.
+    ``bounds`` are those of :func:`split_releases`. ``unit`` is that of the guarantee, empty without
+    one; ``certified``: whether what any adversary can do is limited.
     """
-    n_releases, omitted = cube.n_epochs // epochs, ""
+    n_releases, omitted = len(bounds) - 1, ""
     if n_releases < 2:
         return None
     if n_releases > _MOST_RELEASES:
@@ -68,7 +85,7 @@ def propose_whole(
         omitted = "certificates of all periods together would count the first release twice"
     if unit == "user":
         omitted = "the noise has the sensitivity of one release"
-    period = {"name": f"all {n_releases} releases", "first": 0, "epochs": n_releases * epochs}
+    period = {"name": f"all {n_releases} releases", "first": 0, "epochs": bounds[-1]}
     return WholeStretch(period, omitted)
 
 

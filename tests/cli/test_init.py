@@ -4,6 +4,8 @@ import json
 import re
 import sys
 from dataclasses import replace
+from datetime import date, timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +22,8 @@ from clusterscale.analyses.publish.plan import find_faults
 from clusterscale.cli import app, init_proposals
 from clusterscale.config import load, load_gate, load_policy
 from clusterscale.config.policy_limits import limit_by_policy
+from clusterscale.cube import Calendar, Grid, new_cube
+from clusterscale.cube.calendar import Step
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ExistsError, InputError
 from clusterscale.metrics import mean_interval
@@ -170,11 +174,14 @@ def test_what_is_proposed_can_be_published(
 
 
 def test_a_terminal_is_asked_for_what_is_not_said(weeks, tmp_path, monkeypatch):
-    """Only what is usual has a default; an answer that is not understood is asked for again."""
+    """Only what is usual has a default; an answer that is not understood is asked for again.
+
+    The option that is left out and the empty answer are the same.
+    """
     terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("clusterscale.cli.init.sys", terminal)
     file = tmp_path / "audit.yaml"
-    answers = "\nthirty\n30\n\n1d\n\n\ncounts\nworst=2\nworst\n"
+    answers = "\nthirty\n30\n\n1d\n\ncounts\nworst=2\nworst\n"
     words = ["init", str(file), "--cube", weeks.uri]
     done = CliRunner().invoke(app, words, input=answers, catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -185,6 +192,15 @@ def test_a_terminal_is_asked_for_what_is_not_said(weeks, tmp_path, monkeypatch):
     assert config.audit.mechanisms[0].title == "as now"
     assert load_policy(file.with_suffix(".policy.yaml")).worst_privacy_loss.fail == 0.5
     assert "reaudit" not in done.output
+    assert "What is published today, before the new rule?" in done.output
+    answers = "30\n\n\n\n\n\n"
+    done = CliRunner().invoke(app, [*words, "--force"], input=answers, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "answer again" not in done.output
+    said = load(file), load_policy(file.with_suffix(".policy.yaml"))
+    monkeypatch.undo()
+    assert init(file, "--cube", weeks.uri, "--who", 30, "--force").exit_code == 0
+    assert (load(file), load_policy(file.with_suffix(".policy.yaml"))) == said
 
 
 @mostly_slow(
@@ -234,7 +250,9 @@ def test_it_says_why_a_release_would_be_refused(weeks, tmp_path):
     assert load(tmp_path / "b.yaml").audit.group_sizes == (100,)
     assert load_policy(tmp_path / "b.policy.yaml").group_size == 100
     release = yaml.safe_load((tmp_path / "b.release.yaml").read_text())["publish"]
-    assert (release["group_size"], release["format"]) == (100, "zarr")
+    assert (release["group_size"], release["format"]) == (100, "csv")
+    (listed,) = yaml.safe_load((tmp_path / "b.policy.yaml").read_text())["releases"]
+    assert listed["counts"].endswith("-releases/counts/*.csv"), "as the release is published"
     assert "103" not in "".join(file.read_text() for file in tmp_path.glob("b.*.yaml"))
 
 
@@ -311,7 +329,55 @@ def test_all_releases_of_the_cube_are_audited_as_one_period(weeks, tmp_path, oft
     file = tmp_path / "audit.yaml"
     init(file, "--cube", weeks.uri, "--often", often, "--limit", limit, "--who", 30)
     spans = [period.spans[-1] for period in load(file).audit.periods]
-    assert spans == [(0, 24 if often == "daily" else 168), *([] if why else [(0, 672)])]
+    # The fourth week has 167 hours, because clocks in London change on its last day.
+    assert spans == [(0, 24 if often == "daily" else 168), *([] if why else [(0, 671)])]
     assert (f"    # Left out, as {why}" if why else "Without this line") in re.sub(
         r"Left out, as .*(?=more than|the sens|would)", "Left out, as ", file.read_text()
     )
+
+
+@for_each(
+    ("start", "n", "length", "bounds"),
+    [
+        ("2026-10-01", 673, "1w", [0, 168, 336, 504, 673]),  # the fourth week has a day of 25 hours
+        ("2026-10-01", 672, "1w", [0, 168, 336, 504]),
+        ("2026-10-01", 673, "168h", [0, 168, 336, 504, 672]),
+        ("2026-10-19", 400, "1w", [0, 169, 337]),
+        ("2026-03-09", 671, "7d", [0, 168, 336, 503, 671]),
+        ("2026-10-24", 73, "1d", [0, 24, 49, 73]),
+        ("2026-10-19", 72, "1w", [0, 72]),
+    ],
+)
+def test_releases_are_as_long_as_those_of_the_calendar(start, n, length, bounds):
+    calendar = Calendar.parse(start, "1h", n, "Europe/Madrid")
+    assert init_proposals.split_releases(calendar, Step.parse(length)) == bounds
+    if length == "1w" and len(bounds) > 2:  # as `publish --days` takes them
+        monday = date.fromisoformat(start)
+        days = [monday + timedelta(days=7 * week) for week in range(len(bounds))]
+        spans = [calendar.span_of_days(a, b - timedelta(days=1)) for a, b in pairwise(days)]
+        assert spans == list(pairwise(bounds))
+
+
+@pytest.mark.parametrize(
+    ("start", "n", "knows", "first", "whole"),
+    [
+        ("2026-10-05", 505, "users", (0, 168), (0, 505)),
+        ("2026-10-19", 505, "users", (0, 169), (0, 505)),
+        ("2026-10-05", 505, "past", (336, 504), None),
+    ],
+)
+def test_periods_have_the_hours_of_the_calendar(tmp_path, start, n, knows, first, whole):
+    calendar, uri = Calendar.parse(start, "1h", n, "Europe/Madrid"), str(tmp_path / "cube.zarr")
+    regions, cells = Grid.parse("50,0,51,1/1x2").regions, np.arange(200) * 5 % (2 * n)
+    with new_cube(uri, regions, calendar, provenance={}) as writer:
+        writer.append([f"user {user:03}" for user in range(200)], np.ones(200, np.int64), cells)
+    file = tmp_path / "audit.yaml"
+    done = init(file, "--cube", uri, "--who", 30, "--often", "weekly", "--knows", knows)
+    assert done.exit_code == 0, done.output
+    periods = load(file).audit.periods
+    assert [period.spans[-1] for period in periods] == [first, *([whole] if whole else [])]
+    assert periods[0].name.endswith(" week")
+    release = yaml.safe_load(file.with_suffix(".release.yaml").read_text())["publish"]["period"]
+    says = "# Clocks change: 168 of the 169 epochs of the release are audited" in file.read_text()
+    assert says == (knows == "past")
+    assert release["epochs"] == (169 if says else first[1])
