@@ -311,9 +311,9 @@ def test_the_sum_of_all_cells_is_beside_that_of_visited_ones(make_results):
     assert "measure_name is missing" in str(error.value)
     assert "sum_ratio" not in str(error.value), "older results have none"
     _, text = facts_of(results)
-    too_high = "A rule that adds noise and publishes negative values as 0 makes sums too high"
-    assert "what is published in empty cells is not in it" in text
-    assert f"not recorded: values published in empty cells are in no sum here. {too_high}" in text
+    too_high = "noise whose negative values are published as 0 makes it too high"
+    assert "values of cells with a true count above 0, as a multiple" in text
+    assert f"not recorded: values published in empty cells are in no sum here; {too_high}" in text
     dims = results.released_share.dims
     for ratios, shown in (([1.1, 2.19], "2.19"), ([0.5, 1.1], "0.5"), ([np.nan, 0.9], "0.9")):
         made = results.assign(sum_ratio=(dims, [[[1.0, ratio] for ratio in ratios]]))
