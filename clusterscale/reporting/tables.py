@@ -71,11 +71,11 @@ def _one_of_each_shape(dataset: xr.Dataset) -> dict[str, str]:
 def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iterator[pd.DataFrame]:
     """Yield the table of those ``variables`` that have the dimensions of ``variable``, in pieces.
 
-    Columns are the dimensions, the variables, and variables that depend only on one of the
+    Columns are the dimensions, the variables (if there), and variables that depend only on one of the
     dimensions or on user and period, each in the given order. Rows whose ``status`` is ``missing``
     or ``unseen`` are omitted.
     """
-    dims = dataset[variable].dims
+    dims, variables = dataset[variable].dims, [name for name in variables if name in dataset]
     names = [name for name in variables if dataset[name].dims == dims and name not in dims]
     about = {name: dataset[name] for name in variables if dataset[name].dims in _alone(dims)}
     table = dataset[names].assign_coords(about)
