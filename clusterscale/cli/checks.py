@@ -12,17 +12,8 @@ import typer
 from rich.markup import escape
 from rich.padding import Padding
 
+from clusterscale.cli import options as shared
 from clusterscale.cli.console import out
-from clusterscale.cli.options import (
-    AddressArguments,
-    GroupSize,
-    JsonFile,
-    JunitFile,
-    OptionalAddresses,
-    Workers,
-    check_address,
-    pick_cluster,
-)
 from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES
 from clusterscale.cli.running import running_cluster
 from clusterscale.errors import InputError
@@ -38,19 +29,21 @@ _NEED_TRACES = "noise_law", "possible_counts"
 
 
 def check(
-    tables: AddressArguments,
-    beside: OptionalAddresses = None,
+    tables: shared.AddressArguments,
+    beside: shared.OptionalAddresses = None,
     method: str | None = None,
-    group_size: GroupSize = None,
+    group_size: shared.GroupSize = None,
     subset_of: list[str] | None = None,
     form: Annotated[str | None, typer.Option("--format")] = None,
-    to_json: JsonFile = None,
-    to_junit: JunitFile = None,
-    to_page: Annotated[str | None, typer.Option("--page", callback=check_address)] = None,
-    to_repair: Annotated[str | None, typer.Option("--repair", callback=check_address)] = None,
+    to_json: shared.JsonFile = None,
+    to_junit: shared.JunitFile = None,
+    to_page: Annotated[str | None, typer.Option("--page", callback=shared.check_address)] = None,
+    to_repair: Annotated[
+        str | None, typer.Option("--repair", callback=shared.check_address)
+    ] = None,
     cost: Literal["count", "value"] = "count",
     cluster: str | None = None,
-    workers: Workers = None,
+    workers: shared.Workers = None,
 ) -> None:
     """Check published tables against their method and each other, without traces or a config.
 
@@ -134,7 +127,7 @@ def _opened(name: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
     if name is None and workers is None:
         yield {}
         return
-    with running_cluster(pick_cluster(Local(), name, workers), "check") as (executor, tell):
+    with running_cluster(shared.pick_cluster(Local(), name, workers), "check") as (executor, tell):
         yield {"executor": executor, "progress": tell}
 
 

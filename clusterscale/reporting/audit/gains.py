@@ -9,12 +9,7 @@ from markupsafe import Markup
 
 from clusterscale.reporting import figures
 from clusterscale.reporting import section as html
-from clusterscale.reporting.audit.cases import (
-    CaseIndex,
-    Defences,
-    Measure,
-    mean,
-)
+from clusterscale.reporting.audit.cases import CaseIndex, Defences, Measure, mean
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.declared import Column
 from clusterscale.utility import NEARLY_EMPTY
