@@ -71,9 +71,9 @@ def _one_of_each_shape(dataset: xr.Dataset) -> dict[str, str]:
 def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iterator[pd.DataFrame]:
     """Yield the table of those ``variables`` that have the dimensions of ``variable``, in pieces.
 
-    Columns are the dimensions, the variables (if there), and variables that depend only on one of the
-    dimensions or on user and period, each in the given order. Rows whose ``status`` is ``missing``
-    or ``unseen`` are omitted.
+    Columns are the dimensions, the variables (if there), and variables that depend only on one of
+    the dimensions or on user and period, each in the given order. Rows whose ``status`` is
+    ``missing`` or ``unseen`` are omitted.
     """
     dims, variables = dataset[variable].dims, [name for name in variables if name in dataset]
     names = [name for name in variables if dataset[name].dims == dims and name not in dims]
