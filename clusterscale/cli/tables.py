@@ -47,11 +47,6 @@ class Key:
         self._longest, self._name = longest, name
         self._letters: dict[str, str] = {}
 
-    @property
-    def labels(self) -> list[str]:
-        """All labels that have a letter."""
-        return list(self._letters)
-
     def letter(self, label: str) -> str:
         """Return the letter of a label, regardless of its length."""
         return self._letters.setdefault(label, _count_in_letters(len(self._letters)))

@@ -1,6 +1,7 @@
 """An audit on a page: the first screen, and the sections in order."""
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 import numpy as np
 import xarray as xr
@@ -28,9 +29,7 @@ def findings(audit: AuditReport, headline: str = "") -> Markup:
     lines = strongest_rows(table)
     full = [line for line in lines if not defences.emptiest(line.setting.mechanism)]
     most, least = _tied(lines), _tied(full or lines, lowest=True)
-    groups: dict[str, list[SummaryRow]] = {}
-    for line in lines:
-        groups.setdefault(table.label(line.setting), []).append(line)
+    strips = groupby(lines, key=lambda line: table.label(line.setting))
     return html.fill(
         "overview.html.j2",
         headline=headline,
@@ -41,7 +40,7 @@ def findings(audit: AuditReport, headline: str = "") -> Markup:
         lines=lines,
         most=most,
         least=[] if set(map(id, most)) & set(map(id, least)) else least,
-        strip_table=html.table("strips", groups.items()),
+        strip_table=html.table("strips", strips),
         n_open=_MOST_OPEN,
         best_defence=best_defence(defences),
         nearly_empty=html.percent(NEARLY_EMPTY),
