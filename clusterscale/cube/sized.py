@@ -61,5 +61,5 @@ class SizedCube(TraceCube):
             users=users or preset.users,
             places=preset.rois,
             epochs=preset.epochs,
-            events_per_user=preset.events.mean,
+            events_per_user=preset.events,
         )

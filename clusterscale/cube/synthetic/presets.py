@@ -1,4 +1,4 @@
-"""Statistics of the papers' four data sets, and how unpublished values were inferred.
+"""Sizes of the papers' four data sets, and how unpublished values were inferred.
 
 ``tfl`` is published: PETS17 §4.1, and NDSS18 §V-A with the null ROI (728 ± 16 = events + idle
 hours; 20 ± 9 unique). Both papers also state 6 M trips of 10,000 users, which contradicts their own
@@ -42,16 +42,8 @@ _MOST_EVENTS = 10**11  # more would take weeks
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
-    """Mean and standard deviation over users."""
-
-    mean: float
-    sd: float
-
-
-@dataclass(frozen=True, slots=True)
 class Preset:
-    """A data set: its size, its calendar and the statistics that a synthetic one must have.
+    """A data set: its size, its calendar and the mean number of its events.
 
     Attributes
     ----------
@@ -60,13 +52,7 @@ class Preset:
     start, timezone
         Local time at which epoch 0 begins, and its zone.
     events
-        Events per user, without the null ROI.
-    source
-        Source of the numbers.
-    unique_rois
-        ROIs that a user visits at least once, without the null ROI; None if unknown.
-    active_epochs
-        Epochs in which a user has an event; None if unknown.
+        Events per user on average, without the null ROI.
     """
 
     users: int
@@ -74,54 +60,15 @@ class Preset:
     epochs: int
     start: str
     timezone: str
-    events: Statistic
-    source: str
-    unique_rois: Statistic | None = None
-    active_epochs: Statistic | None = None
+    events: float
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
-        "tfl": Preset(
-            users=10_000,
-            rois=582,
-            epochs=672,
-            start="2010-03-01T00:00",
-            timezone="Europe/London",
-            events=Statistic(171.0, 26.0),
-            unique_rois=Statistic(19.0, 9.0),
-            active_epochs=Statistic(115.0, 21.0),
-            source="PETS17 §4.1; NDSS18 §V-A includes the null ROI: 728 ± 16 and 20 ± 9",
-        ),
-        "sfc": Preset(
-            users=534,
-            rois=100,
-            epochs=504,
-            start="2008-05-19T00:00",
-            timezone="America/Los_Angeles",
-            events=Statistic(3770.0, 1193.0),
-            unique_rois=Statistic(78.1, 6.2),
-            active_epochs=Statistic(340.7, 94.1),
-            source="the public traces; PETS17 §4.1 and NDSS18 §V-A round or differ by 3 %",
-        ),
-        "cdr": Preset(
-            users=11_000,
-            rois=500,
-            epochs=720,
-            start="2021-06-01T00:00",
-            timezone="America/Bogota",
-            events=Statistic(130.0, 125.0),
-            source="POPETS24 §5.1, §6.1; events inferred",
-        ),
-        "milan": Preset(
-            users=4_840,
-            rois=100,
-            epochs=168,
-            start="2013-11-04T00:00",
-            timezone="Europe/Rome",
-            events=Statistic(6.3, 10.0),
-            source="POPETS24 §5.1, §6.1; events inferred",
-        ),
+        "tfl": Preset(10_000, 582, 672, "2010-03-01T00:00", "Europe/London", 171.0),
+        "sfc": Preset(534, 100, 504, "2008-05-19T00:00", "America/Los_Angeles", 3770.0),
+        "cdr": Preset(11_000, 500, 720, "2021-06-01T00:00", "America/Bogota", 130.0),
+        "milan": Preset(4_840, 100, 168, "2013-11-04T00:00", "Europe/Rome", 6.3),
     }
 )
 
@@ -180,7 +127,7 @@ def synthesise(
     n_users = PRESETS[preset].users if users is None else users
     if n_users < 1:
         raise InputError(f"users is {n_users}: a cube has at least 1")
-    if (n_events := n_users * PRESETS[preset].events.mean) > _MOST_EVENTS:
+    if (n_events := n_users * PRESETS[preset].events) > _MOST_EVENTS:
         raise InputError(
             f"users is {quote(n_users)}: they have about {n_events:.2g} events; a synthetic cube "
             f"has at most {_MOST_EVENTS:.0e}"
