@@ -29,7 +29,7 @@ NOISE = create("laplace", epsilon=0.5, unit="event", discrete=True)
     ],
 )
 def test_a_doubt_has_the_cause_that_would_decide_it(seen, n, times, cause, number):
-    doubt = Finding("x", "unclear", "what was seen", seen, n, times)
+    doubt = Finding("unclear", "what was seen", seen, n, times)
     broken = Candidate(create("exact"), reached="certified", reason="broken")
     ((found, text),) = find_causes([broken, Candidate(NOISE, doubts=(doubt,))], USERS)
     assert found == cause

@@ -92,14 +92,14 @@ def test_what_is_worse_than_a_guess_is_told_with_both_distances(values, guess, w
 
 def test_an_interval_across_the_limit_is_no_pass():
     for low, high, verdict in ((0.1, 0.2, "holds"), (0.2, 0.4, "unclear"), (0.4, 0.5, "fails")):
-        assert Finding.of("x", low, (low + high) / 2, high, 0.3, "").verdict == verdict
-    assert Finding.of("x", np.nan, np.nan, np.nan, 0.3, "").verdict == "unclear"
+        assert Finding.of(low, (low + high) / 2, high, 0.3, "").verdict == verdict
+    assert Finding.of(np.nan, np.nan, np.nan, 0.3, "").verdict == "unclear"
 
 
 def test_it_is_stated_how_much_more_would_tell():
-    found = Finding.of("x", 0.2, 0.29, 0.4, 0.3, "", "targets", 10)
+    found = Finding.of(0.2, 0.29, 0.4, 0.3, "", "targets", 10)
     assert found.times == pytest.approx(11**2)
-    assert np.isinf(Finding.of("x", 0.2, 0.3, 0.4, 0.3, "").times)
+    assert np.isinf(Finding.of(0.2, 0.3, 0.4, 0.3, "").times)
 
 
 def test_errors_shrink_with_groups_and_settings():

@@ -46,7 +46,7 @@ class Confirmation:
         limits = plan.limits
         yield from certified_findings(self.certificate, limits)
         if self.refuted:
-            yield Finding("guarantee", "fails", "the test of its guarantee refutes it")
+            yield Finding("fails", "the test of its guarantee refutes it")
         yield from screened_findings(self.screened, limits.screened, self.certificate.ceiling)
         yield from attacked_findings(self.attacked, limits.attacked)
         yield from utility_findings(self.measured, plan.goal)

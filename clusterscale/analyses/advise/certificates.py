@@ -216,9 +216,9 @@ def certified_findings(certificate: Certificate, limits: Limits) -> Iterator[Fin
             has += "" if certificate.holds else ", for less active users than these"
         limit = f"limit ε {wanted.epsilon:g} per {wanted.unit.replace('_', ' ')}"
         verdict: Verdict = "holds" if _keeps(certificate, wanted) else "fails"
-        yield Finding("guarantee", verdict, f"{has} ({limit})")
+        yield Finding(verdict, f"{has} ({limit})")
     if (certified := limits.certified) is not None:
         verdict = "holds" if certificate.auc <= certified.auc else "fails"
         share = f" for all but {certified.share:.1%}" if certified.share else ""
         text = f"certified AUC up to {certificate.auc:.3f}{share} (limit {certified.auc:g})"
-        yield Finding("certificate", verdict, text)
+        yield Finding(verdict, text)

@@ -347,12 +347,12 @@ class Search:
             candidate.reason = f"not confirmed: {candidate.reason}"
         for other in self._kept():
             other.reason = f"not tried after {self.plan.tries} that were not confirmed"
-            other.doubts = (Finding("", "unclear", other.reason, "tries"),)
+            other.doubts = (Finding("unclear", other.reason, "tries"),)
         for other in self.candidates:
             if other.measured is not None and self.useful(other) != "fails":
                 found = utility_findings(other.measured, self.plan.goal)
                 doubts = tuple(one for one in found if one.verdict == "unclear")
-                other.doubts = doubts or (Finding("", "unclear", "it was not attacked", "tries"),)
+                other.doubts = doubts or (Finding("unclear", "it was not attacked", "tries"),)
         return None
 
     def _kept(self) -> list[Candidate]:

@@ -127,11 +127,11 @@ def screened_findings(
     if 2 * ceiling - 1 <= limit.loss:
         most = f"no user has a privacy loss above {at_most(2 * ceiling - 1)}"
         text = f"{most} (limit {limit.loss:g}: the certificate decides)"
-        yield Finding("screen", "holds", text)
+        yield Finding("holds", text)
         return
     if screened is None:
         text = "a screen cannot score its releases, so the limit cannot be shown to hold"
-        yield Finding("screen", "unclear", f"{text}; {_interval_by(ceiling)}")
+        yield Finding("unclear", f"{text}; {_interval_by(ceiling)}")
         return
     text = (
         f"{screened.share:.1%} of users above a privacy loss of {limit.loss:g} "
@@ -139,7 +139,7 @@ def screened_findings(
         f"{_interval_by(ceiling)})"
     )
     ends = screened.low, screened.share, screened.high, limit.share
-    yield Finding.of("screen", *ends, text, "users")
+    yield Finding.of(*ends, text, "users")
 
 
 def read_attacked(results: xr.Dataset, mechanism: str, ceiling: float = 1.0) -> Attacked:
@@ -203,7 +203,7 @@ def attacked_findings(attacked: Attacked, limit: AttackedLimit | None) -> Iterat
                 f"attacked users (limit {most:g}: {by})"
             )
             end, n = ceiling if decides else high, attacked.n_targets if seen == "targets" else 0
-            yield Finding.of(f"{word} AUC", low, value, end, most, text, seen, n)
+            yield Finding.of(low, value, end, most, text, seen, n)
 
 
 def _interval_by(ceiling: float) -> str:

@@ -28,8 +28,6 @@ class Finding:
 
     Attributes
     ----------
-    about
-        What is limited, in one or two words.
     verdict
         ``holds`` or ``fails`` where the whole interval says so, else ``unclear``.
     text
@@ -42,7 +40,6 @@ class Finding:
         measured value stays; infinite if that is the limit.
     """
 
-    about: str
     verdict: Verdict
     text: str
     seen: str = ""
@@ -51,14 +48,14 @@ class Finding:
 
     @classmethod
     def of(
-        cls, about: str, low: float, value: float, high: float, limit: float, text: str,
-        seen: str = "", n: int = 0,
+        cls, low: float, value: float, high: float, limit: float, text: str, seen: str = "",
+        n: int = 0,
     ) -> Finding:  # fmt: skip
         """Compare a value with its interval with a largest value; NaN leaves it unclear."""
         verdict: Verdict = "holds" if high <= limit else "fails" if low > limit else "unclear"
         reach = high - value if value <= limit else value - low
         times = (reach / (limit - value)) ** 2 if abs(limit - value) > 0 else np.inf
-        return cls(about, verdict, text, seen, n, times)
+        return cls(verdict, text, seen, n, times)
 
 
 class Aim(ConfigModel):

@@ -109,7 +109,7 @@ def utility_findings(measured: Measured, aims: tuple[Aim, ...]) -> Iterator[Find
     """Yield whether a release is nearly empty, and whether the measures reach their bounds."""
     if not measured.released_share >= NEARLY_EMPTY:
         share = f"shows {measured.released_share:.1%} of the counts or events"
-        yield Finding("nearly empty", "fails", f"a release {share} and is of no use")
+        yield Finding("fails", f"a release {share} and is of no use")
     for i, aim in enumerate(aims):
         if aim.bound is None:
             continue
@@ -120,9 +120,7 @@ def utility_findings(measured: Measured, aims: tuple[Aim, ...]) -> Iterator[Find
         value, bound = float(measured.values[i]), aim.bound
         if not aim.is_loss:
             low, value, high, bound = -high, -value, -low, -bound
-        yield Finding.of(
-            aim.measure.name, low, value, high, bound, text, "groups", measured.n_groups
-        )
+        yield Finding.of(low, value, high, bound, text, "groups", measured.n_groups)
 
 
 def measure(
