@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from clusterscale import storage
 from clusterscale.contracts import Ints
@@ -226,16 +225,11 @@ def _hide(
                 about |= {"time": time.strip(), **{name: text[name] for name in entry.columns}}
                 rows.append(about | {"reason": of_cell[cell]})
     written = {"secondary": (mark,), "encoding": "utf-8", "skip": 0, "notes": ()}
-    content = _csv(columns, form.delimiter, has_names=not form.header)
+    content = _csv(columns, sep=form.delimiter, header=not form.header)
     return form.model_copy(update=written), content
 
 
-def _csv(
-    columns: Mapping[str, Sequence[str]], delimiter: str = ",", *, has_names: bool = True
-) -> bytes:
+def _csv(columns: Mapping[str, Sequence[str]], **layout: Any) -> bytes:
     """Return columns of texts as a CSV file."""
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([columns] if has_names else [])
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
+    table = pd.DataFrame(columns).to_csv(index=False, lineterminator="\n", **layout)
+    return str(table).encode()
