@@ -20,6 +20,7 @@ from clusterscale.reauditing.resolved_release import ResolvedRelease, resolve_re
 from clusterscale.release import ENDINGS, URI_FIELDS, RawRelease, read_table
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.metadata import beside
+from clusterscale.storage.manifest import read_mapping
 from clusterscale.validation_messages import plural
 
 
@@ -90,7 +91,7 @@ class Catalogue:
 
     def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str | None, cache: str) -> None:
         self._entries, self._cube, self._cache_uri = entries, cube, cache
-        self._cache = _read_cache(cache)
+        self._cache = read_mapping(cache)
         self._cubes: dict[str, TraceCube] = {}
 
     def cube_of(self, release: ResolvedRelease | ReleaseEntry) -> TraceCube:
@@ -184,14 +185,6 @@ class Catalogue:
             note = f"nobody in the cube is in {plural(len(more), 'place')}, such as {more[0]}"
             raw = replace(raw, notes=(*raw.notes, note))
         return resolve_release(entry, raw, self.cube_of(entry), members)
-
-
-def _read_cache(uri: str) -> dict[str, Any]:
-    try:
-        cache = json.loads(storage.read(uri))
-    except (FileNotFoundError, ValueError, RecursionError):
-        return {}
-    return cache if isinstance(cache, dict) else {}
 
 
 def _file_marks(uri: str) -> Iterator[list[Any]]:

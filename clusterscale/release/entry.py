@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal, Self
@@ -21,6 +20,7 @@ from clusterscale.release.metadata import (
     ReleaseMetadata,
     entry_address,
 )
+from clusterscale.storage.manifest import read_mapping
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
 """Endings of the names of releases in a folder."""
@@ -70,7 +70,8 @@ def _check_published(uri: str, release: RawRelease) -> None:
     entry = release.metadata.ledger
     folder, _, name = uri.rstrip("/").rpartition("/")
     found = _RELEASE.fullmatch(name)
-    in_series = found is not None and _is_series(folder or ".", found["series"])
+    rules = {} if found is None else read_mapping(f"{folder or '.'}/{RULES}")
+    in_series = found is not None and rules.get("series") == found["series"]
     if entry is None and not in_series:
         return
     if entry is None:
@@ -92,15 +93,6 @@ def _check_published(uri: str, release: RawRelease) -> None:
             "texts that explain them, in it or beside it; or it is read with other settings of its "
             "format: restore what was published"
         )
-
-
-def _is_series(folder: str, series: str) -> bool:
-    """Return whether a folder is that of a series."""
-    try:
-        rules = json.loads(storage.read(f"{folder}/{RULES}"))
-    except (FileNotFoundError, ValueError, RecursionError):
-        return False
-    return isinstance(rules, dict) and rules.get("series") == series
 
 
 def _kept_entry(uri: str) -> LedgerEntry | None:

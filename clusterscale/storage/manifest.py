@@ -69,6 +69,15 @@ def read_sealed(uri: str) -> dict[str, Any] | None:
         raise DamagedError(f"{uri} is damaged: {error}") from None
 
 
+def read_mapping(uri: str) -> dict[str, Any]:
+    """Return a mapping as JSON without a digest; an empty one if it is absent or damaged."""
+    try:
+        values = _load(read(uri))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
 def digests_of(values: Mapping[str, Any], key: str) -> dict[str, str]:
     """Return the digests of files, by their path in a folder, from values that were sealed.
 
