@@ -211,13 +211,8 @@ class InspireGrid:
         if self.metres not in INSPIRE_SIZES:
             sizes = ", ".join(map(str, INSPIRE_SIZES))
             raise InputError(f"inspire width {self.metres} m is not one of {sizes}")
-        box = self.box
-        if not (
-            _EUROPE.south <= box.south
-            and _EUROPE.west <= box.west
-            and box.north <= _EUROPE.north
-            and box.east <= _EUROPE.east
-        ):
+        box, (south, west, north, east) = self.box, astuple(_EUROPE)
+        if min(box.south - south, box.west - west, north - box.north, east - box.east) < 0:
             raise InputError(
                 f"box {','.join(map(str, astuple(box)))} is not in the area of the European grid, "
                 f"{','.join(map(str, astuple(_EUROPE)))}"

@@ -190,16 +190,12 @@ class Policy(ConfigModel):
     def _names_are_known(self) -> Self:
         for key, names, registry in (
             ("utility", self.utility, UTILITIES),
-            ("consistency", self._by_check, CHECKS),
+            ("consistency", {} if isinstance(self.consistency, str) else self.consistency, CHECKS),
         ):
             for name in names:
                 if name not in registry:
                     raise ValueError(f"{key}.{name} is not known: {choices(name, list(registry))}")
         return self
-
-    @property
-    def _by_check(self) -> Mapping[str, Level]:
-        return {} if isinstance(self.consistency, str) else self.consistency
 
     def level_of(self, check: str) -> Level:
         """Return the level of an inconsistency that a check found, by the name of the check."""

@@ -112,16 +112,10 @@ class ResolvedRelease(ConfigModel):
             name="release", first=self.first, epochs=self.epochs, observed=self.observed
         )
         fields = {name: getattr(template, name) for name in AuditTemplate.model_fields}
+        fields |= {"null_roi": self.null_roi, "group_sizes": (self.group_size,)}
+        fields |= {"periods": (period,), "mechanisms": mechanisms}
         try:
-            return AuditPlan.model_validate(
-                fields
-                | {
-                    "null_roi": self.null_roi,
-                    "group_sizes": (self.group_size,),
-                    "periods": (period,),
-                    "mechanisms": mechanisms,
-                }
-            )
+            return AuditPlan.model_validate(fields)
         except ValidationError as error:
             raise ConfigError(explain(error, AuditPlan, prefix=(self.name,))) from None
 
