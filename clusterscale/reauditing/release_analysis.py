@@ -72,20 +72,21 @@ _READER = TypeAdapter(ReleaseRecord)
 
 
 class ReleaseStore:
-    """The folder of one audited release; each part is written atomically."""
+    """The folder of one audited release; each part is written atomically.
+
+    Attributes
+    ----------
+    uri
+        Address of the folder.
+    people
+        Cube of known and simulated people, if not all are known.
+    tables
+        Zarr group with the published values, and the rows of known members.
+    """
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
-
-    @property
-    def people(self) -> str:
-        """Cube of known and simulated people, if not all are known."""
-        return f"{self.uri}/{_PEOPLE}"
-
-    @property
-    def tables(self) -> str:
-        """Zarr group with the published values, and the rows of known members."""
-        return f"{self.uri}/{_TABLES}"
+        self.people, self.tables = f"{self.uri}/{_PEOPLE}", f"{self.uri}/{_TABLES}"
 
     def record(self) -> ReleaseRecord | None:
         """Return the record, None while it is not complete."""

@@ -40,6 +40,7 @@ from clusterscale.groups.member_lists import Lists, describe_lists, find_members
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
+from clusterscale.validation_messages import plural
 
 Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
 Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
@@ -243,14 +244,9 @@ def _describe(plan: AuditPlan) -> dict[str, Cell]:
 
 def _describe_size(plan: AuditPlan) -> str:
     """Return the number of results per target, as a product."""
-    parts = (
-        (len(plan.periods), "period"),
-        (len(plan.priors), "prior"),
-        (len(plan.group_sizes), "group size"),
-        (len(plan.mechanisms), "mechanism"),
-        (len(plan.attacks), "attack"),
-    )
-    return " × ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in parts)
+    nouns = ("period", "prior", "group_size", "mechanism", "attack")
+    numbers = ((len(getattr(plan, f"{noun}s")), noun.replace("_", " ")) for noun in nouns)
+    return " × ".join(plural(n, noun) for n, noun in numbers)
 
 
 def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
