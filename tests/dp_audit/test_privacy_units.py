@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loops import for_each
 
+from clusterscale.analyses.dp_audit import privacy_units
 from clusterscale.analyses.dp_audit.privacy_units import (
     draw_unit,
     kind_of,
     largest_unit,
     survey_units,
-    units_of,
 )
 from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import measure_bounds, with_null_roi
@@ -69,6 +69,11 @@ def crowds(draw):
 
 def made(dense, null_roi):
     return with_null_roi(crowd.traces(dense)) if null_roi else crowd.traces(dense)
+
+
+def units_of(kind, traces, user, frame):
+    for part in privacy_units._parts(kind, traces, user, frame):
+        yield privacy_units._unit(kind, traces, user, frame, part)
 
 
 def largest_of_all(kind, traces, frame):

@@ -1,6 +1,6 @@
 """Privacy units, which a guarantee protects: an event, a day or a user, as cells that change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -163,17 +163,6 @@ def draw_unit(
     return _unit(kind, traces, user, frame, rng.choice(_parts(kind, traces, user, frame)))
 
 
-def units_of(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Iterator[Unit]:
-    """Yield every unit of one user.
-
-    Without an event or a day, epochs become idle; they are counted in the null ROI if there is one.
-    A day has all events in epochs on it, even if an epoch is also on another day. A series,
-    including that of the null ROI, and an answer change no other cells.
-    """
-    for part in _parts(kind, traces, user, frame):
-        yield _unit(kind, traces, user, frame, part)
-
-
 def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Ints:
     """Return what identifies the units of a user: cells, days, ROIs, or the user."""
     trace = traces.trace(user)
@@ -191,6 +180,12 @@ def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Int
 
 
 def _unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
+    """Return a unit of one user.
+
+    Without an event or a day, epochs become idle; they are counted in the null ROI if there is one.
+    A day has all events in epochs on it, even if an epoch is also on another day. A series,
+    including that of the null ROI, and an answer change no other cells.
+    """
     trace = traces.trace(user)
     if kind == "user":
         return Unit(user, trace, trace[:0])
