@@ -16,6 +16,7 @@ from clusterscale.contracts import (
     Count,
     Counts,
     Even,
+    Guarantee,
     Mechanism,
     Noise,
     NoiseScope,
@@ -40,23 +41,16 @@ Score = Callable[[Values], Scores]
 _ANYTHING = 10**12  # visits: more than any user can make
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteeStatement:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuaranteeStatement(Guarantee):
     """The guarantee of a mechanism for the counts of this cube and period.
 
-    The first five fields are those of :class:`~clusterscale.contracts.Guarantee`. The noise is
-    scaled to ``sensitivity``; a unit of this cube needs ``required_sensitivity``: if that is
-    larger, the guarantee does not hold here. The others are for all data of one user
+    The noise is scaled to ``sensitivity``; a unit of this cube needs ``required_sensitivity``: if
+    that is larger, the guarantee does not hold here. The others are for all data of one user
     (:class:`~clusterscale.mechanisms.UserLevel`); ``ceiling`` is the largest AUC that any attack
     can reach.
     """
 
-    unit: str
-    epsilon: float
-    delta: float
-    neighbours: str
-    reason: str
-    sensitivity: float
     required_sensitivity: float
     user_epsilon: float
     user_delta: float
