@@ -69,7 +69,6 @@ class Ledger:
         return list(last.values())[-most:]
 
     def _read(self, name: str) -> Verdict:
-
         uri = f"{self.uri}/{_TABLE}/{name}"
         try:
             content = io.BytesIO(storage.read(uri))
@@ -100,11 +99,7 @@ def _name(number: int) -> str:
     return f"{number:08d}.parquet"
 
 
-def _fields() -> dict[str, Any]:
-    return Verdict.__annotations__
-
-
 def _schema(without: tuple[str, ...] = ()) -> Any:
-
     kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
-    return pa.schema([(k, kinds[kind]) for k, kind in _fields().items() if k not in without])
+    every = Verdict.__annotations__.items()
+    return pa.schema([(name, kinds[kind]) for name, kind in every if name not in without])

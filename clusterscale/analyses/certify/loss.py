@@ -427,12 +427,10 @@ def _total(parts: Sequence[Changes], step: float, *, removed: bool) -> LossGrid:
 
 def _power(loss: CellLoss, step: float, times: int, removed: bool) -> LossGrid:
     one, n = loss.repeated(times) if times else (loss, 0)
-    return _single(one, step, removed).power(n)
+    return _grid_of(one, step, removed=removed).power(n)
 
 
-@lru_cache(maxsize=64)
-def _single(loss: CellLoss, step: float, removed: bool) -> LossGrid:
-    return LossGrid.of(loss, step, removed=removed)
+_grid_of = lru_cache(maxsize=64)(LossGrid.of)
 
 
 @lru_cache(maxsize=8)
