@@ -62,8 +62,16 @@ def compare(truth: EpochBelief, estimate: WeightedBelief, threshold: float) -> E
     The distance needs the estimate only in true ROIs: with ``p`` true, ``q`` estimated and ``m``
     their mean, twice the divergence is the sum of ``p log(p / m) + q log(q / m)`` there, and of
     ``q log 2`` elsewhere.
+
+    Raises
+    ------
+    InputError
+        If truth and estimate are of different users or ROIs.
     """
     belief, weights = estimate.belief, estimate.weights
+    sizes = [(side.n_users, side.n_rois) for side in (truth, belief)]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"the truth is of {sizes[0]} users and ROIs, the estimate of {sizes[1]}")
     mass = belief.mass(weights)
     least = threshold * (mass if estimate.normalised else np.ones_like(mass))
     begin, end, which = belief.segments()
