@@ -236,7 +236,7 @@ def test_the_exact_setting_is_shown_where_the_pointer_is_and_saved(make_results,
 def test_a_trend_draws_and_links_on_wide_and_narrow_screens(tmp_path, width):
     hostile = '<img src="http://localhost:9/x" onerror="document.title=1">$$x$$</script>'
     table = make_trend(23, series=("cabs", hostile), mechanism=hostile)
-    path = Path(write_page(render(table, title="Trend"), tmp_path / "a.html"))
+    path = Path(write_page(render(table), tmp_path / "a.html"))
     check = """<script>addEventListener("load", function () { setTimeout(function () {
       document.body.dataset.wide = document.documentElement.scrollWidth;
       var rows = document.querySelector("#verdicts tbody").rows;
@@ -256,5 +256,5 @@ def test_a_trend_draws_and_links_on_wide_and_narrow_screens(tmp_path, width):
     found = re.search(r'data-found="([^"]*)"', html)[1].split()
     assert found
     assert {"IMG", "UNKNOWN"}.isdisjoint(found)
-    assert "<title>Trend</title>" in html
+    assert "<title>Exposure over releases</title>" in html
     assert all("bokeh" in line and "idle" in line for line in console), console
