@@ -359,5 +359,6 @@ def test_a_fault_of_a_part_built_by_a_validator_is_reported_where_it_is_given():
 
 def test_public_names_are_listed():
     assert set(cs.__all__) == set(dir(cs))
+    assert set(cs.api.__all__) <= set(cs.__all__)
     assert all(hasattr(cs, name) for name in dir(cs))
     assert cs.__version__.count(".") >= 1

@@ -132,9 +132,11 @@ class Policy(ConfigModel):
     last releases; ``newly_exposed``: newly exposed users as a share of those compared. ``promise``:
     the level of a broken guarantee, with an observed ε above the declared one. ``float_noise``: the
     level of continuous noise that is published unrounded. ``group_size``: the number of people that
-    the release counts; an audit of groups of another size is inconclusive. ``consistency``: the
-    level of a release that contradicts itself, its declared mechanism or earlier releases; also by
-    name of the check. ``last``: the number of releases of a series that a new one is compared with.
+    the release counts; an audit of groups of another size is inconclusive. ``counts_everyone``:
+    whether it counts all people whose traces are known and nobody else, so that certificates are
+    about everyone counted, though simulated people fill groups. ``consistency``: the level of a
+    release that contradicts itself, its declared mechanism or earlier releases; also by name of the
+    check. ``last``: the number of releases of a series that a new one is compared with.
 
     Attributes
     ----------
@@ -164,6 +166,8 @@ class Policy(ConfigModel):
         Level of unrounded noise.
     group_size
         Number of people that the release counts, e.g. ``900``.
+    counts_everyone
+        Whether it counts all people whose traces are known, and nobody else, e.g. ``true``.
     consistency
         Level of inconsistent values, for all checks or by check.
     last
@@ -183,6 +187,7 @@ class Policy(ConfigModel):
     promise: Level = "fail"
     float_noise: Level = "warn"
     group_size: Size | None = None
+    counts_everyone: bool = False
     consistency: Level | Mapping[str, Level] = "fail"
     last: Annotated[int, Strict(), Field(ge=1, le=100)] = 4
 

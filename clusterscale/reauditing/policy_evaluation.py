@@ -295,7 +295,8 @@ def evaluate_ceilings(
     ``ceiling``: whether every measured AUC may be below the ceiling of the person. It fails
     otherwise: the mechanism adds less noise than it states, or this software is wrong.
     ``certified_auc``: that limit of the policy, if there is one. Certificates about simulated
-    people never pass.
+    people never pass, nor do those of some people, unless the policy states that no others are
+    counted and all groups have as many.
     """
     cases = [case for case in read_brackets(run) if case.mechanism == mechanism]
     if not cases:
@@ -328,7 +329,8 @@ def evaluate_ceilings(
         limit, estimate = policy.certified_auc, IntervalEstimate.exact(worst)
         reason = apply_limit("certified_auc", limit, estimate, text, ideal=0.5, one_sided=True)
         unknown = []
-        if part is not None and reason.level == "pass" and not _knows_all_counted(run, part):
+        all_known = part is None or (policy.counts_everyone and _has_all(run, part))
+        if not all_known and reason.level == "pass":
             unknown.append(f"but it is not known how many counts other people change: {part}")
         if run.certify is not None and run.certify.attrs.get("rows") != "public":
             unknown.append(ROWS_OF_RECORDS)
@@ -348,8 +350,8 @@ def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
     return float(ceilings.max()) if np.isfinite(ceilings).all() else nan
 
 
-def _knows_all_counted(run: Run, part: KnownPart) -> bool:
-    """Return whether all groups have as many people as are known: other people only fill groups."""
+def _has_all(run: Run, part: KnownPart) -> bool:
+    """Return whether all groups have as many people as are known."""
     sizes = () if run.certify is None else run.certify["group_size"].values.tolist()
     return bool(sizes) and all(_is_rounded(size, part.n_known) for size in sizes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
-from math import exp, floor, tau
+from math import ceil, exp, floor, log, tau
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -131,18 +131,25 @@ def explain_release(name: str, release: RawRelease) -> str:
     size += plural(n_epochs, "time")
     if times:
         size += f", from {min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}, {zone.key}"
-    factor = exp(ledger.epsilon or 0.0) if ledger else 1.0
     return _fill(
         "release.md.j2",
         release,
         name=name,
         size=size,
         zone=zone.key,
-        factor=f"{factor:,.0f}" if factor > 100 else f"{factor + 0.005:.2f}",
+        factor=_factor(ledger.epsilon) if ledger and ledger.epsilon else "",
         columns=explain_columns(release) | {"count": _counted(release)},
         values=explain_values(release),
         clocks_change=len({time.utcoffset() for time in times}) > 1,
     )
+
+
+def _factor(epsilon: float) -> str:
+    """Return e^ε, rounded up; empty above a million, which is next to no guarantee."""
+    if epsilon > log(1e6):
+        return ""
+    factor = exp(epsilon)
+    return f"{ceil(factor):,}" if factor > 100 else f"{ceil(100 * factor) / 100:.2f}"
 
 
 def digest_texts(name: str, release: RawRelease) -> tuple[str, ...]:

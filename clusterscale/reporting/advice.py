@@ -27,6 +27,7 @@ def leading(advice: xr.Dataset, n: int | None = None) -> pd.DataFrame:
     Columns are variables of the advice, and ``is_advised``; numbers that are not known are NaN.
     """
     rows = advice[_SHOWN].to_dataframe().reset_index()
+    rows["certified_worst"] = np.ceil(1000 * rows["certified_worst"] - 1e-6) / 1000  # a bound
     rows["is_advised"] = rows["mechanism"] == advice.attrs["advised"]
     rows["place"] = rows["reached"].map(_ORDER.index)
     by = ["is_advised", "place", "on_front", "score"]

@@ -222,6 +222,7 @@ def test_a_limit_that_nothing_can_pass_is_told_with_what_to_change(
     said = " ".join(done.output.split())
     assert ("no release can pass the limit" in said) == bool(is_open)
     policy = load_policy(file.with_suffix(".policy.yaml"))
+    assert policy.counts_everyone == (who == "everyone" and "anyone" in limit)
     text = file.with_suffix(".policy.yaml").read_text()
     assert text.count("warns at best: some people are simulated") == len(is_open)
     assert ("clusterscale screen" in said) == ("worst" in str(limit) or "few" in limit)

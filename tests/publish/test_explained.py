@@ -17,7 +17,7 @@ from publish.test_run import FORMATS, HIDING, uri_of
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.base import Margin, PostProcessing
 from clusterscale.release import RawRelease, read_table
-from clusterscale.release.explanation import explain_release
+from clusterscale.release.explanation import _factor, explain_release
 
 NOISY = {"name": "chain", "steps": [{**LAPLACE, "epsilon": 20.0}, HIDING]}
 
@@ -228,8 +228,15 @@ def test_a_page_says_how_much_clipped_noise_adds_where_nobody_was(name, cube, tm
     drawn = clipped.release(empty, group_size=10**6, rng=np.random.default_rng(1))
     assert drawn.mean() == pytest.approx(float(excess), rel=0.04)
     assert "as likely with one event as without it" in page
-    factor = "at most 1.25 times" if name == "laplace" else "but for a probability of at most"
+    factor = "at most 1.25 times" if name == "laplace" else "plus a probability of at most"
     assert factor in page, "a cap makes an event change two"
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "factor"), [(0.0, "1.00"), (0.11, "1.12"), (5.0, "149"), (14.0, ""), (1e6, "")]
+)
+def test_a_factor_is_rounded_up_and_not_stated_where_it_promises_nothing(epsilon, factor):
+    assert _factor(epsilon) == factor
 
 
 READERS_WORDS = {"counted": "cards", "licence": "CC-BY-4.0", "contact_point": "data@example.org"}

@@ -213,9 +213,7 @@ def test_measures_and_choices_are_in_plain_words(make_results):
 def test_a_series_is_added_up_or_not_examined(make_results):
     results = make_results(mechanisms=(EXACT, LAPLACE))
     for_a_person = {"so far": (7.0, 0.0), "with this release": (14.0, 1e-6)}
-    series = {
-        "name": "counts",
-        "folder": "runs/counts",
+    series = SERIES | {
         "budget": {"unit": "user_day", "epsilon": 1.5, "delta": 0.0},
         "days": ["2026-10-05", "2026-10-05"],
         "spent": (1.0, 2.0),

@@ -20,6 +20,7 @@ from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.mechanisms.accounting import describe_person
+from clusterscale.phrases import at_most
 from clusterscale.storage.records import Records
 
 _TOGETHER = 32  # mechanisms of a task, which counts the visits of all users once
@@ -220,5 +221,5 @@ def certified_findings(certificate: Certificate, limits: Limits) -> Iterator[Fin
     if (certified := limits.certified) is not None:
         verdict = "holds" if certificate.auc <= certified.auc else "fails"
         share = f" for all but {certified.share:.1%}" if certified.share else ""
-        text = f"certified AUC up to {certificate.auc:.3f}{share} (limit {certified.auc:g})"
+        text = f"certified AUC up to {at_most(certificate.auc)}{share} (limit {certified.auc:g})"
         yield Finding(verdict, text)

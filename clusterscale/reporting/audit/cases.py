@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -270,7 +271,7 @@ class CaseIndex:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Defences:
     """Results of an audit by mechanism.
 
@@ -318,7 +319,7 @@ class Defences:
         """Utility loss of a random guess, shape (period, group_size, measure)."""
         return np.asarray(np.abs(self.guess - self._ideals))
 
-    @property
+    @cached_property
     def worse(self) -> NDArray[np.bool_]:
         """Where a mechanism is worse than a random guess: (period, group_size, mechanism, measure).
 
