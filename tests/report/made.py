@@ -25,6 +25,7 @@ SERIES = {
     "all_days": {"days": 28, "releases": 4, "spent": 4.0, "exceeds": True},
     "releases": {"so far": 0, "with this release": 1, "a year": 52},
     "person": {"so far": (0.0, 0.0), "with this release": (1.0, 0.0), "a year": (52.0, 0.0)},
+    "published": "",
     "refused": "",
 }
 """What a series of releases spends, as the page to sign takes it."""

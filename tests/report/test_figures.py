@@ -56,6 +56,14 @@ def test_a_box_is_quartiles_with_whiskers_of_tukey():
     assert sorted(beyond["y"]) == [0, 1]
 
 
+def test_a_drawn_ceiling_is_never_below_the_certified_one():
+    ceilings = np.array([0.70004, 0.7, 0.99996])
+    panel = figures.brackets(np.full(3, 0.5), ceilings)
+    high, told = next(columns(panel, "high", "told"))
+    assert (np.array(high) >= ceilings).all()
+    assert told == ["0.701", "0.700", "> 0.999"]
+
+
 def test_identifiers_do_not_depend_on_what_was_drawn_before():
     def drawn():
         return plot(

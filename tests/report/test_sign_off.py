@@ -223,6 +223,7 @@ def test_a_series_is_added_up_or_not_examined(make_results):
         "refused": "it would spend ε 2 of 1.5",
     }
     facts, text = facts_of(results, series=series)
+    assert facts["series"]["person"]["so far"] == [7.0, 0.0]
     for words in (
         "ε per user's day, of 1.5",
         "Series counts",
@@ -232,7 +233,9 @@ def test_a_series_is_added_up_or_not_examined(make_results):
         "publish refuses itit would spend ε 2 of 1.5",
     ):
         assert words in text
-    assert facts["series"]["person"]["so far"] == [7.0, 0.0]
+    assert "Published already" not in text
+    text = facts_of(results, series=series | {"published": "runs/counts-0002.csv"})[1]
+    assert "Published alreadyruns/counts-0002.csv; so far is without it" in text
     year = {"releases": {"a year": 52}, "person": {"a year": (np.inf, 1.0)}, "budget": None}
     text = facts_of(results, series=series | year)[1]
     assert "a year of such releases52not bounded" in text

@@ -266,7 +266,8 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
         of the cube spend, without a budget None;
         ``releases``, their number, and ``person``, ε and δ for one person who is in all of them,
         infinite if nothing bounds that, both by when: so far, with the release, and a year of it if
-        that is stated; and ``refused``, why it cannot be published.
+        that is stated; ``published``, its address if the ledger has it already, and then it does
+        not count as so far; and ``refused``, why it cannot be published.
 
     Raises
     ------
@@ -275,6 +276,7 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     """
     series, budget = Series(plan, cube.calendar.timezone), plan.budget
     entry, refused = describe_entry(plan, cube, series, ""), ""
+    published = series.take_out(entry)
     try:
         series.check(entry)
     except (ExistsError, RefusedError) as error:
@@ -294,6 +296,7 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
         "all_days": series.spend_on_days(entry, range(first, last + 1)) if budget else None,
         "releases": {when: len(several) for when, several in cases.items()},
         "person": {when: spent_on_person(several, delta) for when, several in cases.items()},
+        "published": published,
         "refused": refused,
     }
 

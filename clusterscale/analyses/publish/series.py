@@ -294,6 +294,18 @@ class Series:
         budget = self.plan.budget
         return budget is not None and epsilon > budget.epsilon * (1 + _TOLERANCE)
 
+    def take_out(self, entry: LedgerEntry) -> str:
+        """Leave out, from here on, the release that ``entry`` is of, and return its address.
+
+        It is one of the same period and guarantee, which hides the same; "" if there is none.
+        """
+        what = {"period", "start", "stop", "unit", "epsilon", "delta", "hidden_below", "hidden_as"}
+        for index, one in enumerate(self.entries):
+            if one.model_dump(include=what) == entry.model_dump(include=what):
+                del self.entries[index], self.steps[index]
+                return self.address(one.number)
+        return ""
+
     def spend_on_days(self, entry: LedgerEntry, days: range) -> dict[str, Any]:
         """Return what the series spends if further releases like one count all of some days.
 

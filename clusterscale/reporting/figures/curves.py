@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d, Span
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from clusterscale.phrases import RELEASE_VERDICTS
+from clusterscale.phrases import RELEASE_VERDICTS, at_most
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.figures.single import NEUTRAL, Floats, colour, dash, panel, style_of
 from clusterscale.reporting.section import fill_part, number
@@ -123,7 +123,7 @@ def brackets(lows: Floats, ceilings: Floats) -> Any:
 
     ``lows`` and ``ceilings``: float64, shape (person,).
     """
-    low, high = (np.round(values, 4).tolist() for values in (lows, ceilings))
+    low, high = np.round(lows, 4).tolist(), (np.ceil(1e4 * ceilings - 1e-5) / 1e4).tolist()
     at = list(range(1, len(low) + 1))
     drawn = panel(
         height=240,
@@ -135,9 +135,10 @@ def brackets(lows: Floats, ceilings: Floats) -> Any:
     drawn.xaxis.ticker = FixedTicker(ticks=[])
     drawn.xgrid.grid_line_color = None
     _mark_guessing(drawn, 0.5, "width")
-    source = {"x": at, "low": low, "high": high, "hue": [NEUTRAL] * len(at)}
+    told = list(map(at_most, ceilings))
+    source = {"x": at, "low": low, "high": high, "told": told, "hue": [NEUTRAL] * len(at)}
     drawn.segment("x", "low", "x", "high", source=source, line_color="hue", line_width=1)
-    tips = [("at least", "@low{0.000}"), ("certified", "@high{0.000}")]
+    tips = [("at least", "@low{0.000}"), ("certified", "@told")]
     for index, name in enumerate(("low", "high")):
         hue, shape = style_of(index)
         look = {"marker": shape, "line_color": hue, "fill_color": hue, "fill_alpha": 0.4}
