@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, Context
 from math import ceil, isfinite
 
 BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
@@ -77,6 +78,11 @@ def at_most(value: float) -> str:
         return "–"
     up = ceil(1000 * value - 1e-6) / 1000
     return "> 0.999" if value < 1 == up else f"{up:.3f}"
+
+
+def round_up(value: float, digits: int = 6) -> float:
+    """Return a number rounded up to some significant digits, as what a guarantee spends is."""
+    return float(Context(digits, ROUND_CEILING).create_decimal(f"{value:.12g}"))
 
 
 def worst_guarantee(verdicts: Iterable[str]) -> str:

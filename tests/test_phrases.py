@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.phrases import at_most
+from clusterscale.phrases import at_most, round_up
 
 
 @given(value=st.floats(0, 1))
@@ -15,6 +15,13 @@ def test_upper_bounds_are_not_rounded_down(value):
     else:
         assert -1e-9 <= float(shown) - value < 1e-3 + 1e-9
         assert float(shown) < 1 or value == 1
+
+
+@given(value=st.floats(1e-300, 1e300), digits=st.integers(3, 6))
+def test_what_is_spent_is_not_rounded_down(value, digits):
+    shown = float(f"{round_up(value, digits):.6g}")
+    assert 1 - 1e-11 <= shown / value <= 1 + 10.0 ** (1 - digits) + 1e-11
+    assert [round_up(each) for each in (0.1 + 0.2, 0.0, float("inf"))] == [0.3, 0, float("inf")]
 
 
 @pytest.mark.parametrize(

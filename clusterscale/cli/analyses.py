@@ -23,7 +23,7 @@ from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_opendp
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
 from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs, show_table
 from clusterscale.errors import ConfigError, InputError, RefusedError
-from clusterscale.phrases import at_most
+from clusterscale.phrases import at_most, round_up
 from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
 from clusterscale.storage import exists
@@ -168,7 +168,7 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
     about = release.attrs
     budget = "none"
     if about["budget"] >= 0:
-        spent = f"ε {about['spent']:.6g} of {about['budget']:g} is spent"
+        spent = f"ε {round_up(about['spent']):.6g} of {about['budget']:g} is spent"
         budget = about.get("spent_on", spent)  # runs of earlier versions do not say on whom
     n_hidden = int(release["counts"].isnull().sum())
     n_values = f"{release['counts'].size:,}, of which {n_hidden:,} are hidden"

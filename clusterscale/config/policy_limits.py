@@ -36,7 +36,7 @@ def limit_by_policy(plan: AdvicePlan, policy: Policy) -> AdvicePlan:
     """
     limits: dict[str, Any] = {"attacked": _attacked(policy)}
     if policy.certified_auc is not None:
-        auc = max(0.5, _strictest(policy.certified_auc, 0.5))
+        auc = _strictest(policy.certified_auc, 0.5)
         limits["certified"] = CertifiedLimit(auc=min(1.0, auc))
     if policy.share_exposed is not None:
         share = _strictest(policy.share_exposed, 0.0)

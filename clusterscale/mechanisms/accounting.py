@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss, TraceStep
 from clusterscale.foreign import is_foreign
 from clusterscale.mechanisms.sampling import CapContributions
-from clusterscale.phrases import privacy_unit
+from clusterscale.phrases import privacy_unit, round_up
 from clusterscale.validation_messages import plural
 
 
@@ -76,6 +76,7 @@ def units_of_person(unit: str, n_days: int, steps: Sequence[TraceStep]) -> int |
 
 
 def _pair(epsilon: float, delta: float) -> str:
+    epsilon, delta = round_up(epsilon), round_up(delta)
     return f"ε {epsilon:.6g}" + (f", δ {delta:.6g}" if delta else "")
 
 

@@ -202,6 +202,15 @@ class Policy(ConfigModel):
                     raise ValueError(f"{key}.{name} is not known: {choices(name, list(registry))}")
         return self
 
+    @model_validator(mode="after")
+    def _limits_are_in_range(self) -> Self:
+        for name, limit in self:
+            least = 0.5 if name.endswith("_auc") else 0.0
+            for number in (limit.warn, limit.fail) if isinstance(limit, Limit) else ():
+                if number is not None and not least <= number <= 1:
+                    raise ValueError(f"{name} is {number:g}: give a number from {least:g} to 1")
+        return self
+
     def level_of(self, check: str) -> Level:
         """Return the level of an inconsistency that a check found, by the name of the check."""
         if isinstance(self.consistency, str):

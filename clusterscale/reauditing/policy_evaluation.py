@@ -28,7 +28,7 @@ from clusterscale.reauditing.release_metrics import (
 )
 from clusterscale.release.checks import CheckResult
 from clusterscale.release.verdict import Verdict
-from clusterscale.reporting.certificates import read_brackets
+from clusterscale.reporting.certificates import covers_audit, read_brackets
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
 
@@ -243,8 +243,10 @@ def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     declared, observed = metrics.epsilon_declared, metrics.epsilon_seen
     why = f" ({metrics.guarantee_reason})" if metrics.guarantee_reason else ""
     text = f"ε {declared:g} is declared per {phrases.privacy_unit(metrics.unit)}{why}"
-    if metrics.verdict == phrases.BROKEN:
-        text += f", but at least {observed:.2f} was observed"
+    if metrics.verdict == phrases.BROKEN or metrics.lacks_noise:
+        small = "its noise is scaled to less than one unit changes in these traces"
+        broken = metrics.verdict == phrases.BROKEN
+        text += f", but at least {observed:.2f} was observed" if broken else f", but {small}"
         return Reason("promise", policy.promise, observed, declared, text)
     if metrics.verdict == phrases.CONSISTENT:
         text += ", and no larger ε was observed"
@@ -341,12 +343,12 @@ def evaluate_ceilings(
 
 
 def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
-    """Return the largest ceiling of adding a known user; NaN if there are no certificates."""
-    if run.certify is None or mechanism not in run.certify["mechanism"].values:
+    """Return the largest ceiling of adding a known user; NaN unless all periods have one."""
+    made = run.certify
+    if made is None or not covers_audit(run) or mechanism not in made["mechanism"].values:
         return nan
     known = slice(None) if part is None or not part.n_known else slice(part.n_known)
-    own = run.certify["auc"].isel(user=known)
-    ceilings = own.sel(neighbours="add_remove", mechanism=mechanism).values
+    ceilings = made["auc"].isel(user=known).sel(neighbours="add_remove", mechanism=mechanism).values
     return float(ceilings.max()) if np.isfinite(ceilings).all() else nan
 
 

@@ -85,6 +85,7 @@ class ReleaseMetrics:
     guarantee, for its ``unit``; without a guarantee, the declared ε is infinite and the verdict
     ``nothing promised``. ``guarantee_reason`` is a clause: why it holds, and what it means for a
     person. ``utility`` is by id of the measure, without measures that are unknown in some setting.
+    ``lacks_noise`` says whether noise is scaled to less than one unit changes in any period.
     ``float_noise`` says whether continuous noise is published unrounded: ``yes``, ``no``, or empty
     if not known.
     """
@@ -104,6 +105,7 @@ class ReleaseMetrics:
     utility: dict[str, UtilityValue] = field(default_factory=dict)
     float_noise: str = ""
     guarantee_reason: str = ""
+    lacks_noise: bool = False
 
 
 _STATUSES = ("done", "failed", "missing", "unseen")
@@ -132,7 +134,7 @@ def measure(
         n_targets=len(losses),
         attack=targets.attack,
         mean_loss=IntervalEstimate(float(losses.mean()), low, high),
-        worst_loss=float(losses.max()),
+        worst_loss=float(np.nanmax(_attacked(audit, mechanism)["privacy_loss"].values)),
         share_exposed=share,
         n_screened=len(exposures.users),
         exposed_above=exposed_above,
@@ -224,12 +226,14 @@ def _guarantee_test(results: xr.Dataset) -> dict[str, Any]:
     worst = int(np.lexsort((-observed, ranks))[0])  # for equal verdicts, the largest observed ε
     index = np.unravel_index(worst, results.verdict.shape)
     period = {"period": dict(zip(results.verdict.dims, index, strict=True))["period"]}
+    scaled, needed = (results.get(name, np.nan) for name in ("sensitivity", "sensitivity_needed"))
     return {
         "epsilon_seen": float(observed[worst]),
         "epsilon_declared": float(results.guarantee_epsilon.isel(period)),
         "verdict": verdicts[worst],
         "unit": str(results.guarantee_unit.isel(period).values),
         "guarantee_reason": str(results.guarantee_reason.isel(period).values),
+        "lacks_noise": bool(np.any(scaled < needed * (1 - 1e-9))),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
-from math import ceil, exp, floor, log, tau
+from math import ceil, exp, floor, log, prod, tau
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,11 +14,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from clusterscale.contracts import Ints, hash_of
 from clusterscale.cube.calendar import Step
-from clusterscale.mechanisms.chain import last_suppression, steps_of
+from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 from clusterscale.mechanisms.scaling import Expand
+from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.phrases import privacy_unit
 from clusterscale.release.content import RawRelease
 from clusterscale.validation_messages import exact_number, exact_percent, plural
@@ -69,15 +70,18 @@ def _fill(template: str, release: RawRelease, **others: Any) -> str:
     about, mechanism = release.metadata, release.metadata.mechanism
     steps, before = ((), ()) if mechanism is None else (steps_of(mechanism), mechanism.trace_steps)
     noises = [one for one in steps if isinstance(one, AdditiveNoise) and one.integers == "none"]
-    last = None if mechanism is None else last_suppression(mechanism)
+    hiding = [one for one in steps if isinstance(one, Suppression)]
+    factors = [one.factor for one in steps if isinstance(one, Expand) and not one.uses_weights]
     rest = [one for one in steps if one not in (*before, *noises)]
     text = _templates().get_template(template)
     return text.render(
         about=about,
         accuracy=about.accuracy,
         mechanism=mechanism,
-        step=last,
-        is_last=bool(steps) and steps[-1] == last,
+        hiding=hiding,
+        ends=bool(hiding) and steps[-1] is hiding[-1],
+        alone=len(hiding) == 1 and {*map(type, rest)} <= {Expand, type(hiding[0])},
+        times="" if not factors else f"{prod(map(float, factors)):.12g} times ",
         clipped=any(getattr(one, "clip", False) for one in steps),
         n_noises=len(noises) if {*map(type, rest)} <= {Expand} else None,
         excess=None if rest or len(noises) != 1 else _EXCESS.get(noises[0].name),

@@ -1,9 +1,11 @@
 """Sections of certificates: the best that any adversary can do, and what attacks reach of it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -169,6 +171,18 @@ class BracketCase:
     bracket: Bracket
     lows: figures.Floats
     ceilings: figures.Floats
+
+
+def covers_audit(run: Run) -> bool:
+    """Return whether a run has certificates of every period of its audit."""
+    if run.certify is None or run.audit is None:
+        return False
+    plan: Any = html.json_attribute(run.certify, "plan") if "period_id" in run.audit else {}
+    spans = {name: rf"{first}-{stop}(?!\d)" for name, first, stop in plan.get("periods", ())}
+    names, known = map(str, run.audit["period"].values), run.certify["period"].values
+    ids = map(str, run.audit.get("period_id", run.audit["period"]).values)
+    pairs = zip(names, ids, strict=True)
+    return all(name in known and re.match(spans.get(name, ""), one) for name, one in pairs)
 
 
 def read_brackets(run: Run) -> list[BracketCase]:

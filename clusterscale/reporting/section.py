@@ -13,7 +13,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from clusterscale.phrases import LOOKS, NO_GUARANTEE, RELEASE_VERDICTS, at_most, privacy_unit
+from clusterscale.phrases import (
+    LOOKS,
+    NO_GUARANTEE,
+    RELEASE_VERDICTS,
+    at_most,
+    privacy_unit,
+    round_up,
+)
 from clusterscale.reporting.declared import Column, DeclaredTables, Groups, Table
 from clusterscale.validation_messages import plural
 
@@ -297,5 +304,6 @@ TEMPLATES.globals |= {
     "plural": plural,
     "privacy_unit": privacy_unit,
     "quantity": quantity,
+    "round_up": round_up,
 }
 TEMPLATES.globals["cells"] = TEMPLATES.get_template("cells.html.j2").module

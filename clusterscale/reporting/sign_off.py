@@ -1,7 +1,7 @@
 """The page to sign: what is to be published, whom it exposes, and what was not examined."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import date
 from functools import partial
@@ -16,7 +16,7 @@ from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import Defences, by_setting
 from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport
-from clusterscale.reporting.certificates import COVERS, read_ceilings, state_posterior
+from clusterscale.reporting.certificates import COVERS, covers_audit, read_ceilings, state_posterior
 from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.page import PageEntry, digests, page, versions_of
 from clusterscale.reporting.render import entitle
@@ -59,7 +59,7 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
         "targets": {"number": table.n_targets, "chosen_by": plan.get("targets")},
         "release": asdict(audit.worst[name]),
         "periods": _periods(audit, name),
-        "examined": _examine_days(results, cube, series.get("days", ())),
+        "examined": _examine_days(results, cube, series),
         "raw_counts": asdict(audit.worst[raw]) if raw else None,
         "everybody": _screened(shown, {name, raw} if name == raw else {name}),
         "people": _people(audit, None if name == raw else name),
@@ -147,12 +147,13 @@ def _periods(audit: AuditReport, name: str) -> dict[str, Any]:
 
 
 def _examine_days(
-    results: xr.Dataset, cube: Mapping[str, Any], days: Sequence[str]
+    results: xr.Dataset, cube: Mapping[str, Any], series: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return when the periods are, and how much of a cube and of a release is in none of them.
 
-    ``days`` are the first and the last of the release, as ISO dates; empty if it is not named. A
-    day is examined if all of its epochs are. What the results do not record is None.
+    ``series`` has the release: its ``days``, the first and the last as ISO dates, its ``span`` of
+    epochs, and its ``cube``; nothing if it is not named. A day is examined if all of its epochs
+    are, in the same cube. What the results do not record is None.
     """
     ids = results["period_id"].values if "period_id" in results else ()
     spans = [(int(at[1]), int(at[2])) for one in ids if (at := _SPAN.match(str(one)))]
@@ -175,10 +176,12 @@ def _examine_days(
     names = map(str, results["period"].values)
     found |= {"when": dict(zip(names, when, strict=True)), "unit": "day"}
     found |= {"total": len(every), "left_out": len(missing)}
-    if days:
+    if days := series.get("days"):
         first, last = (date.fromisoformat(day).toordinal() for day in days)
         own = set(range(first, last + 1))
-        found["release"] = {"total": len(own), "left_out": len(own - (every - missing))}
+        same = series["cube"] == results.attrs.get("cube_fingerprint")
+        found["release"] = {"total": len(own), "whole": tuple(series["span"]) in spans}
+        found["release"]["left_out"] = len(own - (every - missing)) if same else len(own)
     return found
 
 
@@ -201,9 +204,10 @@ def _ceilings(run: Run, name: str, n_known: int | None) -> list[dict[str, Any]]:
     """Return the highest ceilings of a mechanism over periods and group sizes, by neighbours.
 
     With each are the ``group_sizes`` that it is about. They are those of users whose traces are
-    known: nobody's if all are simulated.
+    known, nobody's if all are simulated; there are none unless all audited periods have some.
     """
-    known = None if run.certify is None else run.certify.isel(user=slice(n_known))
+    certificates = run.certify if covers_audit(run) else None
+    known = None if certificates is None else certificates.isel(user=slice(n_known))
     cases = read_ceilings(known) if known is not None and known.sizes["user"] else ()
     lines = [(line, case) for case in cases for line in case.lines if line.mechanism == name]
     lines.sort(key=lambda pair: pair[0].worst)

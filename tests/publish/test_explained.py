@@ -161,6 +161,31 @@ def boasts():
             "the value before the last steps is below 5",
             "no value is hidden",
         ),
+        # What is published is a multiple of what was counted.
+        (
+            [HIDING, {"name": "expand", "factor": 5}],
+            "a value that is shown is 5 times the number that was counted",
+            "is the number",
+        ),
+        # Zeros are also those of the first step, or of rounding; every step may hide cells.
+        (
+            [
+                {"name": "suppress_small", "below": 3},
+                {"name": "threshold", "k": 5, "shown": "label"},
+            ],
+            "a value above 0 that is shown is the number",
+            "0: nobody",
+        ),
+        (
+            [{"name": "threshold", "k": 2, "shown": "label"}, {"name": "round_to_base", "base": 5}],
+            "the value before the last steps is above 0 and below 2",
+            "0: nobody",
+        ),
+        (
+            [{"name": "threshold", "k": 5, "shown": "hidden"}, {"name": "threshold", "k": 2}],
+            "empty: hidden, because the value before the last steps is below 5",
+            "0: nobody",
+        ),
         # A cap merges no epochs, and is not in the margin.
         (
             [{"name": "cap_contributions", "per_day": 3}],

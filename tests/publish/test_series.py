@@ -70,22 +70,9 @@ def test_what_a_person_loses_in_all_releases_is_added_up(two, cube, fields, pers
     assert about["person"] == {when: (epsilon, 0.0) for when, (_, epsilon) in person.items()}
     assert about["spent"] == (2.0, 3.0)
     assert "would spend ε 3 of 2" in about["refused"]
-    assert about["published"] == ""
     assert about["budget"]["epsilon"] == 2.0
     assert about["days"] == cube.calendar.describe_span((0, 48)).split(" to ")
     assert about["all_days"] == {"days": 2, "releases": 3, "spent": 3.0, "exceeds": True}
-
-
-def test_a_release_that_is_published_is_not_counted_twice(two, cube):
-    about = describe_series(plan(two, week=2), cube)
-    assert about["published"] == open_series(two).address(2)
-    assert about["releases"] == {"so far": 1, "with this release": 2}
-    assert (about["spent"], about["refused"]) == ((1.0, 2.0), "")
-    other = LAPLACE | {"epsilon": 0.5}
-    about = describe_series(plan(two, week=2, mechanism=other), cube)
-    assert about["published"] == ""
-    assert about["releases"]["with this release"] == 3
-    assert "give it another name" in about["refused"]
 
 
 @pytest.mark.parametrize(

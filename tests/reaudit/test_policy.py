@@ -98,6 +98,18 @@ def test_what_is_no_limit(wrong):
         Policy(mean_privacy_loss=wrong)
 
 
+@for_each(
+    "wrong",
+    [
+        {"certified_auc": 0.1}, {"published_auc": {"warn": 0.4}}, {"mean_privacy_loss": -0.1},
+        {"worst_privacy_loss": 1.1}, {"share_exposed": 25}, {"change": -0.1}, {"newly_exposed": 2},
+    ],
+)  # fmt: skip
+def test_limits_beyond_all_values_would_pass_everything(wrong):
+    with pytest.raises(ConfigError, match=rf"{next(iter(wrong))} is .*: give a number from 0"):
+        Policy(**wrong)
+
+
 @pytest.mark.parametrize(
     ("wrong", "told", "known"),
     [

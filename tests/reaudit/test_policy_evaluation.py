@@ -121,6 +121,12 @@ def test_a_broken_promise_fails_unless_another_level_is_said():
     assert judged(Policy(), broken)["promise"].level == "fail"
 
 
+def test_noise_for_less_than_one_unit_breaks_a_promise_that_no_test_refutes():
+    reason = judged(Policy(), replace(FOUND, verdict="consistent", lacks_noise=True))["promise"]
+    assert reason.level == "fail"
+    assert "its noise is scaled to less than one unit changes" in reason.text
+
+
 def test_nothing_promised_has_no_number():
     found = replace(
         FOUND, verdict="nothing promised", epsilon_seen=np.nan, epsilon_declared=np.inf, unit="none"

@@ -119,7 +119,8 @@ def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     assert sorted(found.attack.split(" · ")) == sorted(parts)
     assert found.finding == worst_findings(find_exposures(audit))[mechanism]
     assert found.n_targets == len(known)
-    assert found.worst_loss == max(losses)
+    every = audit if mechanism == "exact" else audit.sel(mechanism=mechanism)
+    assert found.worst_loss == every.privacy_loss.max() >= max(losses)
     assert found.n_screened == len(known)
     assert found.share_exposed.value == pytest.approx(
         sum(each > 0.5 for each in losses) / len(losses)

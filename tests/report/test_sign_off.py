@@ -12,9 +12,11 @@ from report.page import Page
 
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import FormatError
-from clusterscale.reauditing import json_safe
+from clusterscale.reauditing import Policy, json_safe
+from clusterscale.reauditing.policy_evaluation import evaluate_ceilings
 from clusterscale.reporting import Run, describe, render, render_sign_off
 from clusterscale.reporting.audit.headline import _placed
+from clusterscale.reporting.certificates import covers_audit
 from clusterscale.schema import validate
 from clusterscale.utility import UTILITIES
 
@@ -39,7 +41,8 @@ def facts_of(results, *others, chosen=LAPLACE, certify=None, series=NOT_EXAMINED
 def make_certificates(results, added, replaced):
     """Certificates of three users under each mechanism, with these worst AUCs."""
     names = [str(name) for name in results.mechanism.values]
-    coords = {"user": [0, 1, 2], "period": ["week"], "group_size": [50], "mechanism": names}
+    period = results.period.values
+    coords = {"user": [0, 1, 2], "period": period, "group_size": [50], "mechanism": names}
     case = [*coords, "neighbours"]
     worst = np.array([added, replaced]) - np.array([0.0, 0.1, 0.2])[:, None]  # user, neighbours
     auc = np.broadcast_to(worst[:, None, None, None], (3, 1, 1, len(names), 2))
@@ -72,6 +75,24 @@ def test_the_ceiling_that_the_policy_limits_is_first_and_says_so(make_results):
     assert text.index("This one counts") < replaced < text.index("they play this game")
     _, unlimited = facts_of(results, certify=certify)
     assert "This one counts, but the policy does not limit it (certified_auc)" in unlimited
+
+
+def test_certificates_of_other_periods_prove_nothing(make_results):
+    results = make_results(mechanisms=(EXACT, LAPLACE))
+    certify = make_certificates(results, 0.812, 0.934)
+    plan = {"plan": json.dumps({"periods": [[str(results.period.values[0]), 24, 48]]})}
+    other = certify.assign_coords(period=["another"])
+    spans = results.assign_coords(period_id=("period", ["0-48"]))
+    for audited, certificates in ((results, other), (spans, certify.assign_attrs(plan))):
+        assert facts_of(audited, certify=certificates)[0]["ceilings"] == []
+        assert not covers_audit(Run(audit=audited, certify=certificates))
+    assert covers_audit(Run(audit=results, certify=certify))
+    run = Run(audit=results, certify=other)
+    reasons = evaluate_ceilings(Policy(certified_auc=0.9), run, LAPLACE)
+    assert [(each.check, each.level) for each in reasons] == [
+        ("ceiling", "unknown"),
+        ("certified_auc", "error"),
+    ]
 
 
 def test_what_a_rule_provably_buys_is_one_sentence_beside_raw_counts(make_results):
@@ -172,13 +193,19 @@ def test_each_period_and_the_days_that_are_not_examined_are_listed(weeks):
 
 def test_the_days_to_be_published_are_compared_with_those_examined(weeks):
     facts, text = facts_of(weeks, series=SERIES)
-    assert facts["examined"]["release"] == {"total": 7, "left_out": 0}
+    assert facts["examined"]["release"] == {"total": 7, "left_out": 0, "whole": True}
     assert text.count("To be published2026-10-19 to 2026-10-25: all examined") == 1
     late = SERIES | {"days": ["2026-10-24", "2026-10-30"]}
     facts, text = facts_of(weeks, series=late)
-    assert facts["examined"]["release"] == {"total": 7, "left_out": 5}
+    assert facts["examined"]["release"] == {"total": 7, "left_out": 5, "whole": True}
     words = "To be published2026-10-24 to 2026-10-30: 5 of these 7 days are not examined"
     assert text.count(words) == 2, "beside what is published, and among what was not examined"
+    facts, text = facts_of(weeks, series=SERIES | {"cube": "of others"})
+    assert facts["examined"]["release"]["left_out"] == 7, "the same days of another cube"
+    both = SERIES | {"days": ["2026-10-12", "2026-10-25"], "span": (168, 505)}
+    facts, text = facts_of(weeks, series=both)
+    assert facts["examined"]["release"] == {"total": 14, "left_out": 0, "whole": False}
+    assert text.count("no audited period is this release") == 2
     cut = weeks.assign_coords(period_id=("period", ["168-336", "336-504"]))
     assert facts_of(cut, series=SERIES)[0]["examined"]["release"]["left_out"] == 1
     for times, unit in (({"n_epochs": 673}, "epoch"), ({}, None)):
@@ -223,7 +250,6 @@ def test_a_series_is_added_up_or_not_examined(make_results):
         "refused": "it would spend ε 2 of 1.5",
     }
     facts, text = facts_of(results, series=series)
-    assert facts["series"]["person"]["so far"] == [7.0, 0.0]
     for words in (
         "ε per user's day, of 1.5",
         "Series counts",
@@ -233,9 +259,7 @@ def test_a_series_is_added_up_or_not_examined(make_results):
         "publish refuses itit would spend ε 2 of 1.5",
     ):
         assert words in text
-    assert "Published already" not in text
-    text = facts_of(results, series=series | {"published": "runs/counts-0002.csv"})[1]
-    assert "Published alreadyruns/counts-0002.csv; so far is without it" in text
+    assert facts["series"]["person"]["so far"] == [7.0, 0.0]
     year = {"releases": {"a year": 52}, "person": {"a year": (np.inf, 1.0)}, "budget": None}
     text = facts_of(results, series=series | year)[1]
     assert "a year of such releases52not bounded" in text

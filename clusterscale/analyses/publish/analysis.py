@@ -46,7 +46,7 @@ from clusterscale.cube.blocks import block_size
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError, InputError, MissingError
 from clusterscale.groups.member_lists import find_listed
-from clusterscale.phrases import NO_GUARANTEE
+from clusterscale.phrases import NO_GUARANTEE, round_up
 from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
 from clusterscale.release.metadata import refuse_formulas
@@ -201,7 +201,7 @@ class PublishAnalysis(Analysis):
         spends = state_guarantee(plan, entry) or NO_GUARANTEE
         left = "none"
         if budget is not None:
-            before, after = (series.spent(*more, days=days) for more in ((), (entry,)))
+            before, after = (round_up(series.spent(*more, days=days)) for more in ((), (entry,)))
             left = (
                 f"{before:.6g} of ε {budget.epsilon:g} spent, then {after:.6g}, "
                 f"for each {series.describe_units(entry)}"

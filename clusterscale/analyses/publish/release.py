@@ -261,13 +261,13 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     Returns
     -------
     dict[str, Any]
-        ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release; the ε
-        of its unit that is ``spent``, so far and with the release, and ``all_days``, what all days
-        of the cube spend, without a budget None;
+        ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release, its
+        ``span`` of epochs, and the fingerprint of its ``cube``; the ε of its unit that is
+        ``spent``, so far and with the release, and ``all_days``, what all days of the cube spend,
+        without a budget None;
         ``releases``, their number, and ``person``, ε and δ for one person who is in all of them,
         infinite if nothing bounds that, both by when: so far, with the release, and a year of it if
-        that is stated; ``published``, its address if the ledger has it already, and then it does
-        not count as so far; and ``refused``, why it cannot be published.
+        that is stated; and ``refused``, why it cannot be published.
 
     Raises
     ------
@@ -276,7 +276,6 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     """
     series, budget = Series(plan, cube.calendar.timezone), plan.budget
     entry, refused = describe_entry(plan, cube, series, ""), ""
-    published = series.take_out(entry)
     try:
         series.check(entry)
     except (ExistsError, RefusedError) as error:
@@ -292,11 +291,12 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
         "folder": series.uri,
         "budget": budget and budget.model_dump(mode="json"),
         "days": [date.fromordinal(day).isoformat() for day in (entry.first_day, entry.last_day)],
+        "span": plan.span,
+        "cube": cube.fingerprint,
         "spent": (series.spent(), series.spent(entry)) if budget else (),
         "all_days": series.spend_on_days(entry, range(first, last + 1)) if budget else None,
         "releases": {when: len(several) for when, several in cases.items()},
         "person": {when: spent_on_person(several, delta) for when, several in cases.items()},
-        "published": published,
         "refused": refused,
     }
 

@@ -35,7 +35,7 @@ from clusterscale.mechanisms.accounting import (
     loss_step,
     units_of_person,
 )
-from clusterscale.phrases import privacy_unit
+from clusterscale.phrases import privacy_unit, round_up
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
 from clusterscale.storage.files import put_new_files, put_new_folder, refuse_broken_link
 from clusterscale.storage.manifest import read_sealed, to_sealed
@@ -230,7 +230,8 @@ class Series:
             return "none"
         first, last = entry.first_day, entry.last_day
         spent = self.spent(days=(first, last))
-        text = f"ε {spent:.6g} of {budget.epsilon:g} is spent for each {self.describe_units(entry)}"
+        text = f"ε {round_up(spent):.6g} of {budget.epsilon:g} is spent for each "
+        text += self.describe_units(entry)
         if budget.unit != "user":
             has_part = any(
                 first < one.first_day <= last or first <= one.last_day < last
@@ -286,25 +287,13 @@ class Series:
             left = max(0.0, budget.epsilon - self.spent(days=days))
             raise RefusedError(
                 f"publish.budget: with this release, series {self.plan.series} would spend ε "
-                f"{together:.6g} of {budget.epsilon:g} per {privacy_unit(budget.unit)}, at δ "
-                f"{budget.delta:g}; about {left:.6g} is left: publish with a smaller ε, or not"
+                f"{round_up(together):.6g} of {budget.epsilon:g} per {privacy_unit(budget.unit)}, "
+                f"at δ {budget.delta:g}; about {left:.6g} is left: publish with a smaller ε, or not"
             )
 
     def _exceeds(self, epsilon: float) -> bool:
         budget = self.plan.budget
         return budget is not None and epsilon > budget.epsilon * (1 + _TOLERANCE)
-
-    def take_out(self, entry: LedgerEntry) -> str:
-        """Leave out, from here on, the release that ``entry`` is of, and return its address.
-
-        It is one of the same period and guarantee, which hides the same; "" if there is none.
-        """
-        what = {"period", "start", "stop", "unit", "epsilon", "delta", "hidden_below", "hidden_as"}
-        for index, one in enumerate(self.entries):
-            if one.model_dump(include=what) == entry.model_dump(include=what):
-                del self.entries[index], self.steps[index]
-                return self.address(one.number)
-        return ""
 
     def spend_on_days(self, entry: LedgerEntry, days: range) -> dict[str, Any]:
         """Return what the series spends if further releases like one count all of some days.
