@@ -97,7 +97,8 @@ def evaluate_policy(
             f"loss above {metrics.exposed_above:g}"
         )
         yield apply_limit("share_exposed", policy.share_exposed, metrics.share_exposed, text)
-    yield _guarantee_reason(policy, metrics)
+    simulated = part is not None  # people about whom nothing is promised
+    yield _guarantee_reason(policy, replace(metrics, lacks_noise=False) if simulated else metrics)
     yield _float_noise_reason(policy, metrics)
     for name, limit in policy.utility.items():
         yield _utility_reason(name, limit, metrics)
