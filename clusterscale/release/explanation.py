@@ -131,7 +131,7 @@ def explain_release(name: str, release: RawRelease) -> str:
     """Return a page in Markdown on the release in a file, for those who use it."""
     (n_places, n_epochs), zone = release.values.shape, ZoneInfo(release.timezone)
     times = [datetime.fromtimestamp(second, zone) for second in _seconds(release).tolist()]
-    ledger, accuracy = release.metadata.ledger, release.metadata.accuracy
+    ledger = release.metadata.ledger
     size = f"{plural(n_places, 'place')} at {plural(n_epochs, 'time')}"
     if times:
         size += f", from {min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}, {zone.key}"
@@ -144,7 +144,6 @@ def explain_release(name: str, release: RawRelease) -> str:
         factor=_factor(ledger.epsilon) if ledger and ledger.epsilon else "",
         columns=explain_columns(release) | {"count": _counted(release)},
         values=explain_values(release),
-        n_uncertain=int(accuracy.is_uncertain(release.values).sum()) if accuracy else 0,
         clocks_change=len({time.utcoffset() for time in times}) > 1,
     )
 
