@@ -152,8 +152,9 @@ def _examine_days(
     """Return when the periods are, and how much of a cube and of a release is in none of them.
 
     ``series`` has the release: its ``days``, the first and the last as ISO dates, its ``span`` of
-    epochs, and its ``cube``; nothing if it is not named. A day is examined if all of its epochs
-    are, in the same cube. What the results do not record is None.
+    epochs, and the fingerprint and number of users of its ``cube``; nothing if it is not named. A
+    day is examined if all of its epochs are, in the same cube or in one that adds simulated people
+    to as many users. What the results do not record is None.
     """
     ids = results["period_id"].values if "period_id" in results else ()
     spans = [(int(at[1]), int(at[2])) for one in ids if (at := _SPAN.match(str(one)))]
@@ -179,7 +180,8 @@ def _examine_days(
     if days := series.get("days"):
         first, last = (date.fromisoformat(day).toordinal() for day in days)
         own = set(range(first, last + 1))
-        same = series["cube"] == results.attrs.get("cube_fingerprint")
+        ids = results.attrs.get("cube_fingerprint"), cube.get("n_known")  # of those not simulated
+        same = any(one == other for one, other in zip(ids, series["cube"], strict=True))
         found["release"] = {"total": len(own), "whole": tuple(series["span"]) in spans}
         found["release"]["left_out"] = len(own - (every - missing)) if same else len(own)
     return found

@@ -200,8 +200,12 @@ def test_the_days_to_be_published_are_compared_with_those_examined(weeks):
     assert facts["examined"]["release"] == {"total": 7, "left_out": 5, "whole": True}
     words = "To be published2026-10-24 to 2026-10-30: 5 of these 7 days are not examined"
     assert text.count(words) == 2, "beside what is published, and among what was not examined"
-    facts, text = facts_of(weeks, series=SERIES | {"cube": "of others"})
+    facts, text = facts_of(weeks, series=SERIES | {"cube": ("of others", 500)})
     assert facts["examined"]["release"]["left_out"] == 7, "the same days of another cube"
+    simulated = json.loads(weeks.attrs["cube"]) | {"n_known": 500}
+    filled = weeks.assign_attrs(cube=json.dumps(simulated))
+    facts, _ = facts_of(filled, series=SERIES | {"cube": ("of others", 500)})
+    assert facts["examined"]["release"]["left_out"] == 0, "with simulated people beside its own"
     both = SERIES | {"days": ["2026-10-12", "2026-10-25"], "span": (168, 505)}
     facts, text = facts_of(weeks, series=both)
     assert facts["examined"]["release"] == {"total": 14, "left_out": 0, "whole": False}

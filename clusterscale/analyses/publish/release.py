@@ -262,7 +262,7 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     -------
     dict[str, Any]
         ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release, its
-        ``span`` of epochs, and the fingerprint of its ``cube``; the ε of its unit that is
+        ``span`` of epochs, and its ``cube``, fingerprint and users; the ε of its unit that is
         ``spent``, so far and with the release, and ``all_days``, what all days of the cube spend,
         without a budget None;
         ``releases``, their number, and ``person``, ε and δ for one person who is in all of them,
@@ -292,7 +292,7 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
         "budget": budget and budget.model_dump(mode="json"),
         "days": [date.fromordinal(day).isoformat() for day in (entry.first_day, entry.last_day)],
         "span": plan.span,
-        "cube": cube.fingerprint,
+        "cube": (cube.fingerprint, cube.n_users),
         "spent": (series.spent(), series.spent(entry)) if budget else (),
         "all_days": series.spend_on_days(entry, range(first, last + 1)) if budget else None,
         "releases": {when: len(several) for when, several in cases.items()},
