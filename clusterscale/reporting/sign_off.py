@@ -180,8 +180,8 @@ def _examine_days(
     if days := series.get("days"):
         first, last = (date.fromisoformat(day).toordinal() for day in days)
         own = set(range(first, last + 1))
-        ids = results.attrs.get("cube_fingerprint"), cube.get("n_known")  # of those not simulated
-        same = any(one == other for one, other in zip(ids, series["cube"], strict=True))
+        mine = results.attrs.get("cube_fingerprint"), cube.get("n_known")  # of those not simulated
+        same = any(one == other for one, other in zip(mine, series["cube"], strict=True))
         found["release"] = {"total": len(own), "whole": tuple(series["span"]) in spans}
         found["release"]["left_out"] = len(own - (every - missing)) if same else len(own)
     return found
