@@ -13,7 +13,7 @@ from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.phrases import GUARANTEE_VERDICTS
 from clusterscale.reauditing.known_part import KnownPart
-from clusterscale.reporting.findings import Finding, find_exposures, worst_findings
+from clusterscale.reporting.findings import Finding, find_exposures, find_promises, worst_findings
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.validation_messages import name_best
 
@@ -226,14 +226,13 @@ def _guarantee_test(results: xr.Dataset) -> dict[str, Any]:
     worst = int(np.lexsort((-observed, ranks))[0])  # for equal verdicts, the largest observed ε
     index = np.unravel_index(worst, results.verdict.shape)
     period = {"period": dict(zip(results.verdict.dims, index, strict=True))["period"]}
-    scaled, needed = (results.get(name, np.nan) for name in ("sensitivity", "sensitivity_needed"))
     return {
         "epsilon_seen": float(observed[worst]),
         "epsilon_declared": float(results.guarantee_epsilon.isel(period)),
         "verdict": verdicts[worst],
         "unit": str(results.guarantee_unit.isel(period).values),
         "guarantee_reason": str(results.guarantee_reason.isel(period).values),
-        "lacks_noise": bool(np.any(scaled < needed * (1 - 1e-9))),
+        "lacks_noise": bool(find_promises(results)[1].any()),
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import xarray as xr
@@ -187,6 +187,15 @@ class _Candidate:
         """Mean AUC of the finished targets, −inf if there are none."""
         known = self.auc[np.isfinite(self.auc)]
         return float(known.mean()) if known.size else -np.inf
+
+
+def find_promises(stated: Any) -> tuple[Any, Any]:
+    """Return where a guarantee is made, and where its noise is for less than one unit changes.
+
+    ``stated`` has the variables of guarantees, as a dataset of results or as a table.
+    """
+    made = ~stated["guarantee_unit"].isin(["none", ""]) & np.isfinite(stated["guarantee_epsilon"])
+    return made, made & (stated["sensitivity"] < stated["sensitivity_needed"] * (1 - 1e-9))
 
 
 def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candidate]]:

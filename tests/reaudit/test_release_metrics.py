@@ -52,6 +52,8 @@ def results(seed=0, n_targets=7, lost=0.2):
             "epsilon_seen": (price, rng.uniform(0, 3, (2, 2, 2))),
             "guarantee_epsilon": (("period", "mechanism"), rng.uniform(1, 2, (2, 2))),
             "guarantee_unit": (("period", "mechanism"), np.full((2, 2), "event")),
+            "sensitivity": (("period", "mechanism"), np.full((2, 2), 1.0)),
+            "sensitivity_needed": (("period", "mechanism"), np.full((2, 2), 1.0)),
             "guarantee_reason": (("period", "mechanism"), np.full((2, 2), "Laplace noise")),
             "utility": ((*price, "measure"), rng.normal(0.5, 1, (2, 2, 2, 2))),
             "ideal": ("measure", IDEALS),
@@ -270,3 +272,13 @@ def test_estimates():
     assert IntervalEstimate.exact(0.5) == IntervalEstimate(0.5, 0.5, 0.5)
     assert IntervalEstimate(0.5).known
     assert not IntervalEstimate(np.inf).known
+
+
+def test_noise_for_less_than_one_unit_in_any_period_is_found_where_something_is_promised():
+    audit, screen = results(0), screened(0)
+    assert not measure(audit, screen, LAPLACE, exposed_above=0.5).lacks_noise
+    audit["sensitivity"].loc[{"period": PERIODS[1], "mechanism": LAPLACE}] = 0.5
+    assert measure(audit, screen, LAPLACE, exposed_above=0.5).lacks_noise
+    audit["guarantee_unit"] = audit["guarantee_unit"].astype(object)
+    audit["guarantee_unit"][:] = "none"
+    assert not measure(audit, screen, LAPLACE, exposed_above=0.5).lacks_noise

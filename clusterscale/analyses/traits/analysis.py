@@ -219,6 +219,7 @@ class TraitsAnalysis(study.Analysis):
         moving = slowness * events * (_MEASURE + _COUNT_UNIQUE)
         side = min(MOST, how.share * n_targets)
         comparing = slowness * n_exposures * how.trees * (_TREE + _ROW * side)
+        wall = moving / n_workers + comparing / min(n_workers, n_exposures)
         return {
             "comparisons": f"{n_exposures:,}",
             "components": f"{n_views:,} × {min(n_targets, how.targets):,} targets",
@@ -226,11 +227,7 @@ class TraitsAnalysis(study.Analysis):
                 read=f"{study.describe_bytes(raw_bytes(cube))}, three times or more",
                 worker=study.describe_bytes(loads.worker_bytes),
                 core_seconds=moving + comparing + _LOAD * loads.core_seconds,
-                seconds=(
-                    moving / n_workers
-                    + comparing / min(n_workers, n_exposures)
-                    + _LOAD * loads.seconds,
-                ),
+                seconds=(wall + _LOAD * loads.seconds,),
             ),
         }
 

@@ -25,7 +25,7 @@ from clusterscale.reporting.audit.cases import (
     read_defences,
     row,
 )
-from clusterscale.reporting.findings import Finding, find_exposures, worst_findings
+from clusterscale.reporting.findings import Finding, find_exposures, find_promises, worst_findings
 from clusterscale.reporting.section import absent_users, json_attribute
 from clusterscale.schema import find_mechanism
 
@@ -277,8 +277,5 @@ def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
 def _statements(results: xr.Dataset) -> list[Any]:
     """Return the guarantee of each mechanism in one period."""
     rows = results[_STATED].reset_coords(drop=True).to_dataframe().reset_index()[_STATED]
-    has_unit = ~rows["guarantee_unit"].isin(["none", ""])
-    rows["made"] = has_unit & np.isfinite(rows["guarantee_epsilon"])
-    needed = rows["sensitivity_needed"] * (1 - 1e-9)
-    rows["lacks_noise"] = rows["made"] & (rows["sensitivity"] < needed)
+    rows["made"], rows["lacks_noise"] = find_promises(rows)
     return list(rows.itertuples(index=False))
