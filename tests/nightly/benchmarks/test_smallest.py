@@ -32,6 +32,7 @@ SMALLEST = {  # script: its arguments, of which FOLDER is a folder and CUBE a cu
     "many_targets": "FOLDER --targets 60",
     "neighbours": "--pairs 4",
     "partial_traces": "--people 1000 --group-size 300 --known 100",
+    "publications": "--number 3",
     "publish": "FOLDER --users 500",
     "recovery": "FOLDER --users 100",
     "scale": "FOLDER overhead --targets 20 --users 1000 --group-size 50 --training 40",

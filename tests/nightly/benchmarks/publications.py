@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Compare what follows from random publications with integer programs over all their cells.
+
+    python tests/nightly/benchmarks/publications.py [MODE] [--number 200] [--seed 1] [--only SEED]
+
+Modes:
+
+- ``follows``: which counts are determined, and their ranges, beside an oracle that knows all cells;
+  and that nothing is determined in the repaired tables. Prints how many were missed, told though
+  they do not follow, and have too wide a range.
+- ``honest``: true counts, however published, never contradict, and what is told follows; cells of
+  which nothing is told are not looked at, which is quick.
+
+Each fault is printed with the seed of its publication, which ``--only`` checks alone.
+"""
+
+import argparse
+import collections
+import csv
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+from oracles.publication_oracle import Cell, Oracle
+from oracles.random_publications import Case, draw_case
+from show import sum_up
+
+from clusterscale.api import check_tables, repair_tables
+
+
+@dataclass
+class Tally:
+    """What went wrong, by kind of fault, and with which kinds of publications."""
+
+    faults: collections.Counter = field(default_factory=collections.Counter)
+    cases: list = field(default_factory=list)
+    verdicts: collections.Counter = field(default_factory=collections.Counter)
+    n_determined: int = 0
+    n_hidden: int = 0
+
+    def note(self, case, fault, n=1):
+        """Count a fault."""
+        if n:
+            self.faults[fault] += n
+            self.cases.append((case.seed, fault, n, case.kinds))
+
+
+def write(case: Case, folder: Path) -> str:
+    """Write a publication, and return its address."""
+    for name, text in case.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    plan = {**case.plan, "tables": [dict(entry) for entry in case.plan["tables"]]}
+    for entry in plan["tables"]:
+        entry["counts"] = str(folder / entry["counts"])
+        if "parents" in entry:
+            entry["parents"] = [
+                one if one == "codes" else str(folder / one) for one in entry["parents"]
+            ]
+    path = folder / "publication.yaml"
+    path.write_text(yaml.safe_dump(plan, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return str(path)
+
+
+def compare(case: Case, address: str, tally: Tally) -> bool:
+    """Count what is missed, false and too wide, and return whether any counts fit."""
+    findings = check_tables([address], progress=False)[0]
+    tally.verdicts[findings.verdict] += 1
+    oracle = Oracle(case.lattice)
+    if not oracle.is_possible:
+        tally.note(case, "contradiction missed", findings.verdict != "fail")
+        return False
+    tally.note(case, "contradiction invented", is_contradicted(findings))
+    reported = {
+        (cell.table, cell.place, cell.time): (cell.low, cell.high)
+        for cell in findings.open_cells
+        if not cell.rest
+    }
+    for cell in case.lattice.cells:
+        assert cell.low <= cell.true <= cell.high
+    ranges, wide = oracle.ranges(), case.plan.get("within") == 1000
+    own = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells if cell.is_open}
+    tally.n_hidden += len(ranges)
+    for name, (low, high) in ranges.items():
+        found = reported.pop(name, None)
+        if low == high:
+            tally.n_determined += 1
+            tally.note(case, "missed", found is None)
+        if found is None:
+            tally.note(case, "too wide", low < high and wide and (low, high) != own[name])
+        elif found[0] > low or found[1] < high:
+            tally.note(case, "false")
+        else:
+            tally.note(case, "too wide", found != (low, high))
+    tally.note(case, "told of a cell that is shown", len(reported))
+    compare_differences(case, findings, oracle, tally)
+    tally.note(case, "fail for nothing", findings.verdict == "fail" and not findings.open_cells)
+    return True
+
+
+def compare_differences(case, findings, oracle, tally):
+    """Count differences of few people that are missed, and those told that do not follow."""
+    found = {(c.table, c.place, c.time): (c.low, c.high) for c in findings.open_cells if c.rest}
+    ranges = {}
+    for whole, part, rest in case.differences:
+        columns = case.lattice.sums((rest, *whole.key[1:]))
+        ranges[whole.name] = oracle.range_of(columns), min(whole.threshold, part.threshold)
+    for name, ends in found.items():
+        tally.note(case, "false difference", ends != ranges.get(name, (None,))[0])
+    for name, ((low, high), k) in ranges.items():
+        tally.note(case, "missed difference", 0 < low == high < k and name not in found)
+
+
+def compare_honest(case: Case, address: str, tally: Tally) -> None:
+    """Count findings that do not follow."""
+    findings = check_tables([address], progress=False)[0]
+    tally.verdicts[findings.verdict] += 1
+    tally.note(case, "contradiction invented", is_contradicted(findings))
+    told = [cell for cell in findings.open_cells if not cell.rest]
+    by_name = {cell.name: cell for cell in case.lattice.cells}
+    cells = [by_name[one.table, one.place, one.time] for one in told]
+    tally.n_hidden += sum(cell.is_open for cell in case.lattice.cells)
+    tally.n_determined += sum(one.low == one.high for one in told)
+    oracle = Oracle(case.lattice) if told else None
+    for one, cell in zip(told, cells, strict=True):
+        tally.note(case, "untrue", not one.low <= cell.true <= one.high)
+        low, high = oracle.range_of(case.lattice.sums(cell.key))
+        tally.note(case, "false", one.low > low or one.high < high)
+    if findings.verdict == "fail":
+        tally.note(case, "fail for nothing", not findings.open_cells)
+
+
+def compare_repair(case: Case, address: str, tally: Tally) -> None:
+    """Count what follows from repaired tables."""
+    fixed = Path(address).parent / "fixed"
+    masked = repair_tables(address, str(fixed), progress=False)
+    findings = check_tables([str(fixed / "publication.yaml")], progress=False)[0]
+    lattice = replace(case.lattice, cells=hide(case, fixed, tally))
+    oracle = Oracle(lattice)
+    if not oracle.is_possible:
+        tally.note(case, "repaired tables contradict")
+        return
+    open_ones = sum(low == high for low, high in oracle.ranges().values())
+    for whole, part, rest in case.differences:
+        low, high = oracle.range_of(lattice.sums((rest, *whole.key[1:])))
+        open_ones += 0 < low == high < min(whole.threshold, part.threshold)
+    what = "left open, and told," if findings.verdict == "fail" or masked.left else "left open"
+    tally.note(case, f"{what} by repair", open_ones)
+
+
+def hide(case: Case, folder: Path, tally: Tally) -> list[Cell]:
+    """Return the cells of repaired tables."""
+    texts = {}
+    for entry in yaml.safe_load((folder / "publication.yaml").read_text("utf-8"))["tables"]:
+        name = Path(entry["counts"]).name
+        path = folder / name if (folder / name).exists() else folder.parent / name
+        for *row, text in csv.reader(path.read_text("utf-8").splitlines()):
+            texts[(name, *row)] = text
+    cells = []
+    for cell in case.lattice.cells:
+        text = texts[cell.row]
+        if text == "D":
+            cell = replace(cell, low=cell.secondary, high=case.lattice.most, text=text)
+        elif text != cell.text:
+            tally.note(case, "repair changes a value")
+        cells.append(cell)
+    return cells
+
+
+def is_contradicted(findings):
+    """Return whether the findings say that no counts fit."""
+    return any(
+        one.level == "inconsistent" and one.check == "determined" and "contradict" in one.text
+        for one in findings.results
+    )
+
+
+def main():
+    """Print the figures of a mode."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("mode", nargs="?", default="follows", choices=["follows", "honest"])
+    parser.add_argument("--number", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int)
+    options = parser.parse_args()
+    tally, first = Tally(), 1_000_000 * options.seed
+    numbers = [options.only] if options.only else range(first, first + options.number)
+    for number in numbers:
+        case = draw_case(number)
+        with tempfile.TemporaryDirectory() as folder:
+            address = write(case, Path(folder))
+            try:
+                if options.mode == "honest":
+                    compare_honest(case, address, tally)
+                elif compare(case, address, tally):
+                    compare_repair(case, address, tally)
+            except Exception:
+                tally.note(case, "crash")
+                print(number, traceback.format_exc()[-600:], file=sys.stderr)
+    seen = collections.Counter()
+    for seed, fault, n, kinds in tally.cases:
+        seen[seed, fault, kinds] += n
+    for (seed, fault, kinds), n in seen.items():
+        print(f"{seed}: {n} {fault} ({', '.join(sorted(kinds))})")
+    figures = [f"{len(numbers)} publications", f"{tally.n_hidden} hidden counts"]
+    figures += [f"{tally.n_determined} determined"]
+    figures += [f"{n} {verdict}" for verdict, n in sorted(tally.verdicts.items())]
+    figures += [f"{fault} {n}" for fault, n in sorted(tally.faults.items())] or ["no faults"]
+    sum_up("publications", *figures)
+
+
+if __name__ == "__main__":
+    main()
