@@ -21,6 +21,7 @@ caller would expect, so ``except ValueError`` keeps working::
     ├── StudyError (RuntimeError)          tasks failed whose results the next ones need
     ├── PackageError (ImportError)         an optional package is missing; names the extra
     └── PluginError (TypeError)            a class of another package breaks its contract
+        └── SharedArrayError               it has changed arrays that others use
 """
 
 TEMPORARY = 75
@@ -98,6 +99,10 @@ class PackageError(ClusterscaleError, ImportError):
 
 class PluginError(ClusterscaleError, TypeError):
     """A class of another package breaks its contract; the message names class and method."""
+
+
+class SharedArrayError(PluginError):
+    """A class of another package has changed arrays that others use, which are useless now."""
 
 
 class SignalExit(SystemExit):

@@ -1,7 +1,13 @@
-"""Calls of code of other packages: it cannot write to its arguments, and its values are checked."""
+"""Calls of code of other packages: it cannot write to its arguments, and its values are checked.
 
+Whatever else it changes in the process, such as the working folder, is changed back, and its fault.
+"""
+
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, wraps
@@ -9,13 +15,19 @@ from types import FunctionType, GeneratorType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from clusterscale.errors import ClusterscaleError, PluginError, SignalExit
+from clusterscale.errors import ClusterscaleError, PluginError, SharedArrayError, SignalExit
 
 Fault = Callable[..., str]
 """Takes what a method returned and its arguments; returns what is wrong, ``""`` if nothing."""
 
-_READ_ONLY = re.compile("read-?only")
+_READ_ONLY = re.compile("read-?only|cannot set WRITEABLE flag")
+_NUMPY = (np, np.fft, np.linalg, np.random)
+_END = object()
+
+on_overwrite: list[Callable[[], None]] = []
+"""Called when other packages have changed shared arrays: drop what is kept of those."""
 
 
 def returns(*kinds: type[Any], has: tuple[str, ...] = (), what: str = "") -> Fault:
@@ -64,30 +76,93 @@ def is_foreign(cls: type[Any]) -> bool:
     return cls.__module__.partition(".")[0] not in ("clusterscale", "builtins")
 
 
-def read_only(value: Any) -> Any:
+def read_only(value: Any, seen: list[NDArray[Any]] | None = None) -> Any:
     """Return ``value`` with read-only views of its arrays, without copying any.
 
     Dataclasses of this package, tuples and lists that contain arrays are replaced by shallow
-    copies; anything else is returned as it is.
+    copies; anything else is returned as it is. Each array is appended to ``seen``.
     """
     if isinstance(value, np.ndarray):
-        if value.flags.writeable:
-            value = value.view()
-            value.flags.writeable = False
-        return value
+        if seen is not None:
+            seen.append(value)
+        return _protect(value)
     if type(value) in (tuple, list):
-        items = [read_only(item) for item in value]
+        items = [read_only(item, seen) for item in value]
         same = all(item is before for item, before in zip(items, value, strict=True))
         return value if same else type(value)(items)
     if not is_dataclass(value) or isinstance(value, type) or is_foreign(type(value)):
         return value
     before = {field.name: getattr(value, field.name) for field in fields(value)}
-    after = {name: read_only(item) for name, item in before.items()}
+    after = {name: read_only(item, seen) for name, item in before.items()}
     changed = {name: item for name, item in after.items() if item is not before[name]}
     value = copy(value) if changed else value
     for name, item in changed.items():
         object.__setattr__(value, name, item)
     return value
+
+
+def _protect(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view; neither ``setflags`` nor ``base`` makes it writeable."""
+    if array.dtype.kind in "mM":
+        return _protect(array.view(np.int64)).view(array.dtype)  # buffers have no times
+    if type(array) is np.ndarray:
+        with suppress(ValueError, TypeError, BufferError):  # of a type that buffers do not have
+            return np.asarray(array.data.toreadonly())
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _checksum(array: NDArray[Any]) -> int:
+    """Return a checksum of the memory that an array is part of; 0 for one of Python objects."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return 0 if array.dtype.hasobject else zlib.crc32(array.ravel(order="K").view(np.uint8).data)
+
+
+def _folder() -> str:
+    with suppress(OSError):  # it was removed
+        return os.getcwd()
+    return ""
+
+
+@contextmanager
+def contained(where: str, arrays: Sequence[NDArray[Any]] = ()) -> Iterator[None]:
+    """Raise PluginError for what code of other packages must not do, named by ``where``.
+
+    The working folder and NumPy are what they were before afterwards. Raises SharedArrayError if
+    one of the arrays has changed.
+    """
+    folder, settings = _folder(), np.geterr()
+    names, sums = [dict(vars(module)) for module in _NUMPY], [_checksum(one) for one in arrays]
+    raised: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        raised = error
+    faults = []
+    for module, before in zip(_NUMPY, names, strict=True):
+        for name in [name for name in before if vars(module).get(name) is not before[name]]:
+            setattr(module, name, before[name])
+            faults.append(f"replaces {module.__name__}.{name}")
+    if np.geterr() != settings:
+        np.seterr(**settings)
+        faults.append("changes how NumPy treats floating-point errors")
+    if _folder() != folder:
+        os.chdir(folder)
+        faults.append("changes the working folder")
+    if [_checksum(one) for one in arrays] != sums:
+        for drop in on_overwrite:
+            drop()
+        raise SharedArrayError(f"{where} has changed an array that others use too") from raised
+    if raised is not None and (told := _explain(where, raised)) is not raised:
+        raise told from raised
+    if raised is not None and not isinstance(raised, Exception):  # a signal
+        raise raised
+    if faults:
+        raise PluginError(f"{where} {faults[0]}, which others use too") from raised
+    if raised is not None:
+        raise raised
 
 
 def call_foreign(
@@ -102,40 +177,37 @@ def call_foreign(
 
     Errors name the ``owner`` and the ``method``; ``function`` is the bound method. Arrays among
     its arguments are made read-only, and ``fault`` checks what it returns. Raises PluginError
-    if it writes to its arguments, ends the program, or returns something wrong.
+    if it writes to its arguments, changes what others use, ends the program, or returns something
+    wrong; SharedArrayError if an array has changed nevertheless.
     """
     cls = type(owner)
     if not is_foreign(cls):
         return function(*args, **options)
     where = f"{cls.__module__}.{cls.__qualname__}.{method}"
-    args = tuple(read_only(value) for value in args)
-    options = {name: read_only(value) for name, value in options.items()}
-    try:
+    shared: list[NDArray[Any]] = []
+    args = tuple(read_only(value, shared) for value in args)
+    options = {name: read_only(value, shared) for name, value in options.items()}
+    with contained(where, shared):
         returned = function(*args, **options)
         if isinstance(returned, GeneratorType):
-            return _iterate(where, returned, fault)
+            return _iterate(where, returned, fault, shared)
         wrong = fault(returned, *args, **options) if fault else ""
-    except BaseException as error:
-        if (told := _explain(where, error)) is error:
-            raise
-        raise told from error
     if wrong:
         raise PluginError(f"{where} {wrong}")
     return returned
 
 
-def _iterate(where: str, items: Iterator[Any], fault: Fault | None) -> Iterator[Any]:
+def _iterate(
+    where: str, items: Iterator[Any], fault: Fault | None, shared: Sequence[NDArray[Any]]
+) -> Iterator[Any]:
     """Yield the items of a generator of another package, each checked."""
     while True:
-        try:
-            item = next(items)
-        except StopIteration:
+        with contained(where, shared):
+            item = next(items, _END)
+            wrong = fault(item) if fault and item is not _END else ""
+        if item is _END:
             return
-        except BaseException as error:
-            if (told := _explain(where, error)) is error:
-                raise
-            raise told from error
-        if fault and (wrong := fault(item)):
+        if wrong:
             raise PluginError(f"{where} {wrong}")
         yield item
 

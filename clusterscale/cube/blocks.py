@@ -18,6 +18,7 @@ from clusterscale.cube.bounds import bounds_before, merge_bounds
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, with_null_roi
 from clusterscale.errors import FormatError, InputError
+from clusterscale.foreign import on_overwrite
 from clusterscale.seeds import stream
 from clusterscale.storage import absolute
 
@@ -302,6 +303,7 @@ def map_cells(source: TraceSource, steps: Steps) -> CellMap:
 
 
 _CACHE: dict[tuple[Source, Range, Window], Block] = {}
+on_overwrite.extend([_CACHE.clear, _open.cache_clear])
 
 
 def _read_cached(source: TraceSource, users: Range, windows: list[Window]) -> dict[Window, Block]:

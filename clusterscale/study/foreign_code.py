@@ -6,6 +6,7 @@ may have been changed since they were imported.
 """
 
 import ast
+import os
 import pickle
 import re
 import sys
@@ -187,16 +188,18 @@ def _is_known(module: str | None) -> bool:
 def _describe(cls: type[Any]) -> dict[str, str]:
     walk, (name, version) = _Walk(), owner_of(cls.__module__)
     walk.add(cls)
-    words = [*walk.words, digest_of_files(cls.__module__, *walk.modules)]
-    digest = blake2b("\n".join(words).encode(), digest_size=16).hexdigest()
-    return {"distribution": name, "version": version, "digest": "" if walk.unknown else digest}
+    files = digest_of_files(cls.__module__, *walk.modules)
+    digest = blake2b("\n".join([*walk.words, files]).encode(), digest_size=16).hexdigest()
+    known = files and not walk.unknown
+    return {"distribution": name, "version": version, "digest": digest if known else ""}
 
 
 def digest_of_files(home: str, *others: str) -> str:
     """Return the digest of the files of a module's package and of all that is imported there.
 
+    It is empty if the files of one cannot be listed or read, such as those in an archive.
     ``others`` are more modules. Of an installed package, other than its own, the list of files is
-    read, unless it is editable.
+    read, unless it is editable or has none.
     """
     home = _package_of(home)
     total, left, done = blake2b(digest_size=16), [home, *sorted(map(_package_of, others))], set()
@@ -205,15 +208,21 @@ def digest_of_files(home: str, *others: str) -> str:
         if package in done or _is_known(package):
             continue
         done.add(package)
-        name = owner_of(package)[0]
-        if name and package != home and not _is_editable(name):
-            total.update(repr((owner_of(package), distribution(name).read_text("RECORD"))).encode())
+        name, places = owner_of(package)[0], _places(package)
+        if places is None:
+            return ""
+        listed = name and package != home and not _is_editable(name)
+        if listed and (record := distribution(name).read_text("RECORD")) is not None:
+            total.update(repr((owner_of(package), record)).encode())
             continue
-        for file in _files(package):
-            stat = file.stat()
-            digest, imports = _read(file, stat.st_mtime_ns, stat.st_size)
-            total.update(repr((package, file.name, digest)).encode())
-            left += imports
+        try:
+            for file in _files(places):
+                stat = file.stat()
+                digest, imports = _read(file, stat.st_mtime_ns, stat.st_size)
+                total.update(repr((package, file.name, digest)).encode())
+                left += imports
+        except OSError:
+            return ""
     return total.hexdigest()
 
 
@@ -232,19 +241,36 @@ def _package_of(module: str) -> str:
     return module
 
 
-def _files(package: str) -> list[Path]:
-    """Return the files of a module or a package, in order; none if it has none."""
+def _places(package: str) -> list[Path] | None:
+    """Return the file or folders of a module, none if it is absent; None if they are unknown."""
     found = sys.modules.get(package)
     try:
         spec = None if found else find_spec(package)
     except (ImportError, ValueError):
-        spec = None
+        return None
     folders = getattr(found, "__path__", None) or (spec and spec.submodule_search_locations)
     file = getattr(found, "__file__", None) or (spec and spec.origin)
-    if folders:
-        every = (path for folder in folders for path in sorted(Path(folder).rglob("*")))
-        return [path for path in every if path.is_file() and "__pycache__" not in path.parts]
-    return [Path(file)] if file and Path(file).is_file() else []
+    if not folders and not file:  # a notebook has no file, and is read from memory
+        return [] if package == "__main__" or not (found or spec) else None
+    places = [Path(place) for place in folders or [file]]
+    return places if all(map(Path.exists, places)) else None
+
+
+def _files(places: Iterable[Path]) -> Iterator[Path]:
+    """Yield files, and those in folders, in order; raise OSError if one cannot be listed."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for place in places:
+        found = [place] if place.is_file() else []
+        for folder, folders, names in [] if found else os.walk(place, onerror=refuse):
+            if any(os.path.islink(f"{folder}/{name}") for name in folders):
+                raise NotADirectoryError(folder)  # its files are elsewhere
+            found += [Path(folder, name) for name in names]
+        yield from sorted(
+            path for path in found if path.is_file() and "__pycache__" not in path.parts
+        )
 
 
 @lru_cache(maxsize=4096)

@@ -157,8 +157,12 @@ def run_in(uri: str, kind: str) -> str:
 
 
 def has_code(uri: str, kind: str, *settings: Any) -> bool:
-    """Return whether the study in a folder used the code of other packages that is here now."""
-    return code_in(uri, kind) == code_of(*settings)
+    """Return whether the study in a folder used the code of other packages that is here now.
+
+    Code that cannot be read is never known to be the same.
+    """
+    code = code_of(*settings)
+    return code_in(uri, kind) == code and all(one["digest"] for one in code.values())
 
 
 def others_in(run_uri: str) -> list[str]:

@@ -1,7 +1,10 @@
 """Classes of other packages cannot write to their arguments, and what they return is checked."""
 
+import ctypes
+import os
 import pickle
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 from typing import Literal
@@ -17,8 +20,8 @@ import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.attacks.base import score_groups
 from clusterscale.contracts import GroupRequest, Guarantee, Support, release_counts
-from clusterscale.errors import InputError, PackageError, PluginError, SignalExit
-from clusterscale.foreign import read_only
+from clusterscale.errors import InputError, PackageError, PluginError, SharedArrayError, SignalExit
+from clusterscale.foreign import call_foreign, read_only
 from clusterscale.mechanisms import create
 from clusterscale.priors import PRIORS
 from clusterscale.registry import Registry
@@ -117,6 +120,125 @@ class Zeroes:
 def test_what_is_given_to_foreign_code_is_read_only(named, act):
     with pytest.raises(PluginError, match=rf"{named} writes .*: copy before you change"):
         act()
+
+
+def by_base(self, counts, *, group_size, rng):
+    counts.base[...] = 0
+    return counts.astype(np.float64)
+
+
+def by_flag(self, counts, *, group_size, rng):
+    counts.setflags(write=True)
+    counts[...] = 0
+    return counts.astype(np.float64)
+
+
+def by_address(self, counts, *, group_size, rng):
+    ctypes.memset(counts.ctypes.data, 0, counts.nbytes)
+    return counts.astype(np.float64)
+
+
+def by_address_and_error(self, counts, *, group_size, rng):
+    ctypes.memset(counts.ctypes.data, 0, 8)
+    raise ValueError("of no interest")
+
+
+@for_each("shape", [COUNTS, COUNTS[:1], COUNTS[:, ::2], COUNTS.astype(float).T, COUNTS > 3])
+def test_neither_base_nor_flags_reach_the_counts(shape):
+    before = shape.copy()
+    for method in (by_base, by_flag):
+        mechanism = twin(UniformNoise, release=method)()
+        with pytest.raises(PluginError, match=r"release writes .*: copy before you change"):
+            release(mechanism, shape)
+        np.testing.assert_array_equal(shape, before)
+
+
+@pytest.mark.parametrize("method", [by_address, by_address_and_error])
+@pytest.mark.parametrize("part", [slice(None), slice(1)])
+def test_counts_that_were_overwritten_are_noticed_and_what_is_kept_is_dropped(
+    method, part, monkeypatch
+):
+    dropped = []
+    monkeypatch.setattr("clusterscale.foreign.on_overwrite", [lambda: dropped.append(1)])
+    with pytest.raises(SharedArrayError, match=r"Twin\.release has changed an array"):
+        release(twin(UniformNoise, release=method)(), COUNTS.copy()[part] + 1)
+    assert dropped == [1]
+
+
+def test_an_array_around_the_one_that_is_given_is_compared_too():
+    whole = np.ones((4, 3, 4), np.int32)
+
+    def beyond(self, counts, *, group_size, rng):
+        ctypes.memset(counts.ctypes.data + counts.nbytes, 0, 4)
+        return counts.astype(np.float64)
+
+    with pytest.raises(SharedArrayError):
+        release(twin(UniformNoise, release=beyond)(), whole[:2])
+
+
+def test_a_cube_is_read_again_after_an_array_was_overwritten(cube):
+    from clusterscale.cube import blocks
+
+    source = blocks.TraceSource.of(cube, ((0, 12),), null_roi=False, seed=1)
+
+    def cells():
+        return blocks.load_settings(source, [()])[()].traces.cells
+
+    before = cells().copy()
+
+    def overwrite(self, request):
+        ctypes.memset(request.traces.cells.ctypes.data, 0, request.traces.cells.nbytes)
+
+    with pytest.raises(SharedArrayError, match=r"Twin\.set_up has changed"):
+        twin(KnownSubset, set_up=overwrite)(**GAME).set_up(
+            replace(request(), traces=blocks.load_settings(source, [()])[()].traces)
+        )
+    np.testing.assert_array_equal(cells(), before)
+
+
+def in_turn(self, counts, *, group_size, rng):
+    yield counts.astype(np.float64)
+    ctypes.memset(counts.ctypes.data, 0, 4)
+    yield counts.astype(np.float64)
+
+
+def test_an_array_that_a_generator_overwrites_later_is_noticed(monkeypatch):
+    monkeypatch.setattr("clusterscale.foreign.on_overwrite", [])
+    mechanism, counts = twin(UniformNoise)(), COUNTS + 1
+    steps = partial(in_turn, mechanism, group_size=9, rng=None)
+    found = call_foreign(mechanism, "steps", steps, counts)
+    next(found)
+    with pytest.raises(SharedArrayError, match=r"Twin\.steps has changed"):
+        next(found)
+
+
+def replace_sort():
+    np.sort = np.flip
+
+
+@for_each(
+    ("act", "what"),
+    [
+        (lambda: os.chdir("/"), "changes the working folder"),
+        (replace_sort, r"replaces numpy\.sort"),
+        (lambda: setattr(np.random, "default_rng", None), r"replaces numpy\.random\.default_rng"),
+        (lambda: delattr(np.linalg, "norm"), r"replaces numpy\.linalg\.norm"),
+        (lambda: np.seterr(all="raise"), "changes how NumPy treats floating-point errors"),
+    ],
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_others_use_too_is_put_back_and_the_fault_of_the_plug_in(act, what, fails):
+    before = os.getcwd(), np.sort, np.random.default_rng, np.linalg.norm, np.geterr()
+
+    def changing(self, counts, *, group_size, rng):
+        act()
+        if fails:
+            raise ValueError("of no interest")
+        return counts.astype(np.float64)
+
+    with pytest.raises(PluginError, match=rf"Twin\.release {what}, which others use too"):
+        release(twin(UniformNoise, release=changing)())
+    assert before == (os.getcwd(), np.sort, np.random.default_rng, np.linalg.norm, np.geterr())
 
 
 def test_read_only_copies_no_array_and_leaves_the_argument():

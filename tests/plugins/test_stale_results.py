@@ -8,6 +8,7 @@ import importlib
 import json
 import sys
 import warnings
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -143,6 +144,16 @@ def data_file(folder, i):
     return fresh_class()
 
 
+def zipped_helper(folder, i):
+    inside = "from acme_helper import SCALE"
+    text = source("SCALE", inside=inside, before="SCALE = 1.0")
+    with ZipFile(folder / "helper.zip", "w") as archive:
+        archive.writestr("acme_helper.py", f"SCALE = {SCALES[i]}")
+    sys.path[:] = [str(folder / "helper.zip"), *(one for one in sys.path if "helper" not in one)]
+    sys.path_importer_cache.pop(sys.path[0], None)
+    return load(folder, text)
+
+
 def in_memory(folder, i):
     cls = load(folder, source("SCALE", before=f"SCALE = {SCALES[0]}"))
     sys.modules["acme_noise"].SCALE = SCALES[i]
@@ -273,6 +284,19 @@ def test_no_result_of_other_code_is_reused(
             f"\n{change.__name__:<17}", *(f"{kind} {text}," for kind, text in row.items()), end=" "
         )
     assert row == {"gate": "refused", **dict.fromkeys(ANALYSES, "again")}
+
+
+def test_no_result_of_code_in_an_archive_is_reused(references, cube, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for i, scale in enumerate(SCALES):
+        cls = zipped_helper(tmp_path, i)
+        for kind, run in ANALYSES.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                assert same(run(cls, cube, tmp_path), references[scale][kind])
+        with pytest.raises(InputError, match="other code"):
+            cs.gate(tmp_path / "run", mechanism="noise")
 
 
 @pytest.mark.parametrize("change", [module, editable, version, helper, notebook_global])
