@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from clusterscale import storage
 from clusterscale.contracts import Address, hash_of
 from clusterscale.errors import DamagedError, FormatError, SourceError
+from clusterscale.reading.tables import is_parquet
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.metadata import (
     README,
@@ -18,9 +19,11 @@ from clusterscale.release.metadata import (
     URI_FIELDS,
     LedgerEntry,
     ReleaseMetadata,
+    beside,
+    digest_files,
     entry_address,
 )
-from clusterscale.storage.manifest import read_mapping
+from clusterscale.storage.manifest import read_mapping, to_sealed
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
 """Endings of the names of releases in a folder."""
@@ -70,7 +73,8 @@ def _check_published(uri: str, release: RawRelease) -> None:
     entry = release.metadata.ledger
     folder, _, name = uri.rstrip("/").rpartition("/")
     found = _RELEASE.fullmatch(name)
-    rules = {} if found is None else read_mapping(f"{folder or '.'}/{RULES}")
+    where = f"{folder or '.'}/{RULES}"
+    rules = {} if found is None else read_mapping(where)
     in_series = found is not None and rules.get("series") == found["series"]
     if entry is None and not in_series:
         return
@@ -80,10 +84,17 @@ def _check_published(uri: str, release: RawRelease) -> None:
             "published, or take the table out of the folder of the series"
         )
     changed = not release.is_as_published or not release.flags_fit
+    changed |= bool(entry.stored) and digest_files(files_of(uri), entry) != entry.stored
     if entry.explained:
         page = f"{uri.rstrip('/')}{README}"
         texts = [storage.read(page).decode(errors="replace")] if storage.exists(page) else []
         changed |= not {*map(hash_of, [*texts, *release.texts])} <= {*entry.explained}
+    ours = in_series or "digest" in rules or not rules
+    if found is not None and ours and storage.exists(where):
+        stated = {key: value for key, value in rules.items() if key != "digest"}
+        other = in_series and hash_of(stated) != entry.rules
+        if other or to_sealed(stated) != storage.read(where):
+            raise DamagedError(f"{where} is not what was written when the series began: restore it")
     if found is not None and in_series:
         kept = _kept_entry(entry_address(folder or ".", int(found["number"])))
         changed |= kept is not None and kept != entry
@@ -95,10 +106,23 @@ def _check_published(uri: str, release: RawRelease) -> None:
         )
 
 
+def files_of(uri: str) -> dict[str, bytes]:
+    """Return the content of each file of a table and its description, by its path from ``uri``."""
+    filesystem, root = storage.connect(uri.rstrip("/"))
+    if filesystem.isdir(root):
+        names = (str(path)[len(str(root)) :] for path in filesystem.find(root))
+        return {name: storage.read(f"{uri.rstrip('/')}{name}") for name in names}
+    described = [] if is_parquet(uri) or not storage.exists(beside(uri)) else [beside(uri)]
+    return {one[len(uri) :]: storage.read(one) for one in (uri, *described)}
+
+
 def _kept_entry(uri: str) -> LedgerEntry | None:
     """Return the copy of an entry; None if it was not written yet."""
     try:
-        return LedgerEntry.model_validate_json(storage.read(uri))
+        entry = LedgerEntry.model_validate_json(content := storage.read(uri))
+        if entry.model_dump_json(indent=1, exclude_unset=True).encode() != content:
+            raise ValueError("it is not as it was written")
+        return entry
     except FileNotFoundError:
         return None
     except ValueError as error:

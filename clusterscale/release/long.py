@@ -17,7 +17,7 @@ from pydantic import AfterValidator, model_validator
 
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
-from clusterscale.errors import InputError, SourceError
+from clusterscale.errors import DamagedError, InputError, SourceError
 from clusterscale.reading import tables as files
 from clusterscale.reading.clock import SKIPPED, Clock
 from clusterscale.reading.decode import Hours, Ids
@@ -43,6 +43,7 @@ from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns,
 from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Absent, LineTable
+from clusterscale.storage.groups import errors_as
 from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
@@ -193,7 +194,8 @@ class LongTable(LineTable):
         table = self.lay_out(rows, absent=self.absent, about=metadata)
         release = replace(table, metadata=metadata, uris=uris, texts=texts)
         if metadata.ledger is not None:
-            release = self._compare(pieces, release)
+            with errors_as(DamagedError, f"{uri} is not what was published", detailed=True):
+                release = self._compare(pieces, release)
         changes = list(self._merged_folders(uri, pieces))
         if rows.n_added:
             were = "row was" if rows.n_added == 1 else "rows were"

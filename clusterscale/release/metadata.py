@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -78,6 +79,9 @@ class LedgerEntry(ConfigModel):
     explained
         Digests of the texts that explain the release, none in releases of earlier versions, e.g.
         ``['4c00f8dff67ceeefbc354164ac7d2aff']``.
+    stored
+        Digest of all bytes of its files, none in releases of earlier versions, e.g.
+        ``4c00f8dff67ceeefbc354164ac7d2aff``; see :func:`digest_files`.
     run
         Random name of the run that published it, e.g. ``c1b83434ed16f91dce97926a1251aad5``.
     rules
@@ -102,6 +106,7 @@ class LedgerEntry(ConfigModel):
     hidden_as: Literal["zero", "hidden", "label"] | None = None
     content: str
     explained: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    stored: str = ""
     run: str
     rules: str
     previous: str = ""
@@ -109,14 +114,37 @@ class LedgerEntry(ConfigModel):
 
     def sealed(self) -> Self:
         """Return the entry with the digest of all other fields."""
-        absent = {"seal"} if self.explained else {"seal", "explained"}
-        fields = self.model_dump(mode="json", exclude=absent)
+        absent = {name for name in ("explained", "stored") if not getattr(self, name)}
+        fields = self.model_dump(mode="json", exclude={"seal", *absent})
         return self.model_copy(update={"seal": hash_of(fields)})
 
     @property
     def is_sealed(self) -> bool:
         """Whether the entry is what was written."""
         return self.seal == self.sealed().seal
+
+
+def digest_files(files: Mapping[str, bytes], entry: LedgerEntry) -> str:
+    """Return the digest of all bytes of a release, which contains its entry with this digest.
+
+    Parameters
+    ----------
+    files
+        Content of each file, by its path from the address of the release.
+    entry
+        The entry in them. Its ``stored`` and its ``seal``, which follows from that, count as zeros.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    digest = blake2b(digest_size=16)
+    for path, content in sorted(files.items()):
+        for own in filter(None, (entry.stored, entry.seal)):
+            content = content.replace(own.encode(), b"0" * len(own))
+        digest.update(f"{path}:{len(content)}:".encode() + content)
+    return digest.hexdigest()
 
 
 class Accuracy(ConfigModel):
@@ -345,7 +373,7 @@ def _in_parquet(uri: str) -> Any:
     if filesystem.isdir(path):
         return None
     with open_parquet(File(uri, uri, 0)) as file:
-        found = file.schema_arrow.metadata or {}
+        found = file.metadata.metadata or {}
     text = found.get(_NOTES.encode())
     return None if text is None else {_NOTES: _parse(text, uri)}
 
@@ -380,10 +408,12 @@ def write_beside(
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        arrow = pa.Table.from_pandas(table, preserve_index=False)
-        arrow = arrow.replace_schema_metadata({_NOTES: json.dumps(notes)} if notes else None)
+        arrow = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
         buffer = io.BytesIO()
-        pq.write_table(arrow, buffer)
+        with pq.ParquetWriter(buffer, arrow.schema) as writer:
+            writer.write_table(arrow)
+            if notes:  # not in the schema, of which the file has an encoded copy
+                writer.add_key_value_metadata({_NOTES: json.dumps(notes)})
         storage.put(uri, buffer.getvalue())
         return
     storage.put(uri, to_csv(table, delimiter=delimiter, decimal=decimal).encode())

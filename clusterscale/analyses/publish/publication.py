@@ -13,7 +13,6 @@ from clusterscale.analyses.publish.release import (
     arrange,
     describe_entry,
     draw,
-    files_of,
     make_release,
     staged_release,
     state_guarantee,
@@ -24,7 +23,8 @@ from clusterscale.errors import DamagedError, RefusedError, StoreError
 from clusterscale.phrases import option
 from clusterscale.release import RawRelease, read_table
 from clusterscale.release.checks import check_together, create_checks
-from clusterscale.release.entry import ReleaseEntry
+from clusterscale.release.entry import ReleaseEntry, files_of
+from clusterscale.release.metadata import README
 from clusterscale.release.verdict import Verdict
 from clusterscale.storage.lease import Lease, LeaseHeldError
 from clusterscale.storage.manifest import from_sealed, read_sealed, to_sealed
@@ -198,9 +198,8 @@ class Publication(Stage[Any, Any]):
             counted, n_elsewhere = arrange(plan, cube, self._counted())
             values, at = draw(plan, cube, counted), series.address(entry.number)
             release = make_release(plan, cube, counted, values, entry, at)
-            entry = release.metadata.ledger
-            assert entry is not None
-            with staged_release(release, series.name(entry.number), plan.format) as uri:
+            name = series.name(entry.number)
+            with staged_release(release, name, plan.format) as (uri, entry):
                 try:
                     undecided = self._compare(release, counted.n_users, series)
                     verdict = self._pass_gate(counted, uri, executor, tell)
@@ -208,7 +207,8 @@ class Publication(Stage[Any, Any]):
                     self._refuse(error)
                     raise
                 lease.check()
-                series.commit(files_of(uri), entry)
+                page = {} if plan.format == "zarr" else {README: storage.read(f"{uri}{README}")}
+                series.commit(files_of(uri) | page, entry)
         self._finish(series, entry.number, verdict, n_elsewhere, undecided)
 
     def _compare(self, release: RawRelease, size: int, series: Series) -> str:

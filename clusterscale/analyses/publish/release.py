@@ -41,8 +41,9 @@ from clusterscale.mechanisms.noise import DiscreteLaplaceNoise
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.reading.tables import read_column, read_frame
 from clusterscale.release import LedgerEntry, RawRelease, ReleaseMetadata, choose_format
+from clusterscale.release.entry import files_of
 from clusterscale.release.explanation import CENTRE, digest_texts, explain_release
-from clusterscale.release.metadata import README, STATED, Accuracy
+from clusterscale.release.metadata import README, STATED, Accuracy, digest_files
 from clusterscale.storage.result_table import consolidate
 
 _OTHER = "other places"
@@ -386,8 +387,8 @@ def _cells(
 
 
 @contextmanager
-def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
-    """Write a release into the memory of this process, and yield its address there.
+def staged_release(release: RawRelease, name: str, form: str) -> Iterator[tuple[str, LedgerEntry]]:
+    """Write a release into the memory of this process; yield its address there, and its entry.
 
     What is not published never reaches a disk.
 
@@ -398,28 +399,34 @@ def staged_release(release: RawRelease, name: str, form: str) -> Iterator[str]:
     """
     folder = f"memory://publish-{secrets.token_hex(8)}"
     uri = f"{folder}/{name}{ENDINGS[form]}"
+    entry = release.metadata.ledger
+    assert entry is not None  # each release of a series has one
     try:
-        choose_format(uri).write(uri, release)
-        if form != "zarr":  # a Zarr group is a folder of arrays only, and has it as an attribute
-            page = explain_release(uri.rpartition("/")[2], release)
-            storage.put(f"{uri}{README}", page.encode())
+        # First with zeros for the digest of all bytes and for the seal, as `digest_files` has them.
+        empty = entry.model_copy(update={"stored": "0" * 32, "seal": "0" * 32})
+        digest = digest_files(_write(uri, release, empty), empty)
+        entry = entry.model_copy(update={"stored": digest}).sealed()
+        same = digest_files(_write(uri, release, entry), entry) == digest
         kept = choose_format(uri).read(uri)
-        if not kept.is_as_published or kept.metadata.ledger != release.metadata.ledger:
+        if not (same and kept.is_as_published and kept.metadata.ledger == entry):
             raise InputError(
                 f"publish.format: {form} does not keep such a release: choose zarr or netcdf"
             )
-        yield uri
+        if form != "zarr":  # a Zarr group is a folder of arrays only, and has it as an attribute
+            page = explain_release(uri.rpartition("/")[2], release)
+            storage.put(f"{uri}{README}", page.encode())
+        yield uri, entry
     finally:
         storage.remove(folder)
 
 
-def files_of(uri: str) -> dict[str, bytes]:
-    """Return the content of each file of a release, by its path from the address."""
-    folder = uri.rpartition("/")[0]
-    filesystem, root = storage.connect(folder)
-    base = f"{str(root).rstrip('/')}/{uri.rpartition('/')[2]}"
-    files = {str(path)[len(base) :]: filesystem.cat_file(path) for path in filesystem.find(root)}
+def _write(uri: str, release: RawRelease, entry: LedgerEntry) -> dict[str, bytes]:
+    """Write a release with an entry, and return the content of its files."""
+    about = release.metadata.model_copy(update={"ledger": entry})
+    choose_format(uri).write(uri, replace(release, metadata=about))
+    files = files_of(uri)
     if "/zarr.json" in files:
         inside = {path.removeprefix("/"): content for path, content in files.items()}
         files["/zarr.json"] = consolidate(inside)
+        storage.put(f"{uri}/zarr.json", files["/zarr.json"])
     return files
