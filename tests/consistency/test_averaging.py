@@ -1,7 +1,13 @@
 """Noise that averages out over levels, strata and weeks."""
 
 import numpy as np
+import pytest
+from loops import mostly_slow
+from oracles.least_squares import dense_least_squares, random_noisy_system
 
+from clusterscale.api import check_tables
+from clusterscale.errors import InputError
+from clusterscale.release import averaging
 from clusterscale.release.averaging import average_noise
 from clusterscale.release.relations import Relations
 
@@ -28,24 +34,16 @@ def four_levels(n_copies=1):
     return Relations.of(every), np.tile(true, n_copies)
 
 
-def dense(noise, relations):
-    """Return the covariance of the estimates, of few cells that all have noise."""
-    row, column, sign = relations.incidences
-    matrix = np.zeros((len(relations.whole), len(noise)))
-    np.add.at(matrix, (row, column), sign)
-    spread = np.diag(noise**2)
-    gain = spread @ matrix.T @ np.linalg.inv(matrix @ spread @ matrix.T)
-    return spread - gain @ matrix @ spread, gain @ matrix
-
-
-def test_estimates_and_deviations_are_those_of_dense_least_squares():
-    rng = np.random.default_rng(0)
-    rows = [(0, [1, 2, 3], True), (4, [1, 5], True), (6, [4, 0], True), (7, [1, 2], False)]
-    noise, values = rng.uniform(0.5, 3, 8), rng.normal(size=8)
-    estimates, deviations = average_noise(values, noise, Relations.of(rows))
-    covariance, correction = dense(noise, Relations.of(rows[:3]))
-    np.testing.assert_allclose(estimates, values - correction @ values, atol=1e-6)
-    np.testing.assert_allclose(deviations**2, np.diag(covariance), rtol=1e-6)
+@mostly_slow("first", range(0, 500, 50))
+def test_estimates_and_deviations_are_those_of_dense_least_squares(first):
+    """Sums may cross, depend on each other, be cyclic, or lack values; noise differs 1,000-fold."""
+    for seed in range(first, first + 50):
+        values, noise, rows = random_noisy_system(np.random.default_rng([seed, 4]))
+        estimates, deviations = average_noise(values, noise, Relations.of(rows))
+        right, expected = dense_least_squares(values, noise, rows)
+        scale = max(1.0, np.nanmax(np.abs(right), initial=0))
+        np.testing.assert_allclose(estimates, right, atol=1e-8 * scale, err_msg=str(seed))
+        np.testing.assert_allclose(deviations, expected, rtol=1e-8, atol=1e-8, err_msg=str(seed))
 
 
 def test_predicted_deviations_are_those_of_laplace_noise():
@@ -93,3 +91,56 @@ def test_exact_values_and_cells_without_a_value():
     np.testing.assert_allclose(estimates, [5, 2, 3, 9, np.nan, np.nan], atol=1e-4)
     np.testing.assert_allclose(deviations[:4], [1, 1, 2**0.5, 1], rtol=1e-4)
     assert np.isinf(deviations[4:]).all()
+
+
+@pytest.fixture
+def crossing_levels(tmp_path):
+    """Noisy districts and their region by hour, and the districts by two hours."""
+    form = "{name: long, place: zone, count: people, step: STEPh}"
+    tables = {
+        "d": "ES11 08 11\nES11 09 25\nES12 08 23\nES12 09 18\n"
+        "ES13 08 18\nES13 09 27\nES14 08 11\nES14 09 23",
+        "r": "ES1 08 42\nES1 09 35",
+        "d2": "ES11 08 41\nES12 08 59\nES13 08 49\nES14 08 50",
+    }
+    lines = ["group_size: 500", "mechanism: {name: laplace, epsilon: 1, sensitivity: 1}", "tables:"]
+    for name, text in tables.items():
+        rows = [row.split() for row in text.splitlines()]
+        body = [f"{zone},2026-03-02T{hour}:00Z,{value}" for zone, hour, value in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["zone,time,people", *body]) + "\n")
+        own = form.replace("STEP", "2" if name == "d2" else "1")
+        lines.append(f"  - {{counts: {tmp_path}/{name}.csv, parents: codes, format: {own}}}")
+    (tmp_path / "p.yaml").write_text("\n".join(lines) + "\n")
+    return str(tmp_path / "p.yaml")
+
+
+def test_levels_that_cross_times_average_as_in_dense_least_squares(crossing_levels):
+    """Sums of districts over hours and of hours over districts depend on each other."""
+    region, two_hours, everything = [8, 9], [10, 11, 12, 13], 14
+    rows = [(region[hour], [2 * place + hour for place in range(4)], True) for hour in range(2)]
+    rows += [(two_hours[place], [2 * place, 2 * place + 1], True) for place in range(4)]
+    rows += [(everything, region, True), (everything, two_hours, True)]
+    noise = np.append(np.full(14, 2**0.5), np.inf)
+    _, deviations = dense_least_squares(np.append(np.zeros(14), np.nan), noise, rows)
+    together = check_tables([crossing_levels])[0]
+    assert together.verdict == "warn"
+    for note, cell in zip(together.notes, (0, 8, 10), strict=True):
+        assert f"and with all tables {deviations[cell]:.3g} (median)" in note
+
+
+def test_a_note_that_fails_is_reported_and_ends_no_check(crossing_levels, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("no such number")
+
+    monkeypatch.setattr(averaging, "average_noise", fail)
+    together = check_tables([crossing_levels])[0]
+    assert together.verdict == "warn"
+    why = "how much noise averages out is not computed: ZeroDivisionError: no such number"
+    assert together.notes == (why,)
+
+
+def test_sums_that_cross_too_often_are_refused(monkeypatch):
+    monkeypatch.setattr(averaging, "_MOST_STEPS", 3)
+    rows = [(4, [0, 1], True), (5, [2, 3], True), (6, [0, 2], True), (7, [1, 3], True)]
+    with pytest.raises(InputError, match="are too many"):
+        average_noise(np.zeros(8), np.array([np.inf] * 4 + [1.0] * 4), Relations.of(rows))
