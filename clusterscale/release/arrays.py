@@ -20,6 +20,7 @@ from clusterscale.release.explanation import CENTRE, explain_columns, explain_re
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.storage.address import check_memory
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.chunk_store import decoded_size
 from clusterscale.storage.groups import errors_as, open_with_xarray
 from clusterscale.storage.result_table import TIME_ATTRIBUTES
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _NETCDF = (".nc", ".nc4", ".netcdf")
 _DIMS = ("roi", "epoch")
+_DEFLATE, _SHUFFLE, _FLETCHER = 1, 2, 3  # filters of HDF5
 
 _FLAG, _TEXTS = "flag", ("comment", "long_name")
 _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
@@ -160,12 +162,32 @@ def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
             _check_sizes(uri, name, item.shape or (), item.chunks or (), item.dtype)
             if item.is_virtual or item.external:
                 external.append(name)
+            _check_chunks(f"{uri}: variable {name}", item)
 
     with h5py.File(content, "r") as file:
         file.visititems_links(check_link)
         file.visititems(check_object)
     if external:
         raise FormatError(f"{uri}: {external[0]} is stored in another file, which is not opened")
+
+
+def _check_chunks(what: str, item: Any) -> None:
+    """Refuse a dataset of HDF5 with a chunk that decodes to more than its metadata state."""
+    about = item.id.get_create_plist()
+    kinds = [about.get_filter(i)[0] for i in range(about.get_nfilters())]
+    checked = 4 * kinds.count(_FLETCHER)
+    if {*kinds} - {_DEFLATE, _SHUFFLE, _FLETCHER} or kinds.count(_DEFLATE) > 1:
+        raise FormatError(f"{what} is not compressed with gzip alone, once: write it so")
+    chunks: list[Any] = []
+    if _DEFLATE in kinds:
+        item.id.chunk_iter(chunks.append)
+    size = max(item.dtype.itemsize, 16)  # of a reference to a text
+    most = math.prod(item.chunks or ()) * size + checked
+    for chunk in chunks:
+        mask, raw = item.id.read_direct_chunk(chunk.chunk_offset)
+        raw = raw[: len(raw) - checked * (kinds[-1] == _FLETCHER)]
+        if not mask >> kinds.index(_DEFLATE) & 1 and decoded_size("zlib", raw, most) > most:
+            raise DamagedError(f"{what} has a chunk that decodes to more than {most:,} bytes")
 
 
 def _check_sizes(

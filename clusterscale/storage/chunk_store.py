@@ -1,6 +1,11 @@
-"""A Zarr store that retries transient errors, and checks and records digests of chunks."""
+"""A Zarr store that retries transient errors, and checks and records digests of chunks.
+
+No chunk is decoded to more bytes than its array declares, whoever wrote it.
+"""
 
 import asyncio
+import lzma
+import math
 import os
 import time
 from collections import Counter
@@ -10,7 +15,11 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import zarr
 from zarr.abc.store import Store
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.registry import register_pipeline
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from clusterscale.errors import DamagedError, StoreError
@@ -49,6 +58,53 @@ def _retried(name: str) -> Callable[..., Any]:
         return await self._try(args[0] if args else "", getattr(self._store, name), *args)
 
     return method
+
+
+_TEXT = 1024  # bytes of a text on average, which no array declares
+_STATED = {"blosc": slice(4, 8), "lz4": slice(4)}  # where compressed bytes state their own size
+_STREAMS = {"gzip": "gzip", "zlib": "gzip", "bz2": "bz2", "zstd": "zstd", "lzma": ""}
+
+
+def decoded_size(codec: str, raw: bytes, most: int) -> int:
+    """Return how many bytes compressed ones decode to, without decoding many more than ``most``."""
+    if codec in _STATED:
+        return int.from_bytes(raw[_STATED[codec]], "little")
+    if codec == "lzma":
+        return len(lzma.LZMADecompressor().decompress(raw, most + 1))
+    return len(pa.CompressedInputStream(pa.BufferReader(raw), _STREAMS[codec]).read(most + 1))
+
+
+class BoundedPipeline(BatchedCodecPipeline):  # type: ignore[misc]
+    """The usual way to decode chunks; it refuses those that decode to more than they may."""
+
+    async def decode_batch(self, chunks: Iterable[Any]) -> Any:
+        """Decode chunks, each given with what its array declares."""
+        chunks, last = list(chunks), self.array_bytes_codec
+        old = *(getattr(last, "filters", None) or ()), getattr(last, "compressor", None)
+        for chunk, spec in chunks:
+            if chunk is not None:
+                size = max(getattr(spec.dtype, "item_size", _TEXT), 8)
+                most = size * math.prod(spec.shape) + (1 << 16)  # what filters and shards add
+                raw, codecs = chunk.to_bytes(), (*old, *self.bytes_bytes_codecs)
+                await asyncio.to_thread(_check_size, codecs, raw, most)
+        return await super().decode_batch(chunks)
+
+
+def _check_size(codecs: Iterable[Any], raw: bytes, most: int) -> None:
+    """Raise ValueError if a chunk would decode to more than ``most`` bytes."""
+    names = [getattr(one, "codec_id", None) or one.to_dict()["name"] for one in codecs if one]
+    names = [str(name).removeprefix("numcodecs.") for name in names]
+    compressed = [name for name in names if name in _STATED or name in _STREAMS]
+    raw = raw[: len(raw) - 4 * (names[-1:] == ["crc32c"])]
+    if len(compressed) > 1 or (compressed and decoded_size(compressed[0], raw, most) > most):
+        raise ValueError(
+            f"a chunk of {len(raw):,} bytes decodes to more than the {most:,} that its array "
+            "declares, or is compressed twice"
+        )
+
+
+register_pipeline(BoundedPipeline)
+zarr.config.set({"codec_pipeline.path": f"{__name__}.{BoundedPipeline.__name__}"})
 
 
 class ChunkStore(WrapperStore):  # type: ignore[misc]
