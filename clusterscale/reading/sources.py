@@ -86,6 +86,12 @@ def _url(filesystem: Any, path: str) -> str:
     return str(filesystem.unstrip_protocol(path))
 
 
+def folders_of(piece: Piece, uri: str) -> dict[str, str]:
+    """Return the keys and values of the folders of a file, such as ``level=2``."""
+    parts = (part.partition("=") for part in piece.file.name[len(uri) :].split("/")[:-1])
+    return {key: value for key, mark, value in parts if mark}
+
+
 @contextmanager
 def reading(name: str) -> Iterator[None]:
     """Turn any error of a library that reads a file into a :class:`SourceError` without data of it.

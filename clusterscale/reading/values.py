@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -259,6 +260,24 @@ def rows_where(columns: Mapping[str, Any], where: Mapping[str, Codes]) -> Ints:
     """Return the rows that have one of the texts of each column of ``where``, in order."""
     kept = [among(text_of(columns[column]), texts) for column, texts in where.items()]
     return np.flatnonzero(np.logical_and.reduce(kept))
+
+
+def take_rows(raw: dict[str, Any], spot: Spot, rows: Ints) -> tuple[dict[str, Any], Spot]:
+    """Return some rows of columns, and where these are."""
+    chosen = {name: column.take(pa.array(rows)) for name, column in raw.items()}
+    return chosen, replace(spot, kept=rows if spot.kept is None else spot.kept[rows])
+
+
+def rows_by_texts(
+    raw: Mapping[str, Any], columns: Sequence[str]
+) -> Iterator[tuple[dict[str, str], Ints]]:
+    """Yield the texts in all columns but the first, and the rows that have them, in order."""
+    texts = [text_of(raw[name]).fill_null("").to_pylist() for name in columns[1:]]
+    keys = pd.MultiIndex.from_arrays([np.zeros(len(raw[columns[0]])), *texts])
+    codes, found = keys.factorize()
+    rows = np.split(codes.argsort(kind="stable"), np.cumsum(np.bincount(codes)))
+    for key, of_key in zip(found, rows, strict=False):
+        yield dict(zip(columns[1:], key[1:], strict=True)), of_key
 
 
 def texts_in(raw: Any) -> set[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import AfterValidator, model_validator
+from pydantic import model_validator
 
 from clusterscale.contracts import Ints, NonEmptyUnique, Values
 from clusterscale.cube.coded_cells import inspire_code
@@ -22,7 +23,7 @@ from clusterscale.reading import tables as files
 from clusterscale.reading.clock import SKIPPED, Clock
 from clusterscale.reading.decode import Hours, Ids
 from clusterscale.reading.places import ARROW, PairCodes, PlaceCodes
-from clusterscale.reading.sources import Piece
+from clusterscale.reading.sources import Piece, folders_of
 from clusterscale.reading.tables import TextLayout
 from clusterscale.reading.values import (
     HIDDEN_STATUS,
@@ -34,7 +35,9 @@ from clusterscale.reading.values import (
     is_empty,
     located_batches,
     names_of,
+    rows_by_texts,
     rows_where,
+    take_rows,
     text_of,
     texts_in,
 )
@@ -42,7 +45,7 @@ from clusterscale.release.content import Cell, RawRelease
 from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns, list_centres
 from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
-from clusterscale.release.text import TOTAL, Absent, LineTable
+from clusterscale.release.text import TOTAL, Absent, LineTable, Pattern
 from clusterscale.storage.groups import errors_as
 from clusterscale.validation_messages import plural, quote
 
@@ -50,22 +53,6 @@ _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of o
 _PIECE = 1 << 24  # bytes of text read at a time
 _FLAG = "flag"  # column with a mark of values below their margin
 _ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
-
-
-def _folders(piece: Piece, uri: str) -> dict[str, str]:
-    """Return the keys and values of the folders of a file, such as ``level=2``."""
-    parts = (part.partition("=") for part in piece.file.name[len(uri) :].split("/")[:-1])
-    return {key: value for key, mark, value in parts if mark}
-
-
-def _one_group(pattern: str) -> str:
-    try:
-        groups = re.compile(pattern).groups
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-    if groups != 1:
-        raise ValueError(f"{pattern!r} has {groups} groups: the time is one, as in '(.*)[.]csv'")
-    return pattern
 
 
 class LongTable(LineTable):
@@ -132,7 +119,7 @@ class LongTable(LineTable):
     destination: str | None = None
     time: str = "time"
     at: str | None = None
-    at_name: Annotated[str, AfterValidator(_one_group)] | None = None
+    at_name: Pattern | None = None
     repeated_hour: Literal["in_order"] | None = None
     skipped_hour: Literal["drop"] | None = None
     where: Mapping[str, Codes] = {}
@@ -150,6 +137,8 @@ class LongTable(LineTable):
     inspire: bool = False
 
     accepts: ClassVar[str] = files.ACCEPTS
+
+    _divided: tuple[list[tuple[dict[str, Any], Spot]], set[tuple[str, str]]] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -227,7 +216,7 @@ class LongTable(LineTable):
         """Yield which folders of different levels or strata were read as one table."""
         used, found = {*self.columns, *_TIME_FOLDERS}, dict[str, set[str]]()
         for piece in pieces:
-            for key, value in _folders(piece, uri).items():
+            for key, value in folders_of(piece, uri).items():
                 found.setdefault(key, set()).add(value)
         for key, values in found.items():
             for value in sorted(set(self.where.get(key, ())) - values):
@@ -239,9 +228,9 @@ class LongTable(LineTable):
     def _choose_files(self, uri: str) -> tuple[list[Piece], Self]:
         """Return the pieces of the files that are read, and this format for their rows."""
         pieces = files.pieces(uri, _PIECE)
-        keys = {key for piece in pieces for key in _folders(piece, uri)} & set(self.where)
+        keys = {key for piece in pieces for key in folders_of(piece, uri)} & set(self.where)
         for key in keys:
-            pieces = [each for each in pieces if _folders(each, uri).get(key) in self.where[key]]
+            pieces = [each for each in pieces if folders_of(each, uri).get(key) in self.where[key]]
             if not pieces:
                 raise SourceError(f"{uri}: no folder is {key}={' or '.join(self.where[key])}")
         others = {key: texts for key, texts in self.where.items() if key not in keys}
@@ -252,7 +241,7 @@ class LongTable(LineTable):
         pieces = files.pieces(uri, _PIECE)
         if name in self.columns or not pieces:
             return False
-        if not any(name in _folders(piece, uri) for piece in pieces):
+        if not any(name in folders_of(piece, uri) for piece in pieces):
             first = next(iter(files.batches(pieces[0], (), self.layout)), None)
             if first is None or name not in first.columns:
                 return False
@@ -263,18 +252,36 @@ class LongTable(LineTable):
 
         Raises what :meth:`read` raises.
         """
-        (pieces, form), found = self._choose_files(uri), set[tuple[str, ...]]()
-        for piece in pieces:
-            folders = _folders(piece, uri)
+        found = {texts for texts, *_ in self._parts(uri, columns, set())}
+        return [dict(zip(columns, texts, strict=True)) for texts in sorted(found)]
+
+    def divided(self, uri: str, columns: Sequence[str]) -> Iterator[tuple[dict[str, str], Self]]:
+        """Yield the same, each with a format that has these rows: the file is read only once."""
+        parts = dict[tuple[str, ...], list[tuple[dict[str, Any], Spot]]]()
+        unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
+        for texts, raw, spot in self._parts(uri, columns, unmatched):
+            parts.setdefault(texts, []).append((raw, spot))
+        for texts in sorted(parts):
+            named = dict(zip(columns, texts, strict=True))
+            where = {name: (text,) for name, text in named.items()}
+            form = self.model_copy(update={"where": {**self.where, **where}})
+            form._divided = parts.pop(texts), unmatched
+            yield named, form
+
+    def _parts(
+        self, uri: str, columns: Sequence[str], unmatched: set[tuple[str, str]]
+    ) -> Iterator[tuple[tuple[str, ...], dict[str, Any], Spot]]:
+        """Yield texts in columns, or folders of these keys, and the rows of a batch with them."""
+        pieces, form = self._choose_files(uri)
+        for _, of_file in groupby(pieces, key=lambda piece: piece.file.name):
+            some = [*of_file]
+            folders = folders_of(some[0], uri)
             others = [name for name in columns if name not in folders]
             read = list(dict.fromkeys((*form.columns, *others)))
-            for batch in files.batches(piece, read, self.layout):
-                raw, _ = form._select(batch.columns, Spot(piece.file.name, 0, ""))
-                fixed = pa.repeat("", len(raw[self.count]))
-                texts = pa.table([fixed, *(text_of(raw[name]) for name in others)], ["", *others])
-                for row in texts.group_by(texts.column_names).aggregate([]).to_pylist():
-                    found.add(tuple(folders.get(name, row.get(name) or "") for name in columns))
-        return [dict(zip(columns, texts, strict=True)) for texts in sorted(found)]
+            for raw, spot in form._selected(some, read, unmatched):
+                for texts, rows in rows_by_texts(raw, [self.count, *others]):
+                    named = folders | texts
+                    yield tuple(named[name] for name in columns), *take_rows(raw, spot, rows)
 
     def texts(self, uri: str) -> dict[str, list[str]]:
         """Return all columns of a table as text; errors are those of :meth:`read`."""
@@ -362,16 +369,25 @@ class LongTable(LineTable):
         rows = Rows(places.names, self.slots, uri, self.add_rows, self.repeated_hour is not None)
         rows.describe_parts = partial(self._describe_parts, pieces)
         rows.unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
-        for batch, at in located_batches(pieces, self.columns, self.layout):
-            for column in self.where if rows.unmatched else ():
-                rows.unmatched -= {(column, text) for text in texts_in(batch.columns[column])}
-            raw, spot = self._select(batch.columns, at)
+        selected: Any = self._selected(pieces, self.columns, rows.unmatched)
+        if self._divided is not None:
+            selected, rows.unmatched = self._divided
+        for raw, spot in selected:
             if len(raw[self.count]):
                 decoded = self._decode(raw, places, spot)
                 rows.bands |= bands_in(raw[self.count], decoded[3])
                 rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                 rows.add(*decoded)
         return rows
+
+    def _selected(
+        self, pieces: Sequence[Piece], columns: Sequence[str], unmatched: set[tuple[str, str]]
+    ) -> Iterator[tuple[dict[str, Any], Spot]]:
+        """Yield the columns of the rows that are read; remove texts that are in a row."""
+        for batch, at in located_batches(pieces, columns, self.layout):
+            for column in self.where if unmatched else ():
+                unmatched -= {(column, text) for text in texts_in(batch.columns[column])}
+            yield self._select(batch.columns, at)
 
     def _describe_parts(self, pieces: Sequence[Piece], place: str, time: int) -> str:
         """Return in which other columns the rows of a cell differ, and how to choose among them."""
@@ -411,9 +427,7 @@ class LongTable(LineTable):
             raw = {**raw, self.time: at.dictionary_encode()}
         if not self.where:
             return raw, spot
-        rows = rows_where(raw, self.where)
-        chosen = {name: column.take(pa.array(rows)) for name, column in raw.items()}
-        return chosen, replace(spot, kept=rows if spot.kept is None else spot.kept[rows])
+        return take_rows(raw, spot, rows_where(raw, self.where))
 
     def _named_time(self, file: str) -> str:
         """Return the time in the name of a file."""

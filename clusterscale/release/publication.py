@@ -198,9 +198,8 @@ def read_strata(plan: Publication) -> Iterator[Stratum]:
     """
     for entry in plan.tables:
         form = entry.format or plan.format or choose_format(entry.counts)
-        for texts in _texts_of(form, entry):
-            where = {"where": {**getattr(form, "where", {}), **{k: (v,) for k, v in texts.items()}}}
-            release = read_table(entry.counts, form.model_copy(update=where) if texts else form)
+        for texts, part in _parts_of(form, entry):
+            release = read_table(entry.counts, part)
             stated, total = release.metadata, entry.strata
             mechanism = entry.mechanism or stated.mechanism or plan.mechanism
             if entry.factor is not None and mechanism is not None:
@@ -212,7 +211,7 @@ def read_strata(plan: Publication) -> Iterator[Stratum]:
             yield Stratum(
                 entry,
                 form,
-                where["where"],
+                getattr(part, "where", {}),
                 replace(release, name=f"{entry.label} ({told})" if told else entry.label),
                 frozenset((k, v) for k, v in texts.items() if k in total and v != total[k]),
                 mechanism,
@@ -223,19 +222,23 @@ def read_strata(plan: Publication) -> Iterator[Stratum]:
             )
 
 
-def _texts_of(form: TableFormat, entry: PublicationTable) -> list[dict[str, str]]:
+def _parts_of(
+    form: TableFormat, entry: PublicationTable
+) -> Iterator[tuple[dict[str, str], TableFormat]]:
+    """Yield the level and categories of each part of a table, and the format that reads it."""
     if not entry.columns:
-        return [{}]
+        yield {}, form
+        return
     if not isinstance(form, LongTable):
         raise ConfigError(
             f"{entry.label}: level and strata are columns of tables with a row per place and time, "
             f"which {form.name} is not"
         )
-    found = form.texts_of(entry.counts, entry.columns)
+    found = list(form.divided(entry.counts, entry.columns))
     for column, total in entry.strata.items():
-        if total is not None and all(texts[column] != total for texts in found):
+        if total is not None and all(texts[column] != total for texts, _ in found):
             raise InputError(f"{entry.counts}: no row has the total {total!r} in {column}")
-    return found
+    yield from found
 
 
 class Hierarchy:

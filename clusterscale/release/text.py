@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
@@ -38,8 +39,19 @@ def _step(text: str) -> str:
     return text
 
 
+def _one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(f"{pattern!r} has {groups} groups: the time is one, as in '(.*)[.]csv'")
+    return pattern
+
+
 StepText = Annotated[str, AfterValidator(_step)]
 Absent = Literal["zero", "hidden", "not_covered"]
+Pattern = Annotated[str, AfterValidator(_one_group)]
 Mark = Literal[".", ",", "'", " "]
 
 
