@@ -53,6 +53,7 @@ class Registry(Generic[T]):
     ) -> None:
         self.kind, self.base, self._package, self._plugins = kind, base, "", plugins
         self._classes = {_name_of(cls): cls for cls in classes}
+        self.absent: dict[str, str] = {}  # usual names of what there is no entry for, and what is
 
     @classmethod
     def of_package(cls, kind: str, package: str, base: type[Any], *, plugins: str = "") -> Self:
@@ -83,9 +84,8 @@ class Registry(Generic[T]):
             found = self._own().get(name)
             return self._complete()[name] if found is None else found
         except (KeyError, TypeError):
-            raise UnknownNameError(
-                f"unknown {self.kind} {name!r}: {choices(str(name), list(self))}"
-            ) from None
+            instead = self.absent.get(str(name)) or choices(str(name), list(self))
+            raise UnknownNameError(f"unknown {self.kind} {name!r}: {instead}") from None
 
     def create(self, name: str, **params: Any) -> T:
         """Build the entry called ``name``, a frozen pydantic model, from its constructor fields.

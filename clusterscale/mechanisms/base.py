@@ -26,6 +26,15 @@ MECHANISMS: Registry[Mechanism] = Registry.of_package(
     "mechanism", "clusterscale.mechanisms", Mechanism, plugins="clusterscale.mechanisms"
 )
 
+_ABSENT = (
+    "no mechanism rounds cells so that their totals, which are published too, remain their sums; "
+    "round_to_base rounds every value by itself, and would be called inconsistent"
+)
+MECHANISMS.absent |= {
+    "controlled_rounding": _ABSENT,
+    "small_count_rounding": f"it rounds counts below its base only; {_ABSENT}",
+}
+
 Stage = Literal["trace", "sample", "noise", "publish"]
 STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")
 """The order of the steps of a chain: on traces, counted events, counts, and published values."""

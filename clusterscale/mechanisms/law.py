@@ -77,17 +77,37 @@ class OutputDistribution:
         self.revise(values)
         return values.mean(axis=1), values.var(axis=1)
 
+    def interval(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the noisy values that are published as ``low`` to ``high``, (value,).
+
+        The second end may itself be published as more, unless noise is whole numbers.
+        """
+        first, last = self._edge(low, np.greater_equal), self._edge(high, np.greater)
+        if not self.noise.whole:
+            return first, last
+        first, last = np.ceil(first - _POINT), np.floor(last + _POINT)
+        return first + (self._published(first) < low), last - (self._published(last) > high)
+
+    def most_likely(self, low: Floats, high: Floats) -> Floats:
+        """Return the largest probability of values from ``low`` to ``high`` of any count, (value,).
+
+        Noise is symmetric, and smaller noise is more likely: no count is better than the middle.
+        """
+        start, stop = self.interval(low, high)
+        width = stop - start
+        first = -(np.floor(width / 2) if self.noise.whole else width / 2)
+        return self._between(first, first + width)
+
     def _preimages(self, values: Floats) -> tuple[Floats, Floats]:
         """Return the smallest and largest noisy value that is published as each value, (value,).
 
         For values that are never published, the largest is below the smallest.
         """
-        low, high = self._edge(values, np.greater_equal), self._edge(values, np.greater)
+        low, high = self.interval(values, values)
         if not self.noise.whole:
             never = np.abs(self._published(low) - values) > _POINT
-            return low, np.where(never, -np.inf, high)
-        low, high = np.ceil(low - _POINT), np.floor(high + _POINT)
-        return low + (self._published(low) < values), high - (self._published(high) > values)
+            high = np.where(never, -np.inf, high)
+        return low, high
 
     def _edge(self, values: Floats, above: np.ufunc) -> Floats:
         """Return the smallest noisy value whose published value is ``above`` each value."""

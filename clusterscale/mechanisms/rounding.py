@@ -16,12 +16,14 @@ from clusterscale.validation_messages import plural
 
 
 class RoundToBase(BaseMechanism):
-    """Round counts to multiples of a base, at random without bias or to the nearest.
+    """Round counts to multiples of a base, at random without bias or to the nearest; or to middles.
 
     With ``random``, a count with remainder r goes up with probability r/``base`` and else down, so
     its expectation is the count (Fellegi 1975); multiples stay. With ``nearest``, half goes up.
-    Cells are rounded separately: totals of rounded cells are not rounded totals. Controlled
-    rounding, which keeps totals, is not included.
+    With ``midpoint``, counts of 1 to ``base`` are published as the middle of these, as are those up
+    to each further multiple, and 0 as 0: with base 6, values are 0, 3, 9, 15 (OpenSAFELY). Cells
+    are rounded separately: totals of rounded cells are not rounded totals. Controlled rounding,
+    which keeps totals, is not included.
 
     Attributes
     ----------
@@ -29,13 +31,13 @@ class RoundToBase(BaseMechanism):
         The published values are multiples of this, in visits, e.g. ``3``; 1 after ``expand``
         publishes whole numbers of people.
     rule
-        At ``random``, or to the ``nearest`` multiple.
+        At ``random``, to the ``nearest`` multiple, or to the ``midpoint`` between two.
     """
 
     name: Literal["round_to_base"] = "round_to_base"
     usual = (UsualSettings({}, {"base": (3, 5, 10), "rule": ("random", "nearest")}, rank=2),)
     base: Annotated[int, Strict(), Field(ge=1, lt=2**31)]
-    rule: Literal["random", "nearest"] = "random"
+    rule: Literal["random", "nearest", "midpoint"] = "random"
 
     noise_scope: ClassVar[NoiseScope] = "cell"
     whole_output: ClassVar[bool] = True
@@ -44,12 +46,12 @@ class RoundToBase(BaseMechanism):
     @property
     def noise_is_count_independent(self) -> bool:  # type: ignore[override]
         """Whether nothing is drawn."""
-        return self.rule == "nearest"
+        return self.rule != "random"
 
     @property
     def phrase(self) -> str:
         """Short description for display."""
-        how = "at random" if self.rule == "random" else "to the nearest"
+        how = {"random": "at random", "nearest": "to the nearest"}.get(self.rule, "to the middle")
         return f"counts rounded {how}, base {self.base:,}"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
@@ -59,12 +61,16 @@ class RoundToBase(BaseMechanism):
 
     def law(self, group_size: int) -> Law:
         """Return the output distribution of a count."""
-        if self.rule == "nearest":
-            return OutputDistribution().then(self._to_nearest)
+        if self.rule != "random":
+            return OutputDistribution().then(self._round)
         return FiniteDistribution(self._outcomes)
 
     def support(self, before: Support, group_size: int) -> Support:
-        """Return the multiples of the base around ``before``."""
+        """Return the multiples of the base around ``before``, or the whole numbers of middles."""
+        if self.rule == "midpoint":
+            ends = np.array([before.low, before.high], np.float64)
+            self._round(ends)
+            return Support(float(ends[0]), float(ends[1]), 1.0)
         low, high = np.floor(before.low / self.base), np.ceil(before.high / self.base)
         return Support(float(low * self.base), float(high * self.base), float(self.base))
 
@@ -75,15 +81,15 @@ class RoundToBase(BaseMechanism):
         return Margin(margin.size + size, margin.share, hypot(margin.scale, drawn))
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return multiples of the base, float64, the same shape (…, roi, epoch).
+        """Return rounded counts, float64, the same shape (…, roi, epoch).
 
         Raises ConfigError or InputError if the base exceeds every count, or these do not
         have the shape (…, roi, epoch).
         """
         self._check_shape(counts, group_size)
         values: Values = np.array(counts, np.float64, order="C")
-        if self.rule == "nearest":
-            self._to_nearest(values)
+        if self.rule != "random":
+            self._round(values)
             return values
         remainder = np.mod(values, self.base)
         values -= remainder
@@ -96,7 +102,12 @@ class RoundToBase(BaseMechanism):
         up = remainder / self.base
         return np.stack([low, low + self.base], axis=-1), np.stack([1 - up, up], axis=-1)
 
-    def _to_nearest(self, values: Values) -> None:
+    def _round(self, values: Values) -> None:
+        """Round values to the nearest multiple or to middles, in place."""
+        if self.rule == "midpoint":
+            below = self.base // 2 * (values != 0)
+            values[...] = np.ceil(values / self.base) * self.base - below
+            return
         values /= self.base
         values += 0.5
         np.floor(values, out=values)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import Strict
+from pydantic import BeforeValidator, Strict
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import SourceError
@@ -20,7 +20,11 @@ from clusterscale.reading.decode import Ids
 from clusterscale.reading.sources import Piece
 from clusterscale.validation_messages import quote
 
-Codes = Annotated[tuple[str, ...], Strict(False)]
+Codes = Annotated[
+    tuple[str, ...],
+    Strict(False),
+    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+]
 HIDDEN = ("", "*", "**", "***", ":", "..", "...", "-", "x", "NA", "N/A", "NaN", "nan", "null")
 """Texts that publishers show instead of a hidden value, besides bands such as "<5"."""
 NOT_COVERED = np.inf
@@ -31,7 +35,7 @@ HIDDEN_STATUS = ("c", "C", "s", "S", "suppressed", "hidden", "confidential", "re
 """Statuses of hidden values: ``c`` and ``S`` are those of SDMX."""
 _WHOLE = r"(\d+|\d{1,3}(?:[.,]\d{3})+)"
 _BANDS = {  # of what is hidden: pattern of its text, and how far its end is above the number
-    rf"^(?:<|less than|fewer than|under|below)\s*{_WHOLE}$": 0,
+    rf"^(?:(?:n\s*)?<|less than|fewer than|under|below)\s*{_WHOLE}$": 0,
     rf"^(?:≤|<\s*=|up to|at most)\s*{_WHOLE}$": 1,
     rf"^{_WHOLE} or (?:less|fewer)$": 1,
     rf"^\d[\d.,]*\s*(?:-|–|to)\s*{_WHOLE}$": 1,

@@ -212,3 +212,15 @@ def test_no_0_is_published_beside_values_that_are_hidden_as_0_is(values, shown, 
     found = find("possible_values", table(method, np.full(values.shape, -1), values))
     assert found.level == level
     assert ("`shown` is another" in found.text) == (level == "inconsistent")
+
+
+@for_each(("rule", "values"), [("midpoint", [99, 45, 57, 63, 0]), ("nearest", [96, 42, 54])])
+def test_values_that_another_rule_of_rounding_has_say_so(rule, values):
+    """Values are those of rounding to the middle with base 6, as 3, 9, 15, or multiples of 6."""
+    other = {"midpoint": "nearest", "nearest": "midpoint"}[rule]
+    declared = [bound("round_to_base", base=6, rule=one) for one in (rule, other)]
+    found = [find("possible_values", table(one, [values], [values], size=200)) for one in declared]
+    assert [one.level for one in found] == ["consistent", "inconsistent"]
+    assert found[1].text.endswith(f"; all are possible under round_to_base(base=6, rule='{rule}')")
+    mixed = find("possible_values", table(declared[0], [values], [[*values[1:], 7]], size=200))
+    assert "all are possible" not in mixed.text

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from clusterscale.errors import ConfigError, InputError
+from clusterscale.contracts import Support
+from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.law import FiniteDistribution
 
@@ -50,6 +51,19 @@ def test_the_nearest_is_as_by_hand(base, counts):
     assert values[0].tolist() == [base * floor(count / base + 0.5) for count in counts]
 
 
+@given(BASES, st.lists(st.integers(0, 500), min_size=1, max_size=20))
+def test_middles_are_as_by_hand(base, counts):
+    """As OpenSAFELY rounds: ceil(n / base) * base - floor(base / 2), and 0 for 0."""
+    declared = create("round_to_base", base=base, rule="midpoint")
+    values = release(declared, counts, size=1000)
+    middles = [base * (floor((n - 1) / base) + 1) - base // 2 if n else 0 for n in counts]
+    assert values[0].tolist() == middles
+    assert np.abs(values - counts).max() <= base / 2
+    support = declared.support(Support(0.0, 500.0, 1.0), 500)
+    assert (support.low, support.step) == (0, 1)
+    assert values.max() <= support.high
+
+
 @given(BASES, st.integers(0, 50))
 def test_the_law_sums_to_one_and_has_the_moments_of_its_probabilities(base, count):
     law = create("round_to_base", base=base).law(100)
@@ -82,3 +96,10 @@ def test_a_base_above_all_counts_is_refused():
         create("round_to_base", base=2).release(
             np.full((1, 1), np.nan), group_size=10, rng=np.random.default_rng(1)
         )
+
+
+@pytest.mark.parametrize("name", ["small_count_rounding", "controlled_rounding"])
+def test_methods_that_are_not_known_name_the_nearest(name):
+    message = f"unknown mechanism '{name}'.*totals.*remain their sums; round_to_base rounds every"
+    with pytest.raises(UnknownNameError, match=message):
+        create(name, base=5)

@@ -186,9 +186,15 @@ CASES = {
     "bands in words": Case(
         rows("zone,time,people", [
             *TOTALS, "A,2026-03-02T08:00Z,fewer than 5", "B,2026-03-02T08:00Z,1-4",
-            "D,2026-03-02T08:00Z,≤4", "D,2026-03-02T09:00Z,4 or fewer",
+            "D,2026-03-02T08:00Z,≤4", "D,2026-03-02T09:00Z,N<5",
         ]),
         ZONES, [[H, 12], [H, 9], [30, 25], [H, H]], method=threshold(5),
+    ),
+    "one text that hides values, and a band in other words": Case(
+        rows("zone,time,people", [
+            *TOTALS, "A,2026-03-02T08:00Z,n. a.", "B,2026-03-02T08:00Z,4 or fewer",
+        ]),
+        {**ZONES, "hidden": "n. a."}, [[H, 12], [H, 9], [30, 25]], method=threshold(5),
     ),
     "a title and footnotes": Case(
         'Table 4\n\nzone,time,people\nA,2026-03-02T08:00Z,5\nA,2026-03-02T09:00Z,6\n"Source: us"\n',

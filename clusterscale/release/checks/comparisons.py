@@ -38,13 +38,16 @@ class Differencing(Check):
     unknown if neither that nor a subset is shown.
 
     Independent noise on both tables protects their difference. Reused noise is inconsistent. It is
-    detected where fractions agree more often than by ``chance``, where differences vary less than
-    independent noise requires, or where more of them than by ``chance`` are those of the few people
-    in one table only. A table that repeats the values of another discloses nothing.
+    detected where differences vary less than independent noise requires, where fractions agree, and
+    where whole differences are those of few people or of the people in one table only, each more
+    often than by ``chance``. A table that repeats the values of another discloses nothing.
 
-    Fewer than ``least`` noisy cells are unknown. Not detected: pairs that differ by many leavers
-    and joiners; sums and differences of more than two tables; reused noise in whole numbers where
-    groups differ by more than twenty people.
+    Noisy tables are consistent only if reused noise would have been detected between tables of
+    nearly the same people, and fractions do not agree, or else each group has people whom the other
+    has not, at least ``small`` together, even if noise was reused; a declared subset needs a cell
+    that counts more than the whole. Otherwise, as with fewer than ``least`` cells, the result is
+    unknown. Not detected: pairs that differ by many leavers and joiners; sums and differences of
+    more than two tables.
 
     Attributes
     ----------
@@ -87,43 +90,32 @@ class Differencing(Check):
                 "their difference counts"
             )
             return CheckResult.unknown(self.name, pair.n_shared, text)
-        if (reused := pair.reused_cells(self.chance)) >= self.least:
-            return self._reused(pair, reused)
         return self._subtracted(pair) if pair.intervals else self._noisy(pair, rng)
 
-    def _reused(self, pair: TablePair, n: int) -> CheckResult:
-        few = pair.n_few(smallest_shown(self.small, *pair.tables))
-        text = (
-            f"{pair.names} reuse the same noise: {plural(n, 'difference')} of fractional values "
-            f"{'is' if n == 1 else 'are'} whole, so subtracting removes the noise and shows "
-            f"{plural(few, 'cell')} with few people"
-        )
-        return CheckResult.of_faults(self.name, n, pair.n_shared, text)
-
     def _noisy(self, pair: TablePair, rng: np.random.Generator) -> CheckResult:
-        """Return whether two noisy tables use independent noise.
+        """Return whether two noisy tables use independent noise, or disclose nothing if not.
 
         The mean of n non-negative squares X is lower than its expectation by t with probability at
-        most exp(−n·t²/(2·E X²)) (Maurer 2003).
+        most exp(−n·t²/(2·E X²)) (Maurer 2003). The number of values that agree, each with another
+        probability, is as large with at most the probability by their mean (Hoeffding 1956).
         """
         observed, expected, fourth = pair.mean_square(rng)
-        n = pair.n_shared
+        n, small = pair.n_shared, smallest_shown(self.small, *pair.tables)
+        least = expected - np.sqrt(-2 * np.log(self.chance) * fourth / max(n, 1))
         known = expected > 0 and n >= self.least
-        if known and observed < expected - np.sqrt(-2 * np.log(self.chance) * fourth / n):
+        reused = f"{pair.names} reuse the same noise"
+        if known and observed < least:
             text = (
-                f"{pair.names} reuse the same noise: the mean square of their differences is "
-                f"{observed:.3g}, but independent noise gives at least {expected:.3g}"
+                f"{reused}: the mean square of their differences is {observed:.3g}, but "
+                f"independent noise gives at least {expected:.3g}"
             )
             return CheckResult(self.name, "inconsistent", observed, expected, n, text)
-        people = pair.people
-        n_few, n_differing = pair.count_steps()
-        if n_few >= self.least and pair.chance_of_steps(n_few, n_differing) < self.chance:
-            who = "one person" if people == 1 else f"{people:,} people"
-            text = (
-                f"{pair.names} reuse the same noise: in {n_few:,} of {n_differing:,} cells that "
-                f"differ, the difference is that of {who}, so subtracting shows where they were"
-            )
-            return CheckResult(self.name, "inconsistent", n_few, 0.0, n, text)
+        tests = pair.agreements(small, self.least)
+        chance = self.chance / max(len(tests), 1)
+        for one in tests:
+            if one.chance(one.n) < chance:
+                text = f"{reused}: {one.what}"
+                return CheckResult(self.name, "inconsistent", one.n, 0.0, n, text)
         if not known:
             why = f"share only {plural(n, 'cell')} of the {self.least} needed"
             if not expected > 0:
@@ -133,12 +125,30 @@ class Differencing(Check):
                 "protected"
             )
             return CheckResult.unknown(self.name, n, text)
+        could = [one for one in tests if one.chance(one.n_cells) < chance]
+        return self._undetected(pair, small, any(one.differ for one in could), could or least > 0)
+
+    def _undetected(self, pair: TablePair, small: int, differ: bool, could: object) -> CheckResult:
+        """Return what follows if no test detects reused noise, and whether one could have."""
+        n = pair.n_shared
+        if differ:
+            text = f"{pair.names} have independent noise: fractions of their values do not agree"
+            return CheckResult.of_faults(self.name, 0, n, text)
+        if not could:
+            text = f"{pair.names}: over {plural(n, 'cell')}, no test would detect reused noise"
+            return CheckResult.unknown(self.name, n, text)
+        more, fewer = pair.apart()
+        if fewer > 0 and (pair.declared or (more > 0 and max(more, fewer) >= small)):
+            text = (
+                f"{pair.names} have independent noise, or at least {more + fewer:,} people are in "
+                "only one of them: otherwise differences were more often those of few people"
+            )
+            return CheckResult.of_faults(self.name, 0, n, text)
         text = (
-            f"{pair.names} have independent noise: over {plural(n, 'shared cell')}, the mean "
-            f"square of their differences is {observed:.3g}, of which at least {expected:.3g} is "
-            "noise"
+            f"{pair.names}: it is not decided whether noise is reused, and if it is, whether "
+            "their difference is that of few people"
         )
-        return CheckResult.of_faults(self.name, 0, n, text)
+        return CheckResult.unknown(self.name, n, text)
 
     def _subtracted(self, pair: TablePair) -> CheckResult:
         small, people = smallest_shown(self.small, *pair.tables), pair.people

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy
 
 from clusterscale.contracts import CellLaw, Mechanism, Values
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     Flags,
     PublishedTable,
     SharedCells,
     Whole,
+    count_intervals,
     decimals,
 )
+from clusterscale.validation_messages import plural
 
 _LONGEST = 24 * 7 * 2  # epochs: the longest lag at which changes are computed
 _TINY = 1e-300
@@ -105,6 +108,7 @@ def _probabilities(law: CellLaw, values: Values, counts: Whole) -> Values:
     return np.asarray(law.likelihood(values[None], candidates)[0])
 
 
+_CLOSE_ANYWAY = 0.9  # share of close values above which a cell says nothing of its noise
 _WHOLE = 1e-6  # tolerance for whole numbers: floats lose some digits
 _DRAWS = 1 << 12  # of noise, to estimate its moments
 
@@ -124,6 +128,24 @@ class Subtraction:
     n_few: int = 0
     n_larger_only: int = 0
     n_smaller_only: int = 0
+
+
+class Agreement(NamedTuple):
+    """How many of ``n_cells`` values of two tables agree as they do if noise is reused.
+
+    ``share`` is the largest probability of one of them if it is independent; ``what`` says how they
+    agree. ``differ`` is whether values that do not agree exclude reused noise.
+    """
+
+    what: str
+    n: int
+    n_cells: int
+    share: float
+    differ: bool = False
+
+    def chance(self, n: int) -> float:
+        """Return the largest probability that so many or more agree if noise is independent."""
+        return float(scipy.stats.binom.sf(n - 1, self.n_cells, self.share))
 
 
 class TablePair(SharedCells):
@@ -172,24 +194,77 @@ class TablePair(SharedCells):
         sizes = (np.abs(np.rint(difference)) for difference in self._differences())
         return sum(int(((size >= 1) & (size < small)).sum()) for size in sizes)
 
-    def count_steps(self) -> tuple[int, int]:
-        """Return how many differences are of the people in one table only, and are not 0.
+    def agreements(self, small: int, least: int) -> list[Agreement]:
+        """Return how values agree: in fractions, or by whole differences that few people explain.
 
-        None are if a published value is a fraction.
+        Few are fewer than ``small``; ``least`` cells are needed where the law is approximate.
         """
-        n_few = n_differing = 0
-        for larger, smaller in self.blocks():
-            if (larger % 1 > 0).any() or (smaller % 1 > 0).any():
-                return 0, 0
-            difference = larger - smaller
-            n_few += int(((difference >= 1) & (difference <= self.people)).sum())
-            n_differing += int(np.count_nonzero(np.nan_to_num(difference)))
-        return n_few, n_differing
+        first, second = self._both()
+        whole = (first % 1 == 0) & (second % 1 == 0)
+        if not whole.all():
+            return self._fractions(first, second, small)
+        return [*self._close(first, second, small), *self._steps(first - second, least)]
 
-    def chance_of_steps(self, n_few: int, n_differing: int) -> float:
-        """Return the chance of as many differences that people explain, if noise is drawn anew."""
-        made = tuple((table.mechanism, table.group_size) for table in self.tables)
-        return float(scipy.stats.binom.sf(n_few - 1, n_differing, _chance_of_step(made)))
+    def _fractions(self, first: Values, second: Values, small: int) -> list[Agreement]:
+        """Return how fractions agree; nothing if there are none in both tables."""
+        fractional = (first % 1 > 0) & (second % 1 > 0)
+        first, second = first[fractional], second[fractional]
+        if not len(first):
+            return []
+        difference = first - second
+        n = int((np.abs(difference - np.rint(difference)) < _WHOLE).sum())
+        what = (
+            f"{plural(n, 'difference')} of fractional values {'is' if n == 1 else 'are'} whole, so "
+            f"subtracting removes the noise and shows {plural(self.n_few(small), 'cell')} with few "
+            "people"
+        )
+        return [Agreement(what, n, len(difference), _agreement(first, second), differ=True)]
+
+    def _close(self, first: Values, second: Values, small: int) -> Iterator[Agreement]:
+        """Yield in how many cells few people explain the difference, for several numbers of them.
+
+        Given a value of the smaller table, one of the larger table is at most so likely to be so
+        close as of the count for which it is most likely. Cells are left out where it is close
+        anyway, as where values are cut to 0.
+        """
+        law = self.tables[0].mechanism.law(self.tables[0].group_size)
+        if not isinstance(law, OutputDistribution):
+            return
+        values, which = np.unique(second, return_inverse=True)
+        for low, high in sorted({(0, self.people), *((-n, n) for n in range(small))}):
+            share = law.most_likely(values + low, values + high)[which]
+            tells = share < _CLOSE_ANYWAY
+            n_cells, difference = int(tells.sum()), (first - second)[tells]
+            if n_cells:
+                n, likely = int(((low <= difference) & (difference <= high)).sum()), share[tells]
+                span = f"at most {high:,}" if low else f"0 to {high:,} people" if high else "0"
+                what = f"{n:,} of {n_cells:,} differences are {span}"
+                what += f", as at most {likely.mean():.2%} of independent noise"
+                yield Agreement(what, n, n_cells, float(likely.mean()))
+
+    def _steps(self, difference: Values, least: int) -> Iterator[Agreement]:
+        """Yield how many differences that are not 0 are of the people in the larger table only."""
+        n_few = int(((difference >= 1) & (difference <= self.people)).sum())
+        n_cells, who = int(np.count_nonzero(difference)), f"{self.people:,} people"
+        what = (
+            f"in {n_few:,} of {n_cells:,} cells that differ, the difference is that of "
+            f"{'one person' if self.people == 1 else who}, so subtracting shows where they were"
+        )
+        if n_few >= least:
+            made = tuple((table.mechanism, table.group_size) for table in self.tables)
+            yield Agreement(what, n_few, n_cells, _chance_of_step(made))
+
+    def apart(self) -> tuple[int, int]:
+        """Return how many people are in the larger, and in the smaller only, if noise is the same.
+
+        At least so many by any one cell; both are 0 where no output distribution is known.
+        """
+        ends = [*map(_before_noise, self.tables, self._both())]
+        if not (self.n_shared and all(ends)):
+            return 0, 0
+        (low, high), (low_2, high_2) = ends
+        larger, smaller = (float(one.max()) for one in (low - high_2, low_2 - high))
+        return int(np.ceil(larger - _WHOLE)), int(np.ceil(smaller - _WHOLE))
 
     def subtract(self, small: int) -> Subtraction:
         """Subtract counts without noise."""
@@ -219,19 +294,6 @@ class TablePair(SharedCells):
                 return True
         return False
 
-    def reused_cells(self, chance: float) -> int:
-        """Return in how many cells fractions agree, 0 if no more often than by chance."""
-        if self.intervals:
-            return 0
-        blocks = map(np.stack, self.blocks())
-        first, second = np.concatenate([both[:, (both % 1 > 0).all(axis=0)] for both in blocks], 1)
-        if not len(first):
-            return 0
-        difference = first - second
-        n = int((np.abs(difference - np.rint(difference)) < _WHOLE).sum())
-        by_chance = scipy.stats.binom.sf(n - 1, len(difference), _agreement(first, second))
-        return n if by_chance < chance else 0
-
     def mean_square(self, rng: np.random.Generator) -> tuple[float, float, float]:
         """Return the mean square of differences, and moments of the sum of both noises.
 
@@ -246,9 +308,32 @@ class TablePair(SharedCells):
         fourth = first_4 + second_4 + 6 * (first * second)
         return observed, float((first + second).min()), float(fourth.max())
 
+    def _both(self) -> tuple[Values, Values]:
+        """Return the values of the larger and of the smaller table where both are published."""
+        first, second = self.values
+        shown = ~np.isnan(first) & ~np.isnan(second)
+        return first[shown], second[shown]
+
     def _differences(self) -> Iterator[Values]:
         """Yield larger minus smaller; NaN where one is redacted."""
         return (larger - smaller for larger, smaller in self.blocks())
+
+
+def _before_noise(table: PublishedTable, values: Values) -> tuple[Values, ...]:
+    """Return the least and the largest sum of count and noise of each value; none if not known."""
+    law = table.mechanism.law(table.group_size)
+    if isinstance(law, OutputDistribution):
+        distinct, which = np.unique(values, return_inverse=True)
+        low, high = law.interval(distinct, distinct)
+        if not law.noise.whole:  # the second end is not reached, so one more is excluded
+            high = high - 2 * _WHOLE
+        return low[which], high[which]
+    intervals = count_intervals(table, drawn=True)
+    return (
+        ()
+        if intervals is None
+        else tuple(np.asarray(end, np.float64) for end in intervals.bounds(values))
+    )
 
 
 def _noise(table: PublishedTable, rng: np.random.Generator) -> tuple[Values, Values]:

@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, Mechanism, Support, Values
-from clusterscale.mechanisms.chain import Chain, steps_of
+from clusterscale.mechanisms.chain import Chain, last_suppression, steps_of
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.scaling import Expand
@@ -107,11 +107,23 @@ class PossibleValues(Check):
             steps = {type(step) for step in steps_of(table.mechanism)}
             if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
                 text += "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
+            elif fits := _other_rule(table, values):
+                text += f"; all are possible under {fits}"
         else:
             text = (
                 f"all {values.size:,} published values are possible under {table.mechanism.label}"
             )
         return CheckResult.of_faults(self.name, n, values.size, text)
+
+
+def _other_rule(table: PublishedTable, values: Values) -> str:
+    """Return the rounding by another rule that can publish all values, empty if there is none."""
+    if isinstance(table.mechanism, RoundToBase):
+        for rule in ("nearest", "midpoint"):
+            other = table.mechanism.model_copy(update={"rule": rule})
+            if not len(_impossible(other.law(table.group_size), values, table.group_size)):
+                return str(other.label)
+    return ""
 
 
 def _shows_hidden(table: PublishedTable) -> bool:
@@ -226,8 +238,11 @@ class PossibleCounts(Check):
 
     A group of ``n`` of ``N`` users whose traces are known has in each cell at most as many visits
     as all users have, and at most ``n``; at least as many as its known members have; and at least
-    ``n − N`` plus the visits of all users. A value is wrong if no count between gives it. This
-    needs a mechanism without noise that processes each count separately and preserves their order.
+    ``n − N`` plus the visits of all users. A value is wrong if no count between gives it; where the
+    count is known, each value that is not one of those of this count is. This needs a mechanism
+    that processes each count separately and has bounds: exact, ranges, thresholds, rounding at
+    random or not, top and bottom codes, cell keys, sampled events. A label such as "<5" says that
+    a count is small, and not 0; other hidden values may be hidden for other reasons.
 
     The table must be of some of these users: a table of others is called inconsistent.
     """
@@ -239,7 +254,7 @@ class PossibleCounts(Check):
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
         """Return how many values no group has; ``others`` and ``rng`` are not used."""
-        stated = count_bounds(table)
+        stated = count_bounds(table, drawn=True)
         if stated is None:
             text = f"{table.mechanism.label} adds noise, combines counts or uses weights"
             return CheckResult.unknown(self.name, 0, text)
@@ -249,16 +264,45 @@ class PossibleCounts(Check):
         least, most = table.limits or (0, table.group_size)
         least = np.maximum(least, np.where(known, table.counts, 0))
         most = np.minimum(most, np.where(known, table.counts, table.group_size))
-        wrong = table.published & (np.maximum(stated[0], least) > np.minimum(stated[1], most))
-        n, n_cells = int(wrong.sum()), int(table.published.sum())
+        shown = table.published | _labels(table)
+        wrong = shown & (np.maximum(stated[0], least) > np.minimum(stated[1], most))
+        wrong |= _never_drawn(table, known & table.published)
+        n, n_cells = int(wrong.sum()), int(shown.sum())
         whose = f"a group of {plural(table.group_size, 'user')}, as far as these are known"
         text = f"all {n_cells:,} published values are possible for {whose}"
         if n:
             cell = np.unravel_index(np.argmax(wrong), wrong.shape)
+            value = f"{table.values[cell]:g}" if table.published[cell] else "a label"
+            of = f"a count of {least[cell]:,}"
+            if least[cell] != most[cell]:
+                of = f"{least[cell]:,} to {most[cell]:,} visits of such a group"
+            first, last = stated[0][cell], stated[1][cell]
+            its = f"that of {first:,} to {last:,}" if first < last else f"that of {first:,}"
             text = (
-                f"{n:,} of {n_cells:,} published values are impossible for {whose}: "
-                f"{table.values[cell]:g} is published at ROI {cell[0]} and epoch "
-                f"{table.first_epoch + cell[1]}, where such a group has {least[cell]:,} to "
-                f"{most[cell]:,} visits"
+                f"{n:,} of {n_cells:,} published values are impossible for {whose}: {value} is "
+                f"published at ROI {cell[0]} and epoch {table.first_epoch + cell[1]} for {of}, "
+                f"but under {table.mechanism.label} it is {its}"
             )
         return CheckResult.of_faults(self.name, n, n_cells, text)
+
+
+def _labels(table: PublishedTable) -> Flags:
+    """Return which cells have a label that says that their count is small, and not 0."""
+    last = last_suppression(table.mechanism)
+    labels = ~table.published & (last is not None and last.hidden == "label")
+    for others in (table.not_covered, table.secondary):
+        labels &= True if others is None else ~others
+    return np.asarray(labels)
+
+
+def _never_drawn(table: PublishedTable, known: Flags) -> Flags:
+    """Return in which cells a known count is never published as their value, though others are."""
+    law, wrong = table.mechanism.law(table.group_size), np.zeros(known.shape, np.bool_)
+    if isinstance(law, FiniteDistribution) and known.any():
+        pairs = np.array([table.counts[known], table.values[known]])
+        (counts, values), which = np.unique(pairs, axis=1, return_inverse=True)
+        likely = law.likelihood(values[None], counts[:, None])[0, :, 0]
+        wrong[known] = (likely == 0)[which.ravel()] & np.isin(
+            table.values[known], _possible(law, table.group_size)
+        )
+    return wrong

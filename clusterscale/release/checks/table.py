@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import NO_NOISE, ConfigModel, Counts, Mechanism, Values
+from clusterscale.contracts import NO_NOISE, ConfigModel, Counts, Mechanism, TraceStep, Values
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
-from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.mechanisms.chain import last_suppression, steps_of
-from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.law import FiniteDistribution, OutputDistribution
+from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.seeds import stream
@@ -198,24 +198,48 @@ def _filler(table: PublishedTable) -> float | None:
     if suppression.hidden == "zero" and (table.values == 0).any():
         return None
     stands_for = np.array([[suppression.hidden_as]])
-    for step in steps[last + 1 :]:
-        if not isinstance(step, PostProcessing) or step.noise_scope != "cell" or step.uses_weights:
-            return None  # what it publishes depends on more than this count
-        step.revise(stands_for)
-    return float(stands_for[0, 0])
+    after = _ends_of(steps[last + 1 :], stands_for, table.group_size)
+    if after is None or (after[0] != after[1]).any():
+        return None  # what is published depends on more than this count
+    return float(after[0][0, 0])
+
+
+def _ends_of(
+    steps: Iterable[Mechanism], values: Values, group_size: int
+) -> tuple[Values, Values] | None:
+    """Return the least and the largest value that steps publish of each value, (1, value).
+
+    None if noise is added that has no bounds, or a value depends on more than one count.
+    """
+    low, high = values.copy(), values.copy()
+    for step in steps:
+        law = step.law(group_size)
+        if isinstance(law, FiniteDistribution):
+            (least, p), (most, p_most) = law.published(low), law.published(high)
+            low = np.where(p > 0, least, np.inf).min(axis=-1)
+            high = np.where(p_most > 0, most, -np.inf).max(axis=-1)
+        elif isinstance(law, OutputDistribution) and law.noise == NO_NOISE:
+            law.revise(low)
+            law.revise(high)
+        elif isinstance(step, SampleEvents):
+            low = np.zeros_like(low)
+        elif not isinstance(step, TraceStep):
+            return None
+    return low, high
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountIntervals:
     """Which counts each published value of a table may have.
 
-    ``of_count`` is the value published for each count, ascending, shape (group size + 1,);
-    ``filler`` that of suppressed blank cells, None if blank cells say nothing; ``rounding`` the
-    most by which the table's decimals may have changed a value; ``least_shown`` the smallest count
-    that is not hidden, other than a 0 beside labels.
+    ``lowest`` and ``highest`` are the ends of the values published for each count, shape (group
+    size + 1,), equal if nothing is drawn; ``filler`` is the value of suppressed blank cells, None
+    if blank cells say nothing; ``rounding`` the most by which the table's decimals may have changed
+    a value; ``least_shown`` the smallest count that is not hidden, other than a 0 beside labels.
     """
 
-    of_count: Values
+    lowest: Values
+    highest: Values
     filler: float | None
     rounding: float = 0.0
     least_shown: int = 0
@@ -223,48 +247,64 @@ class CountIntervals:
     def bounds(self, values: Values, secondary: Flags | None = None) -> tuple[Whole, Whole]:
         """Return the smallest and the largest count of values of the table, shape of ``values``.
 
-        Those that are ``secondary`` would have been shown. 0 beside labels is not among them: other
-        small counts are not possible, and bounds from 0 would make more seem possible.
+        All counts are possible for a value that no count has. Those that are ``secondary`` would
+        have been shown. 0 beside labels is not among them: other small counts are not possible, and
+        bounds from 0 would make more seem possible.
         """
         if self.filler is not None:
             values = np.where(np.isnan(values), self.filler, values)
-        low = np.searchsorted(self.of_count, values - self.rounding, side="left")
-        high = np.searchsorted(self.of_count, values + self.rounding, side="right") - 1
+        # Ascending ends, as a larger count may have smaller values where these are drawn.
+        most = np.maximum.accumulate(self.highest)
+        least = np.minimum.accumulate(self.lowest[::-1])[::-1]
+        low = np.searchsorted(most, values - self.rounding, side="left")
+        high = np.searchsorted(least, values + self.rounding, side="right") - 1
         impossible = (low > high) | np.isnan(values)
-        low[impossible], high[impossible] = 0, len(self.of_count) - 1
+        low[impossible], high[impossible] = 0, len(most) - 1
         if secondary is not None:
-            low[secondary], high[secondary] = self.least_shown, len(self.of_count) - 1
+            low[secondary], high[secondary] = self.least_shown, len(most) - 1
         return low, high
 
 
-def count_intervals(table: PublishedTable) -> CountIntervals | None:
-    """Return which counts values may have; None with noise or if cells are not separate."""
+def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountIntervals | None:
+    """Return which counts values may have; None with noise or if cells are not separate.
+
+    With ``drawn``, also where a value is drawn of a few ones: by random rounding, by cell keys and
+    by sampling. Its count is then between bounds that one value alone gives, whatever was drawn.
+    """
     law = table.mechanism.law(table.group_size)
-    if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
+    if not drawn and not (isinstance(law, OutputDistribution) and law.noise == NO_NOISE):
         return None
-    of_count = np.arange(table.group_size + 1.0)[None]
-    law.revise(of_count)
+    counts = np.arange(table.group_size + 1.0)
+    blocks = [
+        _ends_of(steps_of(table.mechanism), counts[None, start : start + _BLOCK], table.group_size)
+        for start in range(0, len(counts), _BLOCK)
+    ]
+    known = [block for block in blocks if block is not None]
+    if len(known) < len(blocks):
+        return None
+    lowest, highest = (np.concatenate(ends, axis=1)[0] for ends in zip(*known, strict=True))
     rounding = 0.0
-    if (of_count % 1).any():
+    if (lowest % 1).any() or (highest % 1).any():
         n = decimals(table.values[table.published])
         rounding = 0.500001 * 10.0 ** -(
             MOST_DECIMALS if n is None else n
         )  # floats lose some digits
     filler, least = _filler(table), 0
     if last_suppression(table.mechanism) is not None:
-        stands_for = of_count[0, 0] if filler is None else filler
-        least = int(np.searchsorted(of_count[0], stands_for, side="right"))
-    return CountIntervals(of_count[0], filler, rounding, min(least, table.group_size))
+        stands_for = lowest[0] if filler is None else filler
+        least = int(np.searchsorted(lowest, stands_for, side="right"))
+    return CountIntervals(lowest, highest, filler, rounding, min(least, table.group_size))
 
 
-def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
+def count_bounds(table: PublishedTable, *, drawn: bool = False) -> tuple[Whole, Whole] | None:
     """Return the smallest and the largest possible count of each cell, int64, (roi, epoch), visits.
 
     None unless the mechanism adds no noise, processes each count separately and preserves their
-    order: each value then corresponds to an interval of counts. All counts are possible where a
-    cell is redacted or has a value that is never published; only 0 where none was collected.
+    order: each value then corresponds to an interval of counts. With ``drawn``, it may also draw
+    one of a few values of a count. All counts are possible where a cell is redacted or has a value
+    that is never published; only 0 where none was collected.
     """
-    if (intervals := count_intervals(table)) is None:
+    if (intervals := count_intervals(table, drawn=drawn)) is None:
         return None
     bounds = intervals.bounds(table.values, table.secondary)
     for bound in bounds if table.not_covered is not None else ():
