@@ -123,29 +123,44 @@ class PublishedBinomialCounts(_CellByCell):
         under a poor reference.
         """
         evidence = np.empty(values.shape)
+        order = np.argsort(self.chance[cells], kind="stable")  # cells of similar counts together
         for start in range(0, len(cells), _WIDTH_OF_TABLES):
-            columns = slice(start, start + _WIDTH_OF_TABLES)
-            counts, out, inside = self._laws(self.chance[cells[columns]], here)
-            likelihood = self.law.likelihood(values[:, columns], counts)
-            with_target, without = (
-                np.einsum("gck,ck->gc", likelihood, law) for law in (inside, out)
-            )
+            columns = order[start : start + _WIDTH_OF_TABLES]
+            laws = self._laws(self.chance[cells[columns]], here)
+            without, with_target = self._mixed(values[:, columns], *laws)
             possible = (with_target > 0) | (without > 0)
-            with np.errstate(divide="ignore"):  # log 0: one of them is ruled out
-                ratio = np.log(with_target[possible]) - np.log(without[possible])
-            evidence[:, columns][possible], evidence[:, columns][~possible] = ratio, 0.0
+            with np.errstate(divide="ignore", invalid="ignore"):  # log 0: one or both are ruled out
+                ratio = np.log(with_target) - np.log(without)
+            evidence[:, columns] = np.where(possible, ratio, 0.0)
         return evidence
 
-    def _laws(self, chance: Floats, here: bool) -> tuple[Counts, Floats, Floats]:
-        """Return counts of each cell, and their probabilities without and with the target."""
+    def _mixed(
+        self, values: Values | Counts, counts: Ints, out: Floats, inside: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the likelihood of ``values`` under each distribution of counts, (group, cell).
+
+        Where few values occur, each cell is mixed once for each of them.
+        """
+        distinct, which = np.unique(values, return_inverse=True)
+        if len(distinct) <= len(values):
+            table = self.law.likelihood(distinct[:, None], counts[None])[:, 0]
+            which = which.reshape(values.shape)
+            without, with_target = (
+                np.take_along_axis(table @ law.T, which, axis=0) for law in (out, inside)
+            )
+            return without, with_target
+        likelihood = self.law.likelihood(values, np.broadcast_to(counts, out.shape))
+        without, with_target = (np.einsum("gck,ck->gc", likelihood, law) for law in (out, inside))
+        return without, with_target
+
+    def _laws(self, chance: Floats, here: bool) -> tuple[Ints, Floats, Floats]:
+        """Return counts, and their probabilities in each cell without and with the target."""
         size = self.group_size
         reach = 8 * np.sqrt(size * chance * (1 - chance)) + 8
-        low = np.maximum(size * chance - reach, 0).astype(np.int64)
-        width = int((size * chance + reach - low).max()) + 2
-        counts = np.minimum(low[:, None] + np.arange(width), size)
-        repeated = np.diff(counts, axis=1, prepend=-1) == 0
+        low, high = (size * chance - reach).min(), (size * chance + reach).max()
+        counts = np.arange(max(int(low), 0), min(int(high) + 1, size) + 1, dtype=np.int64)
         out, inside = (
-            np.where(repeated, 0.0, scipy.stats.binom.pmf(counts - shift, n, chance[:, None]))
+            scipy.stats.binom.pmf(counts - shift, n, chance[:, None])
             for shift, n in ((0, size), (int(here), size - 1))
         )
         return counts, out, inside

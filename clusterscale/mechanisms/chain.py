@@ -30,7 +30,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.mechanisms import base
 from clusterscale.mechanisms.accounting import group_privacy
-from clusterscale.mechanisms.law import Law, OutputDistribution
+from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.scaling import Expand, ShareOfTotal
@@ -249,9 +249,12 @@ class Chain(base.BaseMechanism):
             known = step.stage == "trace" or isinstance(step, base.PostProcessing | RoundToBase)
             if known and isinstance(own, OutputDistribution) and own.noise == NO_NOISE:
                 law = reduce(lambda before, revise: before.then(revise), own.revisions, law)
+            elif isinstance(law, OutputDistribution) and law.noise == NO_NOISE and not law.revised:
+                law = own
+            elif known and isinstance(own, FiniteDistribution) and law.is_finite:
+                law = own.after(law)
             else:  # what it states of counts holds if they were unchanged
-                raw = isinstance(law, OutputDistribution) and law.noise == NO_NOISE
-                law = own if raw and not law.revised else None
+                law = None
         return law
 
     def cell_change(self, group_size: int) -> CellChange | None:

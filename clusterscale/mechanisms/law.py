@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,6 +42,18 @@ class OutputDistribution:
         """Whether any revision follows the noise."""
         return bool(self.revisions)
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether each count has a few possible values, as without noise."""
+        return self.noise == NO_NOISE
+
+    def published(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the published values of counts without noise and 1 as their probabilities."""
+        rows = np.array(counts, np.float64).reshape(1, -1)
+        self.revise(rows)
+        values = rows.reshape(*np.shape(counts), 1)
+        return values, np.ones(values.shape)
+
     def then(self, revise: Revise) -> "OutputDistribution":
         """Return the distribution with one more revision."""
         return replace(self, revisions=(*self.revisions, revise))
@@ -63,8 +76,10 @@ class OutputDistribution:
         low, high = low[which][..., None] - counts, high[which][..., None] - counts
         if self.noise.whole:
             return self._between(low, high)
-        point = high - low < _POINT
-        return np.where(point, self.noise.density((low + high) / 2), self._between(low, high))
+        likelihood = np.array(self.noise.density((low + high) / 2))
+        several = (high - low)[..., 0] >= _POINT  # noisy values that are published alike
+        likelihood[several] = self._between(low[several], high[several])
+        return likelihood
 
     def moments(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return the mean and the variance of the published value of each count, (count,).
@@ -149,10 +164,16 @@ class FiniteDistribution:
 
     revised: ClassVar[bool] = True
     """Counts are changed by more than noise."""
+    is_finite: ClassVar[bool] = True
+    """Each count has a few possible values."""
 
     def then(self, revise: Revise) -> "FiniteDistribution":
         """Return the distribution with one more revision."""
         return replace(self, revisions=(*self.revisions, revise))
+
+    def after(self, before: "Law") -> "FiniteDistribution":
+        """Return the distribution if counts are first changed by another finite distribution."""
+        return replace(self, outcomes=partial(_in_two_steps, before, self))
 
     def published(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return the possible published values of counts and their probabilities, (…, outcome)."""
@@ -182,6 +203,16 @@ class FiniteDistribution:
 
 
 Law = OutputDistribution | FiniteDistribution
+
+
+def _in_two_steps(
+    first: Law, second: FiniteDistribution, counts: NDArray[Any]
+) -> tuple[Floats, Floats]:
+    """Return the possible values of counts after both, and their probabilities, (…, outcome)."""
+    values, chances = first.published(counts)
+    after, given = second.outcomes(values)
+    shape = (*np.shape(counts), -1)
+    return after.reshape(shape), (chances[..., None] * given).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,8 +66,9 @@ class Brute:
         return rule(inside), rule(outside)
 
     def rule(self, bound, key, attack, trace):
-        if bound.noise is not None and attack == "likelihood":
-            return lambda values: self._fitted(bound, trace, values)
+        law = bound.law(self.setting.group_size)
+        if (bound.noise is not None or law is not None) and attack == "likelihood":
+            return lambda values: self._fitted(bound, law, trace, values)
         p = (self.mean * len(self.dense) + 0.5) / (len(self.dense) + 1)
         size, one = self.setting.group_size, p * (1 - p)
         shift = trace - self.mean
@@ -87,12 +88,12 @@ class Brute:
     def _sum(self, evidence):
         return evidence.reshape(len(evidence), -1)[:, self.seen].sum(axis=1)
 
-    def _fitted(self, bound, trace, values):
+    def _fitted(self, bound, law, trace, values):
         """Let the attack itself score, on the cells where anybody was."""
         flat = values.reshape(len(values), -1)[:, self.seen][:, None, :]
         if bound.noise == NO_NOISE:
             flat = flat.astype(np.int32)
-        release = Release(flat, self.setting.group_size, bound.label, bound.noise)
+        release = Release(flat, self.setting.group_size, bound.label, bound.noise, law)
         training = Examples(release, np.arange(len(flat)) % 2 == 0, np.arange(len(flat)))
         own = np.flatnonzero(trace.ravel()[self.seen])
         seen = self.dense.sum(axis=0, dtype=np.int32).ravel()[self.seen][None, :]

@@ -17,6 +17,7 @@ the cost of scoring a user is proportional to the user's events.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +35,16 @@ LOG_ZERO = -1e4  # replaces −∞: less than all other evidence, but finite
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedGroups:
-    """Releases of some groups in the cells that any user visits, float32, shape (group, row).
+    """Releases of some groups in the cells that any user visits, float, shape (group, row).
 
     ``absent``: of all members except the stand-in; ``present``: with one more visit in every cell;
     ``stand_in``: of all members. All three share as much noise as possible, so that the two
     releases for a user differ in little but the user.
     """
 
-    absent: Singles
-    present: Singles
-    stand_in: Singles
+    absent: NDArray[np.floating[Any]]
+    present: NDArray[np.floating[Any]]
+    stand_in: NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,19 +70,26 @@ class EvidenceTable:
 
 def table_bytes(n_rows: int, n_groups: int, n_attacks: int) -> int:
     """Return the memory of computing a table of visited cells, in bytes."""
-    return 4 * n_groups * n_rows * (2 * n_attacks + 3)
+    return 4 * n_groups * n_rows * (2 * n_attacks + 6)
 
 
 def publish(
-    base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str, weight: float
+    base: BaseGroups,
+    mechanism: Mechanism,
+    groups: range,
+    *,
+    key: str,
+    weight: float,
+    dtype: type[np.floating[Any]],
 ) -> PublishedGroups:
     """Return releases of groups; each group has its own noise stream.
 
     ``mechanism`` is bound; ``key`` is the id of the unbound one; ``weight`` is that of the user who
-    is present. ``present`` is meaningless if one count affects more than its cell.
+    is present. ``present`` is meaningless if one count affects more than its cell. Values are of
+    ``dtype``: single precision would make a rounded value one that is never published.
     """
     shape = (len(groups), len(base.cells))
-    releases = PublishedGroups(*(np.empty(shape, np.float32) for _ in range(3)))
+    releases = PublishedGroups(*(np.empty(shape, dtype) for _ in range(3)))
     for of_group in base.counts(groups):
         group, counts, stand_in, sums, _ = of_group
         path, i = (base, mechanism, key, group), group - groups.start
@@ -108,7 +116,7 @@ def moments(
     total, squares = np.zeros(len(base.cells)), np.zeros(len(base.cells))
     for of_group in base.counts(groups):
         path = base, mechanism, key, of_group.group, "stand-in"
-        values = _release(*path, *of_group.of_all)
+        values = _release(*path, *of_group.of_all).astype(np.float32)
         total += values
         squares += np.square(values, dtype=np.float64)
     mean = total / len(groups)
@@ -133,20 +141,20 @@ def _release(
     sums: Values | None,
     more: int = 0,
     weight: float = 0.0,
-) -> Singles:
+) -> Values:
     """Return one release of one group with ``more`` visits in every cell, shape (row,).
 
     ``weight`` is added to the ``sums`` of weights in every cell.
     """
     if mechanism.noise == NO_NOISE:
-        return (counts + more).astype(np.float32)
+        return (counts + more).astype(np.float64)
     path = ("screen noise", *base.setting.path, key, group)
     rng = stream(base.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,)))
     values = base.everywhere(counts) + more
     shape, size = (1, *base.shape), base.setting.group_size
     weighed = None if sums is None else (base.everywhere(sums) + weight).reshape(shape)
     released = release_counts(mechanism, values.reshape(shape), weighed, group_size=size, rng=rng)
-    return released.ravel()[base.cells].astype(np.float32)
+    return released.ravel()[base.cells]
 
 
 def tabulate(
@@ -173,8 +181,8 @@ def tabulate(
         off = np.concatenate([absent, stand_in, usual[:, some]])
         on = np.concatenate([present, stand_in, usual[:, some] + weight])
         for attack, rule in enumerate(rules):
-            away = np.maximum(rule.cell_evidence(off, some, here=False), LOG_ZERO)
-            change = np.maximum(rule.cell_evidence(on, some, here=True), LOG_ZERO) - away
+            away = np.clip(rule.cell_evidence(off, some, here=False), LOG_ZERO, -LOG_ZERO)
+            change = np.clip(rule.cell_evidence(on, some, here=True), LOG_ZERO, -LOG_ZERO) - away
             shift[first : first + len(some), attack] = change[-1]
             change -= change[-1]  # that of the expected value, which does not depend on the groups
             sums = away[:-1].sum(axis=1)

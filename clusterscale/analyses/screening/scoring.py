@@ -219,12 +219,15 @@ def _prepare(
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
         outside, spread = evidence_table.moments(base, bound, extra, key=name)
     size = base.setting.group_size
-    laws = bound.table_laws(size, base.shape)  # of which only noise is used, as of one table
-    tables = tuple(one._replace(cells=one.cells[base.cells], law=None) for one in laws)
-    how = bound.noise, outside, spread, None, (weight, mean_weight), tables
+    law, laws = bound.law(size), bound.table_laws(size, base.shape)
+    tables = tuple(one._replace(cells=one.cells[base.cells]) for one in laws)
+    how = bound.noise, outside, spread, law, (weight, mean_weight), tables
     reference = Reference(base.mean_trace, base.n_users, size, *how)
     rules = [attack.cell_score(reference) for attack in task.plan.attacks]
-    published = evidence_table.publish(base, bound, groups, key=name, weight=weight)
+    revised = any(one is not None and one.revised for one in (law, *(one.law for one in laws)))
+    published = evidence_table.publish(
+        base, bound, groups, key=name, weight=weight, dtype=np.float64 if revised else np.float32
+    )
     by_series = mechanism.noise_scope == "series"
     series = _weigh_series(base, published, rules, groups) if by_series else None
     table = evidence_table.tabulate(published, rules, base, reference.weights)
