@@ -33,6 +33,10 @@ _Unit = Literal["event", "user_day", "user", "roi_series", "none"]
 _Neighbours = Literal["add_remove", "replace"]
 
 
+ONLY_REPLACED = "its guarantee is for replaced units, and people have different numbers of them"
+"""Why nothing follows for a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """The privacy guarantee of a mechanism, or why it has none.
@@ -61,6 +65,35 @@ class Guarantee:
     neighbours: _Neighbours
     reason: str
     sensitivity: float = np.nan
+
+    def imply(self, removed: int, added: int) -> tuple[float, float]:
+        """Return the ε and δ that follow if units of a person are removed, and others are added.
+
+        They follow by group privacy. A guarantee about units that are replaced implies nothing, ε =
+        ∞ and δ = 1, unless as many are added as removed.
+        """
+        if self.neighbours == "replace":
+            if removed != added:
+                return np.inf, 1.0
+            added = 0
+        return group_privacy(self.epsilon, self.delta, removed + added)
+
+
+def group_privacy(epsilon: float, delta: float, n_units: int) -> tuple[float, float]:
+    """Return what an (ε, δ) guarantee for one unit implies if ``n_units`` change.
+
+    That is nε, and δ·Σ_{i<n} e^{iε}, at most 1 (Dwork and Roth 2014, Lemma 2.2). Nothing more
+    follows from a guarantee alone: the same noise can be in everything published, as in a total
+    with Laplace noise. Adding and removing are one change each; to replace somebody is to
+    remove one and to add another, so it is two.
+    """
+    if n_units == 0:
+        return 0.0, 0.0
+    if delta == 0 or n_units == 1:
+        return n_units * epsilon, min(delta, 1.0)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        times = float(np.expm1(n_units * epsilon) / np.expm1(epsilon)) if epsilon else n_units
+    return n_units * epsilon, min(1.0, delta * times) if times < np.inf else 1.0
 
 
 class PrivacyLoss(Protocol):

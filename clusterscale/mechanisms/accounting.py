@@ -7,66 +7,96 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss, TraceStep
+from clusterscale.contracts import Bounds, Guarantee, Mechanism, NoiseScope, PrivacyLoss, TraceStep
+from clusterscale.contracts.mechanism import group_privacy
 from clusterscale.foreign import is_foreign
+from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.sampling import CapContributions
 from clusterscale.phrases import privacy_unit, round_up
 from clusterscale.validation_messages import plural
 
 
-def group_privacy(epsilon: float, delta: float, n_units: int) -> tuple[float, float]:
-    """Return what an (ε, δ) guarantee for one unit implies if ``n_units`` change.
+def scope_of_noise(mechanism: Mechanism) -> NoiseScope:
+    """Return how far the same noise reaches: what a chain does after noise does not matter."""
+    if isinstance(mechanism, Chain):
+        drawing = [step for step in mechanism.steps if step.stage in ("sample", "noise")]
+        if drawing:
+            return Chain(steps=tuple(drawing)).noise_scope
+    return mechanism.noise_scope
 
-    That is nε, and δ·Σ_{i<n} e^{iε}, at most 1 (Dwork and Roth 2014, Lemma 2.2). Nothing more
-    follows from a guarantee alone: the same noise can be in everything published, as in a total
-    with Laplace noise. Adding and removing are one change each; to replace somebody is to
-    remove one and to add another, so it is two.
+
+def needs_equal_numbers(mechanism: Mechanism) -> bool:
+    """Return whether its guarantee says nothing of people with different numbers of its units.
+
+    It is so if units are replaced by others, and the noise is shared: how many there are may be
+    published as it is. If each count has noise of its own, one that changes is bounded alone.
     """
-    if n_units == 0:
-        return 0.0, 0.0
-    if delta == 0 or n_units == 1:
-        return n_units * epsilon, min(delta, 1.0)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        times = float(np.expm1(n_units * epsilon) / np.expm1(epsilon)) if epsilon else n_units
-    return n_units * epsilon, min(1.0, delta * times) if times < np.inf else 1.0
+    stated = mechanism.guarantee
+    is_smaller = stated.neighbours == "replace" and stated.unit not in ("user", "none")
+    return is_smaller and scope_of_noise(mechanism) != "cell"
 
 
-def describe_guarantee(
-    unit: str, epsilon: float, delta: float, n_days: int, steps: Sequence[TraceStep] = ()
-) -> str:
+def describe_guarantee(stated: Guarantee, n_days: int, mechanism: Mechanism) -> str:
     """Return ε and δ of a unit, and what they mean for a person, for display.
 
     The parameters are those of :func:`describe_person`.
     """
-    person = describe_person(unit, epsilon, delta, n_days, steps)
-    return f"{_pair(epsilon, delta)} per {privacy_unit(unit)}" + (f"; {person}" if person else "")
+    person = describe_person(stated, n_days, mechanism)
+    unit = f"{_pair(stated.epsilon, stated.delta)} per {privacy_unit(stated.unit)}"
+    return unit + (f"; {person}" if person else "")
 
 
-def describe_person(
-    unit: str, epsilon: float, delta: float, n_days: int, steps: Sequence[TraceStep] = ()
-) -> str:
+def describe_person(stated: Guarantee, n_days: int, mechanism: Mechanism) -> str:
     """Return what a guarantee means for somebody who changes as many units as possible; a clause.
 
-    ``n_days`` are the local days of the release; trace steps may limit the events of a person.
-    Empty if the unit is the person, or there is no guarantee.
+    ``n_days`` are the local days of the releases of a ``mechanism``, whose trace steps may limit
+    the events of a person. Empty if the unit is the person, or there is no guarantee.
     """
-    if unit in ("user", "none") or not np.isfinite(epsilon):
+    unit, delta = stated.unit, stated.delta
+    if unit in ("user", "none") or not np.isfinite(stated.epsilon):
         return ""
-    n = units_of_person(unit, n_days, steps)
+    if needs_equal_numbers(mechanism):
+        return f"nothing for people with different numbers of {unit.replace('_', ' ')}s"
+    n = units_of_person(unit, n_days, mechanism.trace_steps)
     if n is None:
         many = "at n places" if unit == "roi_series" else f"with n {unit}s"
-        times = "n times that" if delta == 0 else "n times that ε, and δ·(1 + e^ε + … + e^((n−1)ε))"
+        times = "n times that"
+        if delta and not _are_independent(unit, mechanism):
+            times += " ε, and δ·(1 + e^ε + … + e^((n−1)ε))"
         return f"for a person {many}, up to {times}"
     who = f"with {plural(n, 'event')}, the most that are counted"
     if unit == "user_day":
         who = f"who is there on {'that day' if n == 1 else f'all {n:,} days'}"
-    return f"for a person {who}, up to {_pair(*group_privacy(epsilon, delta, n))}"
+    epsilon, delta, n_parts = divide_person(stated, n_days, mechanism)
+    return f"for a person {who}, up to {_pair(n_parts * epsilon, min(n_parts * delta, 1.0))}"
+
+
+def divide_person(stated: Guarantee, n_days: int, mechanism: Mechanism) -> tuple[float, float, int]:
+    """Return ε and δ of each independent part of what a person can lose, and how many there are.
+
+    Days, or events, whose counts have noise of their own are a part each; others are a group, as
+    the same noise can be in all of them. ε is infinite if nothing limits their number. The
+    parameters are those of :func:`describe_person`.
+    """
+    n = units_of_person(stated.unit, n_days, mechanism.trace_steps)
+    if n is None:
+        return np.inf, 1.0, 1
+    if _are_independent(stated.unit, mechanism):
+        return stated.epsilon, stated.delta, n
+    return *stated.imply(0, n), 1
+
+
+def _are_independent(unit: str, mechanism: Mechanism) -> bool:
+    """Return whether units change different values, each with noise of its own."""
+    # of days, too: an epoch that is on two days counts for the one on which it begins
+    scope = scope_of_noise(mechanism)
+    return scope == "cell" or (scope == "series" and unit == "roi_series")
 
 
 def units_of_person(unit: str, n_days: int, steps: Sequence[TraceStep]) -> int | None:
     """Return how many units of a release one person changes at most; None if that is unlimited.
 
-    The parameters are those of :func:`describe_person`.
+    ``n_days`` are its local days; trace steps may limit the events of a person.
     """
     caps = (one for one in steps if isinstance(one, CapContributions) and not is_foreign(type(one)))
     per_day = [step.per_day for step in caps]
@@ -145,9 +175,9 @@ def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
     The privacy losses of the counts or series that a user changes, which ``bounds`` limit, are
     composed, whatever the unit of the stated guarantee. To replace a user is to remove one and
     add another, which doubles their number. ε is infinite if the mechanism has no guarantee
-    from which it follows.
+    from which it follows, as of one about replaced events.
     """
-    loss = mechanism.user_privacy_loss(bounds)
+    loss = None if needs_equal_numbers(mechanism) else mechanism.user_privacy_loss(bounds)
     return UserLevel(np.inf, 0.0, np.inf, 0.0, ()) if loss is None else _convert(loss)
 
 
@@ -188,6 +218,14 @@ class GaussianLoss:
         if self.discrete:
             return partial(concentrated_epsilon, self.ratio**2 * times / 2)
         return partial(gaussian_epsilon, 1 / (self.ratio * np.sqrt(times)))
+
+
+def rho_of_unit(mechanism: Mechanism) -> float | None:
+    """Return ρ of zero-concentrated privacy of one unit; None unless noise is discrete normal."""
+    loss = mechanism.user_privacy_loss(Bounds(1, 1, 1, 1, 1, False))  # of one count
+    if not isinstance(loss, GaussianLoss) or not loss.discrete:
+        return None
+    return float((loss.ratio * mechanism.guarantee.sensitivity) ** 2 / 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from clusterscale.contracts import (
     release_counts,
     stability_of,
 )
+from clusterscale.contracts.mechanism import ONLY_REPLACED, group_privacy
 from clusterscale.mechanisms import base
-from clusterscale.mechanisms.accounting import group_privacy
 from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribution
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.sampling import SampleEvents
@@ -186,7 +186,7 @@ class Chain(base.BaseMechanism):
             return super().guarantee
         if self.uses_weights:
             return Guarantee("none", np.inf, 0.0, "add_remove", _WEIGHED)
-        guarantee = self._before_trace_steps(noise.guarantee)
+        guarantee = self._before_trace_steps(noise)
         if not isinstance(sample, SampleEvents) or guarantee.unit != "event":
             return guarantee
         if not np.isfinite(guarantee.epsilon) or guarantee.neighbours != "add_remove":
@@ -197,13 +197,16 @@ class Chain(base.BaseMechanism):
         delta = share * guarantee.delta
         return replace(guarantee, epsilon=epsilon, delta=delta, reason=reason)
 
-    def _before_trace_steps(self, guarantee: Guarantee) -> Guarantee:
+    def _before_trace_steps(self, noise: base.BaseMechanism) -> Guarantee:
         """Return what a guarantee for traces after the trace steps implies for those before."""
-        stability = stability_of(self.trace_steps)
+        guarantee, stability = noise.guarantee, stability_of(self.trace_steps)
         if stability is None:
             return Guarantee("none", np.inf, 0.0, "add_remove", _UNSTABLE)
         if guarantee.unit == "roi_series" and stability.event > 1:
             return Guarantee("none", np.inf, 0.0, "add_remove", _CAPPED_SERIES)
+        is_shared = guarantee.unit != "user" and noise.noise_scope != "cell"
+        if guarantee.neighbours == "replace" and is_shared and self.trace_steps:
+            return Guarantee("none", np.inf, 0.0, "add_remove", ONLY_REPLACED)
         if guarantee.unit != "event" or stability.event == 1:
             return guarantee
         covered = 1.0 if np.isnan(guarantee.sensitivity) else guarantee.sensitivity

@@ -24,9 +24,10 @@ from clusterscale.contracts import (
     Values,
     stability_of,
 )
+from clusterscale.contracts.mechanism import ONLY_REPLACED
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.foreign import is_foreign
-from clusterscale.mechanisms.accounting import ApproximateLoss
+from clusterscale.mechanisms.accounting import ApproximateLoss, needs_equal_numbers
 from clusterscale.mechanisms.base import MECHANISMS, Exact
 
 Parts = tuple[Annotated[Mechanism, MECHANISMS.entry(skip="tables")], ...]
@@ -81,6 +82,8 @@ class Tables(Mechanism):
         if len({(each.unit, each.neighbours) for each in stated}) > 1:
             reason = "tables state guarantees for different units or neighbours, or one states none"
             return Guarantee("none", np.inf, 0.0, "add_remove", reason)
+        if any(map(needs_equal_numbers, self.tables)):  # a table may merge what another keeps apart
+            return Guarantee("none", np.inf, 0.0, "add_remove", ONLY_REPLACED)
         return replace(
             stated[0],
             epsilon=sum(each.epsilon for each in stated),

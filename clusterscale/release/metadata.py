@@ -69,6 +69,9 @@ class LedgerEntry(ConfigModel):
         ε of the guarantee, for one unit that is added or removed, e.g. ``1.0``; None without one.
     delta
         δ of the guarantee, a probability.
+    rho
+        ρ of zero-concentrated differential privacy for one unit, of which releases with discrete
+        normal noise spend the sum, e.g. ``0.005``; None of other noise.
     hidden_below
         Smallest value that is shown, in visits, where small ones are not, e.g. ``5``.
     hidden_as
@@ -102,6 +105,7 @@ class LedgerEntry(ConfigModel):
     unit: Literal["event", "user_day", "user", "none"]
     epsilon: Positive | None = None
     delta: Delta = 0.0
+    rho: Positive | None = None
     hidden_below: Count | None = None
     hidden_as: Literal["zero", "hidden", "label"] | None = None
     content: str
@@ -114,7 +118,7 @@ class LedgerEntry(ConfigModel):
 
     def sealed(self) -> Self:
         """Return the entry with the digest of all other fields."""
-        absent = {name for name in ("explained", "stored") if not getattr(self, name)}
+        absent = {name for name in ("explained", "stored", "rho") if not getattr(self, name)}
         fields = self.model_dump(mode="json", exclude={"seal", *absent})
         return self.model_copy(update={"seal": hash_of(fields)})
 

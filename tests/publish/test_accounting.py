@@ -11,6 +11,9 @@ from loops import for_each
 from oracles.publications import plan
 
 from clusterscale.analyses.publish.series import Series, compose, spent_by, spent_on_person
+from clusterscale.contracts import Bounds
+from clusterscale.mechanisms import create
+from clusterscale.mechanisms.accounting import concentrated_epsilon, gaussian_epsilon, rho_of_unit
 from clusterscale.release import LedgerEntry
 
 MOST = st.floats(0.05, 2.0)
@@ -88,12 +91,78 @@ def test_days_are_spent_one_by_one(spans, unit):
 
 def test_the_delta_of_many_releases_is_their_sum():
     entries = [entry(i, i, i).model_copy(update={"delta": 1e-6}) for i in range(1, 53)]
-    epsilon, delta = spent_on_person([(one, ()) for one in entries], 1e-5)
+    exact = create("exact")  # as entries of users do not depend on the mechanism
+    epsilon, delta = spent_on_person([(one, exact) for one in entries], 1e-5)
     assert delta == pytest.approx(5.2e-5)
     assert epsilon == compose([(1.0, 1e-6)] * 52, delta) < 52
-    assert spent_on_person([(entries[0], ())], 1e-5) == (1.0, 1e-5)
+    assert spent_on_person([(entries[0], exact)], 1e-5) == (1.0, 1e-5)
     sure = entries[0].model_copy(update={"delta": 0.5})
-    assert spent_on_person([(sure, ())] * 2, 0.0) == (np.inf, 1.0)
+    assert spent_on_person([(sure, exact)] * 2, 0.0) == (np.inf, 1.0)
+
+
+def gaussian(**fields):
+    """Return a mechanism of days with discrete normal noise, bound."""
+    noise = {"name": "gaussian", "epsilon": 0.5, "delta": 1e-5, "discrete": True, **fields}
+    steps = [{"name": "cap_contributions", "per_day": 1}, {"unit": "user_day", **noise}]
+    return create("chain", steps=steps).bind(Bounds(1, 1, 1, 1, 1, False))
+
+
+@for_each("n", [1, 2, 14, 52])
+def test_gaussian_releases_compose_by_their_law(n):
+    """n releases are one with √n times the shift: its ε, of normal noise, is a lower bound."""
+    mechanism, delta = gaussian(), n * 1e-5
+    rho = rho_of_unit(mechanism)
+    found = compose([(0.5, 1e-5, rho)] * n, delta)
+    exact = gaussian_epsilon(1 / (2 * rho * n) ** 0.5, delta)
+    assert exact <= found <= max(0.5, 1.2 * exact)
+    assert found == max(0.5, concentrated_epsilon(n * rho, delta))
+    if n > 1:
+        assert found < compose([(0.5, 1e-5)] * n, delta) < 0.5 * n, "less than their sum"
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.5]), st.booleans()), min_size=1, max_size=5))
+def test_with_other_noise_normal_noise_never_spends_more_than_by_its_epsilon(releases):
+    rho = {each: rho_of_unit(gaussian(epsilon=each)) for each in (0.1, 0.5)}
+    losses = [(each, 1e-5, rho[each]) if normal else (each, 0.0) for each, normal in releases]
+    found = compose(losses, 1e-4)
+    assert found <= compose([one[:2] for one in losses], 1e-4) + 1e-9
+    assert found >= max(one[0] for one in losses)
+    assert compose([*losses, (0.1, 1e-5, rho[0.1])], 1e-4) >= found - 1e-3
+
+
+def test_a_delta_that_only_the_law_keeps_within():
+    """Five times 1e-5 is above the budget; the loss of all at that δ is known nevertheless."""
+    rho = rho_of_unit(gaussian())
+    assert compose([(0.5, 1e-5)] * 5, 4e-5) == np.inf
+    assert 0.5 < compose([(0.5, 1e-5, rho)] * 5, 4e-5) < 1.5
+    assert compose([(0.5, 1e-5, rho), (0.1, 5e-5)], 4e-5) == np.inf
+    assert compose([(0.5, 1e-5, rho)], 0.0) == np.inf
+
+
+def test_a_person_is_counted_on_the_days_of_all_releases_by_one_accountant():
+    """Two weeks of (.5, 1e-5) a day are at most (7, 1.4e-4), and less by the law of the noise."""
+    mechanism, laplace = gaussian(), create("laplace", epsilon=0.5, unit="event", discrete=True)
+    weeks = [entry(1, 1, 7, 0.5), entry(2, 8, 14, 0.5)]
+    weeks = [one.model_copy(update={"unit": "user_day", "delta": 1e-5}) for one in weeks]
+    epsilon, delta = spent_on_person([(one, laplace) for one in weeks], 0.0)
+    assert (epsilon, delta) == (pytest.approx(7, abs=1e-3), pytest.approx(1.4e-4))
+    days = [one.model_copy(update={"first_day": one.last_day - 6}) for one in weeks]
+    assert spent_on_person([(one, laplace) for one in days], 0.0) == (epsilon, delta)
+    normal = [one.model_copy(update={"rho": rho_of_unit(mechanism)}) for one in weeks]
+    by_law = spent_on_person([(one, mechanism) for one in normal], 0.0)
+    assert by_law == (compose([(0.5, 1e-5, rho_of_unit(mechanism))] * 14, delta), delta)
+    assert by_law[0] < 2
+    pure = [one.model_copy(update={"delta": 0.0}) for one in weeks]
+    assert spent_on_person([(one, laplace) for one in pure], 0.0) == (7.0, 0.0)
+
+
+def test_seals_of_entries_of_other_noise_are_as_they_were():
+    one = entry(1, 1, 7)
+    assert one.sealed().seal == "c27d279db74ca600de4b1cb8d358902d"
+    other = one.model_copy(update={"rho": 0.1}).sealed()
+    assert other.is_sealed
+    assert not other.model_copy(update={"rho": 0.2}).is_sealed
+    assert not other.model_copy(update={"rho": None}).is_sealed
 
 
 DAYS = "; other days have their own budget"

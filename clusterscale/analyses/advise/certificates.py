@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from clusterscale.analyses.advise.goal import UNITS, Finding, GuaranteeLimit, Limits, Verdict
@@ -19,7 +20,7 @@ from clusterscale.analyses.certify.tasks import VisitsSummary, VisitsTask, count
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
-from clusterscale.mechanisms.accounting import describe_person
+from clusterscale.mechanisms.accounting import describe_person, needs_equal_numbers
 from clusterscale.phrases import at_most
 from clusterscale.storage.records import Records
 
@@ -125,7 +126,9 @@ def certify(task: CertifyTask) -> list[Certificate]:
     with threadpool_limits(limits=1):
         visited = reduce(VisitsSummary.plus, (VisitsSummary.of(part[0]) for part in parts))
         known = _covering(visited, task, visited.limits(task.setting, cube))
-        return [_certify(task, one, visited, known) for one in task.setting.mechanisms]
+        days = cube.calendar.days()
+        n_days = len({day for span in task.setting.spans for day in days[slice(*span)].tolist()})
+        return [_certify(task, one, visited, known, n_days) for one in task.setting.mechanisms]
 
 
 _Known = tuple[list[Visits], list[Substitutes]]
@@ -148,7 +151,7 @@ def _covering(visited: VisitsSummary, task: CertifyTask, limits: Visits) -> _Kno
 
 
 def _certify(
-    task: CertifyTask, mechanism: Mechanism, visited: VisitsSummary, known: _Known
+    task: CertifyTask, mechanism: Mechanism, visited: VisitsSummary, known: _Known, n_days: int
 ) -> Certificate:
     (chosen, most, own), others = known
     bounds = visited.bounds[0]
@@ -163,12 +166,12 @@ def _certify(
 
     cases = zip(task.group_sizes, others, strict=False)
     replaced = (against(bound, own, some, group_size=n).auc for n, some in cases)
-    worst, n_periods = highest(most), len(task.setting.spans)
-    person = describe_person(
-        stated.unit, stated.epsilon, stated.delta, most.days or 1, mechanism.trace_steps
-    )
-    if person and n_periods > 1:
-        person += f", if all {n_periods} periods are published"
+    worst = highest(most)
+    person = describe_person(stated, n_days, mechanism)
+    if person and len(task.setting.spans) > 1:
+        person += ", if each day is published once"
+    if needs_equal_numbers(mechanism):
+        stated = replace(stated, unit="none", epsilon=np.inf)
     return Certificate(
         mechanism=mechanism.id,
         auc=worst if chosen == most else highest(chosen),

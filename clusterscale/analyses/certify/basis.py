@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,10 +24,10 @@ from clusterscale.contracts import (
     Guarantee,
     Mechanism,
     Noise,
-    NoiseScope,
     stability_of,
 )
-from clusterscale.mechanisms.accounting import ApproximateLoss, group_privacy
+from clusterscale.contracts.mechanism import group_privacy
+from clusterscale.mechanisms.accounting import ApproximateLoss, needs_equal_numbers, scope_of_noise
 from clusterscale.mechanisms.base import Exact
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import FiniteDistribution, OutputDistribution
@@ -156,6 +157,10 @@ class Visits:
         Largest number of them on one local day; None: unknown, at most ``cells``.
     releases
         Number of releases.
+    n_units
+        Number of privacy units, events or days, that the person has, exactly; None: not known. If
+        the person is replaced, so many of the other take their place: a guarantee about replaced
+        units says nothing if the two have different numbers of them.
     """
 
     cells: int
@@ -164,6 +169,7 @@ class Visits:
     days: int | None = None
     day: int | None = None
     releases: int = 1
+    n_units: int | None = None
 
     @property
     def bounds(self) -> Bounds:
@@ -186,7 +192,7 @@ NO_LIMITS = Visits(0)
 def widest(visits: Sequence[Visits]) -> Visits:
     """Return visits that are nowhere fewer than any of these."""
     cells = max((one.cells for one in visits), default=0)
-    limits = visits[0] if visits else NO_LIMITS
+    limits = replace(visits[0], n_units=None) if visits else NO_LIMITS
     if any(one.rois is None or one.series is None for one in visits):
         return replace(limits, cells=cells, rois=None, series=None)
     rois = max((one.rois or 0 for one in visits), default=0)
@@ -265,33 +271,41 @@ class GuaranteeBasis:
 
     def added(self, visits: Visits) -> Changes | None:
         """Return the loss of all units of the person; None if units are only replaced."""
-        if self.guarantee.neighbours == "replace":
-            return None
-        return self._mixed([(visits.units(self.guarantee.unit), 1.0)])
+        return self._mixed([((0, visits.units(self.guarantee.unit)), 1.0)])
 
-    def replaced(self, visits: Visits) -> Changes:
+    def replaced(self, visits: Visits) -> Changes | None:
         """Return the loss if each unit is removed and another added, except events."""
-        twice = self.guarantee.unit != "event" and self.guarantee.neighbours == "add_remove"
-        return self._mixed([(visits.units(self.guarantee.unit) * (1 + twice), 1.0)])
+        counted = self.guarantee.unit == "event" or self.guarantee.neighbours == "replace"
+        other = replace(visits, cells=0) if counted else visits  # these are the cells of both
+        return self._mixed([(self._exchanged(visits, other), 1.0)])
 
-    def against(self, visits: Visits, others: Substitutes) -> Changes:
+    def against(self, visits: Visits, others: Substitutes) -> Changes | None:
         """Return the loss of all units of both."""
-        unit, own = self.guarantee.unit, visits.units(self.guarantee.unit)
-        if self.guarantee.neighbours == "replace" and unit == "user":
-            return self._mixed([(max(own, other.units(unit)), share) for other, share in others])
-        return self._mixed([(own + other.units(unit), share) for other, share in others])
+        return self._mixed([(self._exchanged(visits, other), share) for other, share in others])
 
-    def _mixed(self, shares: list[tuple[int, float]]) -> Changes:
-        stated = self.guarantee
-        losses = [
-            (*group_privacy(stated.epsilon, stated.delta, n), share) for n, share in _shares(shares)
-        ]
-        return Changes(mixed_loss(losses), 1)
+    def _exchanged(self, own: Visits, other: Visits) -> tuple[int, int]:
+        """Return how many units are removed, and how many are added, if one replaces the other."""
+        unit = self.guarantee.unit
+        if self.guarantee.neighbours == "add_remove":
+            return own.units(unit), other.units(unit)
+        if unit == "user":  # each is one of the members in every release
+            return (min(own.releases, own.cells + other.cells),) * 2
+        return own.n_units or 0, other.n_units or -1  # not equal if one of them is not known
+
+    def _mixed(self, changed: list[tuple[tuple[int, int], float]]) -> Changes | None:
+        """Return the loss of changes with their shares; None if nothing follows for any of them."""
+        losses = _shares([(self.guarantee.imply(*units), share) for units, share in changed])
+        if all(epsilon == np.inf for (epsilon, _), _ in losses):
+            return None
+        return Changes(mixed_loss([(*pair, share) for pair, share in losses]), 1)
 
 
-def _shares(numbers: list[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+Key = TypeVar("Key", int, tuple[float, float])
+
+
+def _shares(numbers: list[tuple[Key, float]]) -> tuple[tuple[Key, float], ...]:
     """Return the distinct numbers, increasing, with the sum of the shares of each."""
-    shares: dict[int, float] = {}
+    shares: dict[Key, float] = {}
     for n, share in numbers:
         shares[n] = shares.get(n, 0.0) + share
     return tuple(sorted(shares.items()))
@@ -300,7 +314,8 @@ def _shares(numbers: list[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
 # One reason why an adversary cannot do better. ``tight``: whether some adversary reaches the bound
 # if the person is added; ``reason``: why it holds, as a clause. ``added`` returns what changes if a
 # person is added or removed, None if that is not bounded; ``replaced`` the same if a person is
-# replaced, where one of the two has a visit; ``against`` if by one who is drawn from others.
+# replaced, where one of the two has a visit; ``against`` if by one who is drawn from others. Of a
+# guarantee about replaced events or days, both are None unless the numbers are known and equal.
 Basis = CountBasis | SeriesBasis | GuaranteeBasis
 
 
@@ -322,7 +337,7 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
         yield basis
         if basis.tight:
             return
-    stated, by_series = mechanism.guarantee, _scope(mechanism) == "series"
+    stated, by_series = mechanism.guarantee, scope_of_noise(mechanism) == "series"
     needed = 1.0 if stated.unit == "event" else mechanism.required_sensitivity(visits.bounds)
     covered = not needed > stated.sensitivity * (1 + 1e-9)
     if stated.unit != "none" and np.isfinite(stated.epsilon) and stated.delta < 1 and covered:
@@ -331,6 +346,8 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
             yield SeriesBasis(stated.epsilon, stated.delta, group.reason)
         else:
             yield group
+    if needs_equal_numbers(mechanism):
+        return
     known = mechanism.user_privacy_loss(visits.bounds)
     if isinstance(known, ApproximateLoss) and by_series and known.n <= visits.bounds.rois:
         reason = "its privacy loss for each place that the person visits"
@@ -340,7 +357,7 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
 def _of_cells(mechanism: Mechanism, group_size: int) -> CountBasis | None:
     """Return the basis from the distribution of each published count; None if that is unknown."""
     kept = _share_kept(mechanism)
-    if _scope(mechanism) != "cell":
+    if scope_of_noise(mechanism) != "cell":
         sampled = sample_loss(None, kept)
         return None if sampled is None else CountBasis(sampled, False, _SAMPLED)
     law, reason = mechanism.law(group_size), _POSTPROCESSED
@@ -377,12 +394,3 @@ def without_sampling(mechanism: Mechanism) -> Mechanism:
         left = tuple(step for step in mechanism.steps if not isinstance(step, SampleTraces))
         return Chain(steps=left) if left else Exact()
     return Exact() if isinstance(mechanism, SampleTraces) else mechanism
-
-
-def _scope(mechanism: Mechanism) -> NoiseScope:
-    """Return how far the same noise reaches: what a chain does after noise does not matter."""
-    if isinstance(mechanism, Chain):
-        drawing = [step for step in mechanism.steps if step.stage in ("sample", "noise")]
-        if drawing:
-            return Chain(steps=tuple(drawing)).noise_scope
-    return mechanism.noise_scope

@@ -10,7 +10,9 @@ import numpy as np
 from clusterscale.analyses.certify.basis import Substitutes, Visits, bases, widest, without_sampling
 from clusterscale.analyses.certify.loss import Changes, best_test
 from clusterscale.contracts import NO_NOISE, Floats, Mechanism, stability_of
+from clusterscale.contracts.mechanism import ONLY_REPLACED
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.accounting import needs_equal_numbers
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.validation_messages import check_kinds
 
@@ -123,7 +125,9 @@ def ceiling(
     n_changed
         Number of counts that change by 1; or :class:`Visits`, for mechanisms whose noise is on
         the series of a ROI. If the person is replaced by another, the counts in which one of the
-        two is and the other is not. Before trace steps that drop visits at random.
+        two is and the other is not; then ``n_units`` of :class:`Visits` says that both have as many
+        events or days, without which a guarantee about replaced ones implies nothing. Before trace
+        steps that drop visits at random.
     group_size
         Members of a group.
     neighbours
@@ -165,11 +169,9 @@ def ceiling(
     found = []
     for basis in bases(mechanism, group_size, visits):
         added = basis.added(visits)
-        if neighbours == "replace":
-            changes = basis.replaced(visits)
+        changes = basis.replaced(visits) if neighbours == "replace" else added
+        if changes is not None:
             found.append(_of((changes,), basis.tight and changes == added, basis.reason))
-        elif added is not None:
-            found.append(_of((added,), basis.tight, basis.reason))
     return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
 
 
@@ -204,8 +206,9 @@ def against(
     if not every.cells:
         return _of((), True, _NOTHING)
     found = [
-        _of((basis.against(visits, substitutes),), False, basis.reason)
+        _of((changes,), False, basis.reason)
         for basis in bases(mechanism, group_size, every)
+        if (changes := basis.against(visits, substitutes)) is not None
     ]
     return min(found, key=lambda one: one.auc) if found else _unbounded(mechanism)
 
@@ -220,7 +223,8 @@ def _unbounded(mechanism: Mechanism) -> Ceiling:
     ends = np.array([0.0, 1.0]), np.array([1.0, 1.0])
     law, known = mechanism.law(1), stability_of(mechanism.trace_steps) is not None
     exact = isinstance(law, OutputDistribution) and law.noise == NO_NOISE and not law.revised
-    return Ceiling(*ends, known and exact, f"nothing bounds it: {mechanism.guarantee.reason}", None)
+    why = ONLY_REPLACED if needs_equal_numbers(mechanism) else mechanism.guarantee.reason
+    return Ceiling(*ends, known and exact, f"nothing bounds it: {why}", None)
 
 
 def compose(ceilings: Sequence[Ceiling]) -> Ceiling:

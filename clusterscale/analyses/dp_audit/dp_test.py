@@ -68,9 +68,7 @@ def state_guarantee(
     of the release.
     """
     stated, user = mechanism.guarantee, user_level(mechanism, bounds)
-    person = describe_person(
-        stated.unit, stated.epsilon, stated.delta, n_days, mechanism.trace_steps
-    )
+    person = describe_person(stated, n_days, mechanism)
     curve = [pair for pair in user.curve if pair[1] < 1]  # δ = 1 guarantees nothing
     ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in curve]
     reason = stated.reason + _proviso(mechanism, bounds, stability) + (person and f"; {person}")

@@ -32,12 +32,13 @@ class Unit:
 def kind_of(guarantee: Guarantee) -> Kind | None:
     """Return the unit in which neighbouring inputs differ, None without a guarantee.
 
-    If neighbours replace data, the unit is an ``answer``: the report of a user on one cell, which
-    changes no other cell.
+    If neighbours replace data of a user, the unit is an ``answer``: the report of the user on one
+    cell, which changes no other cell.
     """
     if guarantee.unit == "none" or not np.isfinite(guarantee.epsilon):
         return None
-    return "answer" if guarantee.neighbours == "replace" else guarantee.unit
+    is_part = guarantee.neighbours == "replace" and guarantee.unit != "user"
+    return "answer" if is_part else guarantee.unit
 
 
 @dataclass(frozen=True, slots=True)

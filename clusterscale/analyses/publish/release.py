@@ -22,7 +22,7 @@ from clusterscale.analyses.publish.plan import (
     bind_without_data,
     exceeds_sensitivity,
 )
-from clusterscale.analyses.publish.series import Series, spent_on_person
+from clusterscale.analyses.publish.series import Series, guarantee_of, spent_on_person
 from clusterscale.analyses.publish.source import (
     OperatingSystemSource,
     SecretNumbers,
@@ -33,7 +33,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
 from clusterscale.cube.regions import NULL_ROI
 from clusterscale.errors import ConfigError, ExistsError, InputError, RefusedError
-from clusterscale.mechanisms.accounting import describe_guarantee
+from clusterscale.mechanisms.accounting import describe_guarantee, rho_of_unit
 from clusterscale.mechanisms.base import BaseMechanism, Margin
 from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace
@@ -234,6 +234,7 @@ def describe_entry(plan: PublishPlan, cube: TraceCube, series: Series, run: str)
         unit=guarantee.unit,
         epsilon=float(guarantee.epsilon) + extra if spends else None,
         delta=float(guarantee.delta) if spends else 0.0,
+        rho=None if plan.choose_cap else rho_of_unit(mechanism),
         hidden_below=last and last.least_shown,
         hidden_as=last and last.hidden,
         content="",
@@ -245,8 +246,8 @@ def state_guarantee(plan: PublishPlan, entry: LedgerEntry) -> str:
     """Return the guarantee of a release, and what it means for a person; empty without one."""
     if entry.epsilon is None:
         return ""
-    n_days, steps = entry.last_day - entry.first_day + 1, plan.mechanism.trace_steps
-    return describe_guarantee(entry.unit, entry.epsilon, entry.delta, n_days, steps)
+    n_days = entry.last_day - entry.first_day + 1
+    return describe_guarantee(guarantee_of(entry), n_days, plan.mechanism)
 
 
 def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
@@ -281,8 +282,8 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
         series.check(entry)
     except (ExistsError, RefusedError) as error:
         refused = str(error)
-    before = [*zip(series.entries, series.steps, strict=True)]
-    new, delta = (entry, plan.mechanism.trace_steps), budget.delta if budget else 0.0
+    before = [*zip(series.entries, series.mechanisms, strict=True)]
+    new, delta = (entry, plan.mechanism), budget.delta if budget else 0.0
     cases = {"so far": before, "with this release": [*before, new]}
     if plan.per_year:
         cases["a year"] = [new] * plan.per_year

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from clusterscale import storage
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
-from clusterscale.contracts import TraceStep, hash_of
+from clusterscale.contracts import Guarantee, Mechanism, hash_of
 from clusterscale.errors import (
     ClusterscaleError,
     ConfigError,
@@ -31,9 +31,9 @@ from clusterscale.errors import (
 from clusterscale.mechanisms.accounting import (
     LARGEST_ACCOUNTED,
     ApproximateLoss,
-    group_privacy,
+    concentrated_epsilon,
+    divide_person,
     loss_step,
-    units_of_person,
 )
 from clusterscale.phrases import privacy_unit, round_up
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
@@ -46,17 +46,27 @@ _TOLERANCE = 1e-9  # of a sum of floating-point numbers, relative
 _MOST_RELEASES = 1000  # that are added up to find how many fit into a budget
 
 
-def compose(losses: Iterable[tuple[float, float]], delta: float) -> float:
+class Loss(NamedTuple):
+    """What a release spends on a unit: ε and δ, and ρ if its noise is discrete normal, else 0."""
+
+    epsilon: float
+    delta: float
+    rho: float = 0.0
+
+
+def compose(losses: Iterable[tuple[float, ...]] | Counter[Loss], delta: float) -> float:
     """Return the smallest known ε at ``delta`` of several (ε, δ)-DP releases together.
 
     It is the smaller one of basic composition and of the composition of dominating privacy-loss
     distributions (Kairouz, Oh and Viswanath, ICML 2015; Sommer, Meiser and Mohammadi, PoPETs 2019),
-    which holds also if a release is chosen after others are seen. Losses are rounded up.
+    which holds also if a release is chosen after others are seen. Losses are rounded up. Releases
+    with discrete normal noise compose by their ρ (Bun and Steinke, TCC 2016), if that is less.
 
     Parameters
     ----------
     losses
-        ε and δ of each release, for the same unit.
+        ε and δ of each release, for the same unit, and ρ, as in a :class:`Loss`; or how many
+        releases have each.
     delta
         δ of all together.
 
@@ -65,7 +75,24 @@ def compose(losses: Iterable[tuple[float, float]], delta: float) -> float:
     float
         Infinite if no ε is known at ``delta``; 0 without releases.
     """
-    pairs = Counter(losses)
+    every = losses if isinstance(losses, Counter) else Counter(Loss(*each) for each in losses)
+    pairs, rest = Counter[tuple[float, float]](), Counter[tuple[float, float]]()
+    for one, n in every.items():
+        pairs[one[:2]] += n
+        rest[one[:2]] += 0 if one.rho else n
+    found = _compose_pairs(pairs, delta)
+    rho = sum(one.rho * n for one, n in every.items())
+    share = delta - sum(each * n for (_, each), n in rest.items())  # that the others leave
+    if not rho or share <= 0:
+        return found
+    share /= 1 + any(rest.values())
+    rest[concentrated_epsilon(rho, share), share] += 1
+    # no release alone spends less than it states
+    return min(found, max(_compose_pairs(+rest, delta), *(one.epsilon for one in every)))
+
+
+def _compose_pairs(pairs: Mapping[tuple[float, float], int], delta: float) -> float:
+    """Return the smallest known ε at ``delta`` of so many (ε, δ)-DP releases of each pair."""
     if not pairs:
         return 0.0
     total = float(sum(epsilon * n for (epsilon, _), n in pairs.items()))
@@ -112,31 +139,36 @@ def spent_by(
     if any(entry.epsilon is None for entry in entries):
         return np.inf
     if unit == "user":
-        return compose([(entry.epsilon or 0.0, entry.delta) for entry in entries], delta)
+        return compose(map(_loss_of, entries), delta)
     first, last = days or (0, np.iinfo(np.int64).max)
     found = {
-        tuple(
-            sorted(
-                (entry.epsilon or 0.0, entry.delta)
-                for entry in entries
-                if entry.first_day <= day <= entry.last_day
-            )
-        )
+        tuple(sorted(_loss_of(one) for one in entries if one.first_day <= day <= one.last_day))
         for day in {entry.first_day for entry in entries} | {first}
         if first <= day <= last
     }
     return max((compose(losses, delta) for losses in found), default=0.0)
 
 
+def _loss_of(entry: LedgerEntry) -> Loss:
+    return Loss(entry.epsilon or 0.0, entry.delta, entry.rho or 0.0)
+
+
+def guarantee_of(entry: LedgerEntry) -> Guarantee:
+    """Return the guarantee of a release with its entry; ε is infinite without one."""
+    epsilon = np.inf if entry.epsilon is None else entry.epsilon
+    return Guarantee(entry.unit, epsilon, entry.delta, "add_remove", "its entry states it")
+
+
 def spent_on_person(
-    releases: Iterable[tuple[LedgerEntry, Sequence[TraceStep]]], delta: float
+    releases: Iterable[tuple[LedgerEntry, Mechanism]], delta: float
 ) -> tuple[float, float]:
     """Return ε and δ of releases together, for a person who is in all of them as often as possible.
 
     Parameters
     ----------
     releases
-        The entry of each release, and the trace steps of its mechanism, which may limit events.
+        The entry of each release, and its mechanism: trace steps may limit events, and noise may
+        be independent on each day.
     delta
         Least δ of all together.
 
@@ -145,13 +177,12 @@ def spent_on_person(
     tuple[float, float]
         ε is infinite if a release has no guarantee, or does not limit what a person changes.
     """
-    losses = []
-    for entry, steps in releases:
-        n = units_of_person(entry.unit, entry.last_day - entry.first_day + 1, steps)
-        if entry.epsilon is None or n is None:
-            return np.inf, 1.0
-        losses.append(group_privacy(entry.epsilon, entry.delta, n))
-    delta = max(delta, sum(each for _, each in losses) * (1 + _TOLERANCE))
+    losses = Counter[Loss]()
+    for entry, mechanism in releases:
+        n_days = entry.last_day - entry.first_day + 1
+        epsilon, own, n_parts = divide_person(guarantee_of(entry), n_days, mechanism)
+        losses[Loss(epsilon, own, entry.rho or 0.0)] += n_parts
+    delta = max(delta, sum(one.delta * n for one, n in losses.items()) * (1 + _TOLERANCE))
     return (compose(losses, delta), delta) if delta < 1 else (np.inf, 1.0)
 
 
@@ -173,8 +204,8 @@ class Series:
         Folder of the series.
     entries
         The ledger, in order.
-    steps
-        Trace steps of the mechanisms of the releases that were read.
+    mechanisms
+        Mechanisms of the releases that were read.
 
     Raises
     ------
@@ -194,7 +225,7 @@ class Series:
         self.rules = hash_of(self._rules)
         self.begun = self._compare_rules()
         self.entries: list[LedgerEntry] = []
-        self.steps: list[tuple[TraceStep, ...]] = []
+        self.mechanisms: list[Mechanism] = []
         names = set(storage.list_names(self.uri))
         copies = storage.list_names(entry_address(self.uri, 0).rpartition("/")[0])
         numbers = [
@@ -425,12 +456,12 @@ class Series:
         except ClusterscaleError as error:
             raise DamagedError(f"{uri} is not a release of a series: {error}") from None
         entry, mechanism = metadata.ledger, metadata.mechanism
-        self.steps.append(() if mechanism is None else mechanism.trace_steps)
         previous = self.entries[-1].seal if self.entries else ""
-        if entry is None or entry.number != number:
+        if entry is None or mechanism is None or entry.number != number:
             raise DamagedError(f"{uri} is not release {number} that was written")
         if entry.previous != previous or entry.rules != self.rules:
             raise DamagedError(f"{uri} does not follow the entry before it, or the series' rules")
+        self.mechanisms.append(mechanism)
         return entry
 
     def _compare_rules(self) -> bool:
