@@ -162,15 +162,19 @@ class Accuracy(ConfigModel):
         Distance, in visits, that is not exceeded with probability ``share``, e.g. ``5.0``.
     share
         Least probability of that, e.g. ``0.957``.
+    one_sided
+        Whether values far below 0 have a flag, too; not in releases until 0.9.
     """
 
     noise: Annotated[float, Field(strict=True, ge=0)]
     margin: Annotated[float, Field(strict=True, ge=0)]
     share: Annotated[float, Field(strict=True, gt=0, le=1)]
+    one_sided: bool = False
 
     def is_uncertain(self, values: Values) -> NDArray[np.bool_]:
         """Return which values are not above the margin."""
-        return np.asarray((self.margin > 0) & (np.abs(values) <= self.margin))
+        size = values if self.one_sided else np.abs(values)
+        return np.asarray((self.margin > 0) & (size <= self.margin))
 
 
 URI_FIELDS = ("cube", "members")

@@ -153,7 +153,7 @@ def boasts():
             "sum of",
         ),
         # Rounding is no chance: where nobody was, no value is above its margin.
-        ([{"name": "round_to_base", "base": 5}], "is further from 0 than its margin.", "by chance"),
+        ([{"name": "round_to_base", "base": 5}], "the value is above its margin.", "by chance"),
         ([{"name": "threshold", "k": 5}], "no value has this flag", "sum of"),
         (
             [HIDING, {"name": "expand", "factor": 5.13}],

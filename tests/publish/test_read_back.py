@@ -11,16 +11,27 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 import zarr
+from conftest import write_cube
 from oracles.publications import BUDGET, LAPLACE, plan, publish
 from publish.test_run import FORMATS, HIDING, uri_of
+from scipy.stats import binom
 
 from clusterscale.errors import DamagedError
 from clusterscale.release import read_table
-from clusterscale.release.explanation import explain_release
+from clusterscale.release.explanation import explain_columns, explain_release
+from clusterscale.release.metadata import Accuracy
 
 STEPS = [{**LAPLACE, "epsilon": 20.0}, HIDING, {"name": "expand", "factor": 2.5}]
 NOISY = {"name": "chain", "steps": STEPS}
 PEOPLE = {"group_size": 60, "among": 120}
+
+
+@pytest.fixture(scope="module")
+def empty_cube(tmp_path_factory):
+    """A cube of two users with one visit each, in the first of 16 places."""
+    dense = np.zeros((2, 16, 48), bool)
+    dense[:, 0, 0] = True
+    return write_cube(str(tmp_path_factory.mktemp("empty") / "cube.zarr"), dense)
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +173,39 @@ def test_centres_are_those_of_the_public_list(positions, cube, tmp_path):
         assert (
             table.groupby("place").lat.first().tolist() == listed.sort_values("name").lat.tolist()
         )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_far_below_zero_are_not_above_their_margin_either(form, empty_cube, tmp_path):
+    """Where nobody was, as many values have no flag as the page says, with an error rate of 1e-4.
+
+    That is half of what is farther from 0 than the margin.
+    """
+    noise = {"name": "laplace", "epsilon": 0.5, "unit": "event", "discrete": True}
+    made = plan(tmp_path, mechanism=noise, budget={"unit": "event", "epsilon": 1.0}, format=form)
+    publish(empty_cube, made, tmp_path / "run")
+    read = read_table(uri_of(tmp_path, form))
+    accuracy = read.metadata.accuracy
+    assert (read.values < -accuracy.margin).any()
+    if form in ("csv", "parquet"):
+        table = (pd.read_csv if form == "csv" else pd.read_parquet)(uri_of(tmp_path, form))
+        flags, values = (table.flag == "u").to_numpy(), table["count"].to_numpy()
+    else:
+        open_it = xr.open_zarr if form == "zarr" else xr.open_dataset
+        with open_it(uri_of(tmp_path, form)) as table:
+            flags, values = table.flag.values.ravel() == 1, table.counts.values.ravel()
+    assert (flags == (values <= accuracy.margin)).all()
+    chance = (1 - accuracy.share) / 2
+    low, high = binom.interval(1 - 1e-4, values.size, chance)  # but one cell, with two people
+    assert low <= (~flags).sum() <= high
+    said = f"by chance in about {100 * chance:.2g} of 100 cells"
+    assert said in explain_columns(read)["flag"]
+
+
+def test_flags_of_earlier_releases_are_read_as_they_were():
+    earlier = Accuracy(noise=2.0, margin=5.0, share=0.95)
+    values = np.array([-6.0, -5.0, 5.0, 6.0, np.nan])
+    assert earlier.is_uncertain(values).tolist() == [False, True, True, False, False]
+    later = earlier.model_copy(update={"one_sided": True})
+    assert later.is_uncertain(values).tolist() == [True, True, True, False, False]
+    assert "one_sided" not in earlier.canonical, "their digest is the same"

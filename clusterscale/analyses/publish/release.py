@@ -327,7 +327,8 @@ def make_release(
     own = all(type(step).__module__.startswith("clusterscale.") for step in steps_of(mechanism))
     if own and (margin := mechanism.widen(Margin())) is not None:  # others' word is not published
         share = floor(1e6 * margin.share) / 1e6
-        fields["accuracy"] = Accuracy(noise=margin.scale, margin=margin.size, share=share)
+        noise, most = margin.scale, margin.size
+        fields["accuracy"] = Accuracy(noise=noise, margin=most, share=share, one_sided=True)
     metadata = ReleaseMetadata(
         rows="public" if rows_are_public(plan, cube) else "records",
         mechanism=mechanism,
