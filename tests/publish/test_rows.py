@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles.publications import plan, publish
 
+from clusterscale.analyses.publish import PublishAnalysis
 from clusterscale.analyses.publish.counting import Counted
 from clusterscale.analyses.publish.plan import PublishPlan
 from clusterscale.analyses.publish.release import (
@@ -238,3 +240,23 @@ def test_places_of_a_cube_may_be_in_any_order(form, null_roi, tmp_path):
     for _, place, hour in EVENTS:
         counted[place, hour] += 1
     assert shown == counted
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "netcdf", "zarr"])
+def test_times_that_a_table_cannot_have_are_refused_before_anybody_is_counted(
+    form, dense, tmp_path
+):
+    """A dense cube without epochs is packed as if it began in 1970."""
+    packed = tmp_path / "dense.zarr"
+    xr.Dataset({"trace": (("user", "roi", "epoch"), dense)}).to_zarr(packed, consolidated=False)
+    cube = pack(str(packed), str(tmp_path / "cube.zarr"), public=("places", "calendar"))
+    made = plan(tmp_path, format=form)
+    if form in ("netcdf", "zarr"):
+        release = publish(cube, made, tmp_path / "run")
+        assert str(release.epoch.values[0])[:4] == "1970"
+        return
+    with pytest.raises(ConfigError, match=f"{form}: the period begins on 1970-01-01.*1980 to 2100"):
+        PublishAnalysis(made).check(cube, 1 << 40)
+    with pytest.raises(ConfigError, match="1980 to 2100"):
+        publish(cube, made, tmp_path / "run")
+    assert not list((tmp_path / "run").rglob("counts*"))

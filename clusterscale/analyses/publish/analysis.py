@@ -47,6 +47,7 @@ from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError, InputError, MissingError
 from clusterscale.groups.member_lists import find_listed
 from clusterscale.phrases import NO_GUARANTEE, round_up
+from clusterscale.reading.clock import EARLIEST, LATEST
 from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
 from clusterscale.release.metadata import refuse_formulas
@@ -151,6 +152,13 @@ class PublishAnalysis(Analysis):
                 "cube does not have: ingest it with a table of weights, or expand by a number"
             )
         require_public(plan, cube)
+        times = cube.calendar.seconds()[first:stop]
+        if plan.format in ("csv", "parquet") and not EARLIEST <= times[0] <= times[-1] <= LATEST:
+            raise ConfigError(
+                f"publish.format: {plan.format}: the period begins on {times[0].astype('M8[s]')}, "
+                "but tables have times from 1980 to 2100: if the cube was packed without its "
+                "calendar, give the dense cube a coordinate `epoch`; or choose zarr or netcdf"
+            )
         if plan.format == "csv":
             try:
                 refuse_formulas(row_names(plan, cube))
