@@ -56,9 +56,13 @@ class _Answers:
         """The unit, its ε in one release and in all that it can be in; None without a limit."""
         for name, total in self.limits.items():
             if total and (unit := _known()["limit"][name].get("unit")):
-                n_releases = _known()["often"][self.often]["releases"] if unit == "user" else 1
-                return unit, floor(total / n_releases * 1e6) / 1e6, total
+                return unit, floor(total / self.n_releases * 1e6) / 1e6, total
         return None
+
+    @property
+    def n_releases(self) -> int:
+        """The number of releases that one unit of the guarantee can be in."""
+        return int(_known()["often"][self.often]["releases"]) if "person" in self.limits else 1
 
     @property
     def mean_limit(self) -> float:
@@ -329,11 +333,15 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from clusterscale.analyses.advise.families import Family
     from clusterscale.analyses.advise.results import to_yaml
     from clusterscale.config import Config, parse, schema
     from clusterscale.config.reading import parse_releases
 
     cube, proposed, limits = answers.cube, _propose(answers), _known()["limit"]
+    families = _families(answers)
+    members = [one for fields in families for one in Family(**fields).members()]
+    delta = answers.n_releases * max((one.guarantee.delta for one in members), default=0.0)
     is_simulated = answers.n_people > cube.n_users  # some people, who are no evidence of the worst
     is_open = [name for name in answers.limits if is_simulated and "on_everyone" in limits[name]]
     if answers.population == "everyone" and "anyone" in is_open:
@@ -342,7 +350,8 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
         "about": _known(),
         "answers": answers,
         "attacks": _attacks(answers.prior["name"]),
-        "families": _families(answers),
+        "delta": {"delta": delta} if delta else {},
+        "families": families,
         "files": files,
         "folder": str(_folder(files["config"])),
         "mechanisms": _list_mechanisms(answers, proposed),

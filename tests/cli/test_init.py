@@ -151,7 +151,9 @@ def test_what_is_proposed_can_be_published(
         if cell != "1h":
             assert "coarsen_time" in to_yaml(one)
     text = file.with_suffix(".release.yaml").read_text()
-    for one in proposed:
+    advised = [family.members()[0] for family in config.advise.families if unit != "none"]
+    assert any(one.guarantee.delta for one in advised) == (unit == "user_day")
+    for one in (*proposed, *advised):
         if one.guarantee.unit != "none":
             text = text.replace("# budget: {unit: event", f"budget: {{unit: {one.guarantee.unit}")
         (tmp_path / "release.yaml").write_text(text)
