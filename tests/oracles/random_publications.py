@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product
 
 import numpy as np
-from oracles.publication_oracle import ALL, Axis, Cell, Lattice
+from oracles.publication_oracle import ALL, Axis, Cell, Key, Lattice
 from oracles.published_values import Rule, draw_rule, exact, multiplied
 
 CATEGORIES = {"sex": ["F", "M"], "age": ["child", "adult", "old"]}
 TOTALS = {"sex": "_T", "age": "all"}
+LONG = {"name": "long", "place": "zone", "count": "people", "step": "1h"}
 
 
 @dataclass
@@ -29,18 +30,14 @@ class Event:
 class World:
     """Who was where, and what places and times consist of."""
 
-    columns: list[str]
     axes: list[Axis]
     events: list[Event]
     measure: str
-    counts_persons: bool
 
     def count(self, people: str, place: str, time: str, categories: tuple[str, ...]) -> int:
         """Return the count of a cell of the lattice."""
-        nodes = [
-            set(axis.finest(node))
-            for axis, node in zip(self.axes, (place, time, *categories), strict=True)
-        ]
+        keys = zip(self.axes, (place, time, *categories), strict=True)
+        nodes = [set(axis.finest(node)) for axis, node in keys]
         seen = [
             one.person
             for one in self.events
@@ -50,12 +47,15 @@ class World:
                 for own, some in zip((one.place, one.time, *one.categories), nodes, strict=True)
             )
         ]
-        return len(set(seen)) if self.counts_persons else len(seen)
+        return len(set(seen)) if self.measure in ("persons", "devices") else len(seen)
 
 
 @dataclass
 class Table:
-    """A table to write: its places, times and columns of categories, and its settings."""
+    """A table to write: its places, times and columns of categories, and its settings.
+
+    ``above`` has a further column with the parents of places, ``levels`` one with their levels.
+    """
 
     name: str
     places: list[str]
@@ -63,16 +63,21 @@ class Table:
     columns: list[str]
     totals: list[str]
     rule: Rule
-    people: str = ""
-    step: int = 1
-    entry: dict = field(default_factory=dict)
-    parent_column: dict[str, str] = field(default_factory=dict)
+    people: str
+    entry: dict
+    above: dict[str, str] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
+    total_row: bool = False
+    earlier: bool = False
 
 
 @dataclass
 class Case:
-    """A publication to check: its file, its tables, and what is true of it."""
+    """A publication to check: its file, its tables, and what is true of it.
+
+    ``honest`` is false if a value is not what was counted. ``differences`` are pairs of a cell and
+    that of some of its people, with the name of the others.
+    """
 
     seed: int
     plan: dict
@@ -83,9 +88,37 @@ class Case:
     honest: bool = True
 
 
-def draw_case(seed: int) -> Case:
-    """Return a random publication of true counts."""
-    return _Draft(seed).case()
+def draw_case(seed: int, *, honest: bool = False) -> Case:
+    """Return a random publication, of true counts if wanted, and else in nine of ten cases."""
+    rng = np.random.default_rng([seed, 61])
+    draft = _Trips(seed) if rng.random() < 0.1 else _Draft(seed)
+    case = draft.case()
+    return case if honest or rng.random() < 0.9 else _change(case, rng)
+
+
+def _change(case: Case, rng: np.random.Generator) -> Case:
+    """Return a publication in which a value that is shown was changed, if there is one."""
+    cells = case.lattice.cells
+    some = [i for i, cell in enumerate(cells) if cell.text.isdigit() and not cell.is_open]
+    if not some:
+        return case
+    i = int(rng.choice(some))
+    old = cells[i]
+    value = old.low + int(rng.integers(1, 4))
+    changed = replace(old, text=str(value), low=value, high=value)
+    name, *row = old.row
+    before, after = (",".join([*row, text]) + "\n" for text in (old.text, changed.text))
+    files = {**case.files, name: case.files[name].replace(before, after)}
+    cells = [changed if cell is old else cell for cell in cells]
+    differences = [
+        (changed if a is old else a, changed if b is old else b, rest)
+        for a, b, rest in case.differences
+    ]
+    lattice = replace(case.lattice, cells=cells)
+    kinds = case.kinds | {"changed"}
+    return replace(
+        case, files=files, lattice=lattice, kinds=kinds, differences=differences, honest=False
+    )
 
 
 class _Draft:
@@ -97,36 +130,29 @@ class _Draft:
         self.files: dict[str, str] = {}
         self.tables: list[Table] = []
         self.people: list[tuple[str, tuple[str, ...]]] = []
-        self.wholes: dict[str, str] = {}  # people, and those of whom they are a part
+        self.equal: list[tuple[Key, Key]] = []
 
     def case(self) -> Case:
         self._draw_world()
         self._draw_people()
         self._draw_tables()
-        plan = {
-            "format": {"name": "long", "place": "zone", "count": "people", "step": "1h"},
-            "mechanism": self.usual.declared,
-            "group_size": 5000,
-        }
+        cells = [cell for table in self.tables for cell in self._write(table)]
+        return self._finish(cells)
+
+    def _finish(self, cells: list[Cell]) -> Case:
+        plan = {"format": LONG, "mechanism": self.usual.declared, "group_size": 5000}
         within = [None, 0, 1000][int(self.rng.integers(3))]
         if within is not None:
             plan["within"] = within
-        cells = [cell for table in self.tables for cell in self._write(table)]
         plan["tables"] = [table.entry for table in self.tables]
-        lattice = Lattice(self.world.axes, cells, self.people)
-        return Case(
-            self.seed,
-            plan,
-            self.files,
-            lattice,
-            frozenset(self.kinds),
-            list(self._differences(cells)),
-        )
+        lattice = Lattice(self.world.axes, cells, self.people, self.equal)
+        differences = list(self._differences(cells))
+        return Case(self.seed, plan, self.files, lattice, frozenset(self.kinds), differences)
 
-    def _chance(self, share: float, kind: str = "") -> bool:
+    def _chance(self, share: float, kind: str) -> bool:
         """Return whether to use a feature, and note it."""
         use = bool(self.rng.random() < share)
-        if use and kind:
+        if use:
             self.kinds.add(kind)
         return use
 
@@ -143,10 +169,8 @@ class _Draft:
             for at, i in enumerate(home)
         }
         self.districts = list(self.region_of)
-        self.hours = [f"2026-03-02T{8 + i:02}:00Z" for i in range(int(rng.integers(1, 4)))]
-        self.columns = list(CATEGORIES)[: [0, 1, 1, 2][int(rng.integers(4))]]
-        if len(self.columns) == 1 and rng.random() < 0.3:
-            self.columns = ["age"]
+        self._draw_hours(int(rng.integers(1, 5)))
+        self.columns = [[], ["sex"], ["age"], ["sex", "age"]][int(rng.integers(4))]
         places = {
             region: [tuple(d for d in self.districts if self.region_of[d] == region)]
             for region in self.regions
@@ -159,86 +183,93 @@ class _Draft:
             self.kind_of = dict(zip(self.districts, drawn, strict=True))
             for name in sorted(set(drawn)):
                 places[name] = [tuple(d for d in self.districts if self.kind_of[d] == name)]
-        times = {"day": [tuple(self.hours)]} if len(self.hours) > 1 else {self.hours[0]: []}
-        adds = {"places": measure != "persons", "times": measure in ("visits", "trips")}
-        axes = [Axis(places, adds["places"]), Axis(times, adds["times"])]
-        axes += [Axis({ALL: [tuple(CATEGORIES[column])]}) for column in self.columns]
-        self.world = World(self.columns, axes, [], measure, not adds["times"])
+        axes = [
+            Axis(places, measure != "persons"),
+            Axis(self.times, measure in ("visits", "trips")),
+            *(Axis({ALL: [tuple(CATEGORIES[column])]}) for column in self.columns),
+        ]
+        self.world = World(axes, [], measure)
+
+    def _draw_hours(self, n: int) -> None:
+        """Draw hours, and the longer times that are made of them."""
+        self.hours = [f"2026-03-02T{8 + i:02}:00Z" for i in range(n)]
+        self.times: dict[str, list[tuple[str, ...]]] = {hour: [] for hour in self.hours}
+        self.spans = {1: self.hours}
+        for before, step in pairwise([1, 2, 4] if n == 4 else [1, n] if n > 1 else [1]):
+            below, size = self.spans[before], step // before
+            groups = [tuple(below[at : at + size]) for at in range(0, len(below), size)]
+            self.spans[step] = [f"{group[0][:17]} +{step}h" for group in groups]
+            self.times |= {
+                node: [group] for node, group in zip(self.spans[step], groups, strict=True)
+            }
 
     def _draw_people(self) -> None:
         """Draw who is where: small counts, of which many are zero."""
         rng, world = self.rng, self.world
         mean = float(rng.choice([1.0, 3.0, 6.0]))
         share = float(rng.choice([0.3, 0.7, 0.9]))
-        form = str(rng.choice(["none", "none", "none", "subset", "parts"]))
-        if form != "none":
-            self.kinds.add(form)
-            other = "visitors" if form == "parts" else "(all but residents)"
-            self.people = [("", ("residents", other))]
-            self.wholes = {"residents": "", "visitors": ""}
+        self.form = str(rng.choice(["", "", "", "subset_of", "parts_of"]))
+        self.others = "visitors" if self.form == "parts_of" else "(all but residents)"
+        if self.form:
+            self.kinds.add(self.form)
+            self.people = [("", ("residents", self.others))]
         person = 0
         every = [CATEGORIES[column] for column in self.columns]
         for district, categories in product(self.districts, product(*every)):
             busy = rng.gamma(0.8, mean / 0.8) / max(1, len(self.columns))
             for _ in range(int(rng.poisson(busy))):
                 person += 1
-                inside = rng.random() < share
-                people = {""}
-                if form != "none":
-                    people.add("residents" if inside else self.people[0][1][1])
-                hours = [hour for hour in self.hours if rng.random() < 0.6] or [self.hours[0]]
-                moves = world.measure in ("visits", "trips", "persons")
-                for hour in hours:
-                    away = moves and rng.random() < 0.3
-                    place = str(rng.choice(self.districts)) if away else district
-                    seen = Event(person, frozenset(people), place, hour, categories)
-                    world.events.append(seen)
+                group = "residents" if rng.random() < share else self.others
+                people = frozenset(["", group] if self.form else [""])
+                for hour in [h for h in self.hours if rng.random() < 0.6] or [self.hours[0]]:
+                    moves = world.measure != "devices" and rng.random() < 0.3
+                    place = str(rng.choice(self.districts)) if moves else district
+                    world.events.append(Event(person, people, place, hour, categories))
 
     def _rule(self) -> Rule:
-        bounded = self._chance(0.25, "bounded")
-        rule = draw_rule(self.rng, bounded=bounded)
+        rule = draw_rule(self.rng, bounded=self._chance(0.25, "bounded"))
         self.kinds.add(_name_of(rule))
         return rule
 
     def _draw_tables(self) -> None:
-        self.usual = self._rule()
-        hours, rng = self.hours, self.rng
+        self.usual, rng = self._rule(), self.rng
         levels = {"districts": self.districts, "regions": self.regions, "country": ["ES"]}
-        if self.kind_of:
-            levels["kinds"] = sorted(set(self.kind_of.values()))
+        levels["kinds"] = sorted(set(self.kind_of.values()))
         wanted = [("districts", "")]
         wanted += [("regions", "")] if rng.random() < 0.7 else []
         wanted += [("country", "")] if rng.random() < 0.3 else []
         wanted += [("kinds", "")] if self.kind_of else []
         wanted += [("districts", "")] if len(self.columns) and rng.random() < 0.4 else []
-        for people in self.wholes if self.people else ():
-            if people == "residents" or self.people[0][1][1] == "visitors":
-                wanted += [("districts", people)]
-                wanted += [("regions", people)] if rng.random() < 0.3 else []
+        groups = {"": [], "subset_of": ["residents"], "parts_of": ["residents", "visitors"]}
+        for people in groups[self.form]:
+            wanted += [("districts", people)]
+            wanted += [("regions", people)] if rng.random() < 0.3 else []
         for i, (level, people) in enumerate(wanted):
-            steps = [1] if len(hours) == 1 else [1, 1, 1, len(hours)]
-            step = int(rng.choice(steps))
-            if len(hours) > 1 and i == 0:
-                step = 1
+            step = int(rng.choice([1, 1, 1, *self.spans])) if i else 1
             self._add(f"{level}{i}.csv", levels[level], step, people)
-        if len(hours) > 1 and self._chance(0.35, "coarser"):
+        if len(self.hours) > 1 and self._chance(0.35, "coarser"):
             level = str(rng.choice([one for one, _ in wanted]))
-            self._add(f"day{len(wanted)}.csv", levels[level], len(hours), "")
-        self._declare_parents(wanted)
+            self._add("coarser.csv", levels[level], int(rng.choice([*self.spans][1:])))
+        if self._chance(0.15, "level column"):
+            wanted.append(("regions", ""))
+            self._add("levels.csv", [*self.districts, *self.regions], 1)
+            table = self.tables[-1]
+            table.levels = {place: str(len(place)) for place in table.places}
+            table.entry["level"], table.total_row = "level", False
+        self._declare_parents({level for level, _ in wanted})
+        if self._chance(0.15, "unchanged"):
+            self._add_earlier(self.tables[int(rng.integers(len(self.tables)))])
 
-    def _add(self, name: str, places: list[str], step: int, people: str) -> None:
+    def _add(self, name: str, places: list[str], step: int, people: str = "") -> None:
         rng = self.rng
         columns = [column for column in self.columns if rng.random() < 0.6]
         totals = [column for column in columns if rng.random() < 0.5]
         rule = self._rule() if rng.random() < 0.25 else self.usual
-        if rng.random() < 0.15:
+        if self._chance(0.15, "exact"):
             rule = exact()
-            self.kinds.add("exact")
-        if rule.declared["name"] in ("exact", "threshold", "round_to_base") and self._chance(
-            0.12, "factor"
-        ):
+        plain = ("exact", "threshold", "round_to_base")
+        if rule.declared["name"] in plain and self._chance(0.12, "factor"):
             rule = multiplied(rule, float(rng.choice([5.13, 2.5, 3.0])))
-        times = self.hours if step == 1 else ["day"]
         entry: dict = {"counts": name}
         if self.world.measure != "visits":
             entry["measure"] = self.world.measure
@@ -246,28 +277,40 @@ class _Draft:
             entry["mechanism"] = rule.declared
         if rule.factor:
             entry["factor"] = rule.factor
-        if step > 1:
-            entry["format"] = {
-                "name": "long",
-                "place": "zone",
-                "count": "people",
-                "step": f"{step}h",
-            }
+        total_row = self._chance(0.12, "total row")
+        if step > 1 or total_row:
+            total = {"total": "Total"} if total_row else {}
+            entry["format"] = {**LONG, "step": f"{step}h", **total}
         if columns:
             entry["strata"] = {c: TOTALS[c] if c in totals else None for c in columns}
-            self.kinds |= {f"{len(columns)} columns"}
+            self.kinds.add(f"{len(columns)} columns")
             if len(totals) < len(columns):
                 self.kinds.add("no total")
         if people:
             whole = next(one for one in self.tables if not one.people).name
-            entry["people"] = people
-            form = "parts_of" if self.people[0][1][1] == "visitors" else "subset_of"
-            entry[form] = whole
-        self.tables.append(Table(name, places, times, columns, totals, rule, people, step, entry))
+            entry |= {"people": people, self.form: whole}
+        self.tables.append(
+            Table(name, places, self.spans[step], columns, totals, rule, people, entry)
+        )
+        self.tables[-1].total_row = total_row
 
-    def _declare_parents(self, wanted: list[tuple[str, str]]) -> None:
+    def _add_earlier(self, table: Table) -> None:
+        """Add a table of the week before with the same counts."""
+        same = ("strata", "format", "level", "measure")
+        entry = {k: v for k, v in table.entry.items() if k in same}
+        rule = self._rule() if self.rng.random() < 0.7 else exact()
+        entry |= {"counts": "earlier.csv", "mechanism": rule.declared}
+        earlier = replace(
+            table, name="earlier.csv", entry=entry, rule=rule, above={}, total_row=False
+        )
+        self.tables.append(replace(earlier, earlier=True))
+        table.entry["unchanged_from"] = "earlier.csv"
+        table.total_row = False
+        for time in table.times:
+            self.world.axes[1].parts[_week_before(time)] = []
+
+    def _declare_parents(self, levels: set[str]) -> None:
         """Declare hierarchies: by codes, by files, or by a column."""
-        levels = {level for level, _ in wanted}
         how = str(self.rng.choice(["codes", "files", "column"]))
         pairs = dict(self.region_of) if "regions" in levels else {}
         if "country" in levels:
@@ -284,8 +327,8 @@ class _Draft:
             first.entry["parents"] = ["region_of.csv"]
         elif pairs:
             for table in self.tables:
-                if all(place in pairs for place in table.places):
-                    table.parent_column = pairs
+                if all(place in pairs for place in table.places) and not table.levels:
+                    table.above, table.total_row = pairs, False
                     table.entry["parent_columns"] = ["above"]
         if self.kind_of:
             self._write_pairs("kind_of.csv", self.kind_of)
@@ -297,53 +340,116 @@ class _Draft:
 
     def _write(self, table: Table) -> Iterator[Cell]:
         """Write a table, and yield its cells."""
-        extra = ["above"] if table.parent_column else []
+        extra = ["above"] if table.above else ["level"] if table.levels else []
         lines = [",".join(["zone", "time", *table.columns, *extra, "people"])]
         nodes = [[*CATEGORIES[c], *([ALL] if c in table.totals else [])] for c in table.columns]
-        for place, time, own in product(table.places, table.times, product(*nodes)):
+        places = [*table.places, *(["Total"] if table.total_row else [])]
+        for place, time, own in product(places, table.times, product(*nodes)):
             chosen = dict(zip(table.columns, own, strict=True))
-            key = (place, time, tuple(chosen.get(column, ALL) for column in self.columns))
-            true = self.world.count(table.people, *key)
+            categories = tuple(chosen.get(column, ALL) for column in self.columns)
+            node = "ES" if place == "Total" else place
+            true = self.world.count(table.people, node, time, categories)
             text = table.rule.publish(true, self.rng)
-            start = self.hours[0] if time == "day" else time
-            texts = [TOTALS[c] if v == ALL else v for c, v in chosen.items()]
-            above = [table.parent_column[place]] if extra else []
-            row = [place, start, *texts, *above]
-            lines.append(",".join([*row, text]))
-            told = ", ".join(f"{c} {t}" for c, t in zip(chosen, texts, strict=True))
-            name = f"{table.name} ({told})" if told else table.name
             low, high = table.rule.allowed(text)
-            yield Cell(
-                name,
-                place,
-                self._shown(time),
-                (table.people, place, time, *key[2]),
-                text,
-                low,
-                high,
-                true,
-                table.rule.threshold,
-                table.rule.secondary(),
-                (table.name, *row),
-            )
+            if place == "Total" and low < high:
+                continue  # a total that is not shown is no hidden cell
+            key = (table.people, node, time, *categories)
+            if table.earlier:
+                earlier = ("earlier", node, _week_before(time), *categories)
+                self.equal.append((earlier, key))
+                key = earlier
+            texts = [TOTALS[c] if v == ALL else v for c, v in chosen.items()]
+            further = [(table.above or table.levels)[place]] if extra else []
+            row = [place, key[2][:16] + "Z", *texts, *further]
+            lines.append(",".join([*row, text]))
+            told = [f"{c} {v}" for c, v in zip(chosen, texts, strict=True)]
+            told = [f"level {further[0]}", *told] if table.levels else told
+            name = f"{table.name} ({', '.join(told)})" if told else table.name
+            least = table.rule.threshold, table.rule.secondary()
+            shown = key[2][:16].replace("T", " ")
+            yield Cell(name, place, shown, key, text, low, high, true, *least, (table.name, *row))
         self.files[table.name] = "\n".join(lines) + "\n"
-
-    def _shown(self, time: str) -> str:
-        """Return a time as findings show it."""
-        ends = (
-            [self.hours[0], f"2026-03-02T{8 + len(self.hours):02}:00Z"] if time == "day" else [time]
-        )
-        return " to ".join(end[:16].replace("T", " ") for end in ends)
 
     def _differences(self, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, str]]:
         """Yield each cell, that of some of its people, and the name of the others."""
-        if "subset" not in self.kinds:
-            return
-        of_all = [cell for cell in cells if not cell.key[0]]
-        for some in cells:
-            for whole in of_all:
-                if some.key[0] and whole.key[1:] == some.key[1:]:
-                    yield whole, some, self.people[0][1][1]
+        some = [one for one in cells if one.key[0] == "residents" and one.place != "Total"]
+        for whole, part in product(cells, some if self.form == "subset_of" else []):
+            if whole.key == ("", *part.key[1:]) and whole.place != "Total":
+                yield whole, part, self.others
+
+
+class _Trips(_Draft):
+    """Trips between places, and how many start or end in each."""
+
+    def case(self) -> Case:
+        rng = self.rng
+        self.kinds.add("margins")
+        self.form, self.usual = "", self._rule()
+        self._draw_hours(int(rng.integers(1, 3)))
+        zones = [*"ABC"][: int(rng.integers(2, 4))]
+        ends = Axis({"(any)": [tuple(zones)]})
+        sexes = bool(rng.random() < 0.4)
+        axes = [ends, ends, Axis(self.times)] + [Axis({ALL: [("F", "M")]})] * sexes
+        self.world = World(axes, [], "trips")
+        mean = float(rng.choice([1.0, 3.0, 6.0]))
+        leaves = [zones, zones, self.hours, *([["F", "M"]] * sexes)]
+        trips = {key: int(rng.poisson(rng.gamma(0.8, mean / 0.8))) for key in product(*leaves)}
+        pairs = [f"{a} → {b}" for a, b in product(zones, zones)]
+        forms = {"trips.csv": {**LONG, "origin": "from", "destination": "to"}}
+        del forms["trips.csv"]["place"]
+        margins = [("origin", "out.csv"), ("destination", "into.csv")]
+        tables = [("trips.csv", pairs, "")] + [
+            (name, zones, end) for end, name in margins if rng.random() < 0.75
+        ]
+        cells = []
+        for name, places, end in tables:
+            entry = {"counts": name, "measure": "trips"}
+            if end:
+                entry["margins_of"] = {"trips.csv": end}
+            step = int(rng.choice([1, *self.spans]))
+            form = forms.get(name, LONG)
+            entry["format"] = {**form, "step": f"{step}h"}
+            with_sex = sexes and rng.random() < 0.6
+            total = bool(rng.random() < 0.5)
+            if with_sex:
+                entry["strata"] = {"sex": "_T" if total else None}
+                self.kinds.add("1 columns" if total else "no total")
+            rule = self._rule() if rng.random() < 0.3 else self.usual
+            entry["mechanism"] = rule.declared
+            table = Table(name, places, self.spans[step], [], [], rule, "", entry)
+            self.tables.append(table)
+            own = ["F", "M", *([ALL] * total)] if with_sex else [ALL]
+            lines = [["from", "to"] if not end else ["zone"]]
+            lines[0] = [*lines[0], "time", *(["sex"] * with_sex), "people"]
+            for place, time, sex in product(places, table.times, own):
+                one, two = {"origin": (place, "(any)"), "destination": ("(any)", place)}.get(
+                    end, tuple(place.split(" → ")) if not end else ()
+                )
+                key = ("", one, two, time, *([sex] * sexes))
+                nodes = [set(a.finest(n)) for a, n in zip(axes, key[1:], strict=True)]
+                true = sum(
+                    n
+                    for leaf, n in trips.items()
+                    if all(x in s for x, s in zip(leaf, nodes, strict=True))
+                )
+                text = rule.publish(true, rng)
+                label = {ALL: "_T"}.get(sex, sex)
+                row = [*([one, two] if not end else [place]), time[:16] + "Z"]
+                row += [label] * with_sex
+                lines.append([*row, text])
+                title = f"{name} (sex {label})" if with_sex else name
+                cells.append(
+                    Cell(
+                        title, place, time[:16].replace("T", " "), key, text, *rule.allowed(text),
+                        true, rule.threshold, rule.secondary(), (name, *row),
+                    )
+                )  # fmt: skip
+            self.files[name] = "".join(",".join(line) + "\n" for line in lines)
+        return self._finish(cells)
+
+
+def _week_before(time: str) -> str:
+    return time.replace("2026-03-02", "2026-02-23")
 
 
 def _name_of(rule: Rule) -> str:

@@ -11,6 +11,9 @@ Modes:
 - ``honest``: true counts, however published, never contradict, and what is told follows; cells of
   which nothing is told are not looked at, which is quick.
 
+- ``wrong``: publications that give a count away, of which one declaration is misspelled or wrong,
+  are never consistent. Prints how many of them are refused when they are read.
+
 Each fault is printed with the seed of its publication, which ``--only`` checks alone.
 """
 
@@ -26,33 +29,36 @@ from pathlib import Path
 import yaml
 from oracles.publication_oracle import Cell, Oracle
 from oracles.random_publications import Case, draw_case
+from oracles.wrong_declarations import WRONG, Declared, draw_wrong
 from show import sum_up
 
 from clusterscale.api import check_tables, repair_tables
+from clusterscale.errors import ClusterscaleError
 
 
 @dataclass
 class Tally:
-    """What went wrong, by kind of fault, and with which kinds of publications."""
+    """What went wrong, in all publications and in the latest one."""
 
     faults: collections.Counter = field(default_factory=collections.Counter)
-    cases: list = field(default_factory=list)
+    latest: collections.Counter = field(default_factory=collections.Counter)
     verdicts: collections.Counter = field(default_factory=collections.Counter)
+    kinds: object = ()
     n_determined: int = 0
     n_hidden: int = 0
 
-    def note(self, case, fault, n=1):
+    def note(self, fault, n=1):
         """Count a fault."""
         if n:
             self.faults[fault] += n
-            self.cases.append((case.seed, fault, n, case.kinds))
+            self.latest[fault] += n
 
 
-def write(case: Case, folder: Path) -> str:
+def write_files(files: dict, plan: dict, folder: Path) -> str:
     """Write a publication, and return its address."""
-    for name, text in case.files.items():
+    for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    plan = {**case.plan, "tables": [dict(entry) for entry in case.plan["tables"]]}
+    plan = {**plan, "tables": [dict(entry) for entry in plan["tables"]]}
     for entry in plan["tables"]:
         entry["counts"] = str(folder / entry["counts"])
         if "parents" in entry:
@@ -70,16 +76,14 @@ def compare(case: Case, address: str, tally: Tally) -> bool:
     tally.verdicts[findings.verdict] += 1
     oracle = Oracle(case.lattice)
     if not oracle.is_possible:
-        tally.note(case, "contradiction missed", findings.verdict != "fail")
+        tally.note("contradiction missed", findings.verdict != "fail")
         return False
-    tally.note(case, "contradiction invented", is_contradicted(findings))
+    tally.note("contradiction invented", is_contradicted(findings))
     reported = {
-        (cell.table, cell.place, cell.time): (cell.low, cell.high)
-        for cell in findings.open_cells
-        if not cell.rest
+        name_of(cell): (cell.low, cell.high) for cell in findings.open_cells if not cell.rest
     }
     for cell in case.lattice.cells:
-        assert cell.low <= cell.true <= cell.high
+        assert not case.honest or cell.low <= cell.true <= cell.high
     ranges, wide = oracle.ranges(), case.plan.get("within") == 1000
     own = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells if cell.is_open}
     tally.n_hidden += len(ranges)
@@ -87,49 +91,49 @@ def compare(case: Case, address: str, tally: Tally) -> bool:
         found = reported.pop(name, None)
         if low == high:
             tally.n_determined += 1
-            tally.note(case, "missed", found is None)
+            tally.note("missed", found is None)
         if found is None:
-            tally.note(case, "too wide", low < high and wide and (low, high) != own[name])
+            tally.note("too wide", low < high and wide and (low, high) != own[name])
         elif found[0] > low or found[1] < high:
-            tally.note(case, "false")
+            tally.note("false")
         else:
-            tally.note(case, "too wide", found != (low, high))
-    tally.note(case, "told of a cell that is shown", len(reported))
+            tally.note("too wide", found != (low, high))
+    tally.note("told of a cell that is shown", len(reported))
     compare_differences(case, findings, oracle, tally)
-    tally.note(case, "fail for nothing", findings.verdict == "fail" and not findings.open_cells)
+    tally.note("fail for nothing", findings.verdict == "fail" and not findings.open_cells)
     return True
 
 
 def compare_differences(case, findings, oracle, tally):
     """Count differences of few people that are missed, and those told that do not follow."""
-    found = {(c.table, c.place, c.time): (c.low, c.high) for c in findings.open_cells if c.rest}
+    found = {name_of(c): (c.low, c.high) for c in findings.open_cells if c.rest}
     ranges = {}
     for whole, part, rest in case.differences:
         columns = case.lattice.sums((rest, *whole.key[1:]))
         ranges[whole.name] = oracle.range_of(columns), min(whole.threshold, part.threshold)
     for name, ends in found.items():
-        tally.note(case, "false difference", ends != ranges.get(name, (None,))[0])
+        tally.note("false difference", ends != ranges.get(name, (None,))[0])
     for name, ((low, high), k) in ranges.items():
-        tally.note(case, "missed difference", 0 < low == high < k and name not in found)
+        tally.note("missed difference", 0 < low == high < k and name not in found)
 
 
 def compare_honest(case: Case, address: str, tally: Tally) -> None:
     """Count findings that do not follow."""
     findings = check_tables([address], progress=False)[0]
     tally.verdicts[findings.verdict] += 1
-    tally.note(case, "contradiction invented", is_contradicted(findings))
+    tally.note("contradiction invented", is_contradicted(findings))
     told = [cell for cell in findings.open_cells if not cell.rest]
     by_name = {cell.name: cell for cell in case.lattice.cells}
-    cells = [by_name[one.table, one.place, one.time] for one in told]
+    cells = [by_name[name_of(one)] for one in told]
     tally.n_hidden += sum(cell.is_open for cell in case.lattice.cells)
     tally.n_determined += sum(one.low == one.high for one in told)
     oracle = Oracle(case.lattice) if told else None
     for one, cell in zip(told, cells, strict=True):
-        tally.note(case, "untrue", not one.low <= cell.true <= one.high)
+        tally.note("untrue", not one.low <= cell.true <= one.high)
         low, high = oracle.range_of(case.lattice.sums(cell.key))
-        tally.note(case, "false", one.low > low or one.high < high)
+        tally.note("false", one.low > low or one.high < high)
     if findings.verdict == "fail":
-        tally.note(case, "fail for nothing", not findings.open_cells)
+        tally.note("fail for nothing", not findings.open_cells)
 
 
 def compare_repair(case: Case, address: str, tally: Tally) -> None:
@@ -140,14 +144,14 @@ def compare_repair(case: Case, address: str, tally: Tally) -> None:
     lattice = replace(case.lattice, cells=hide(case, fixed, tally))
     oracle = Oracle(lattice)
     if not oracle.is_possible:
-        tally.note(case, "repaired tables contradict")
+        tally.note("repaired tables contradict")
         return
     open_ones = sum(low == high for low, high in oracle.ranges().values())
     for whole, part, rest in case.differences:
         low, high = oracle.range_of(lattice.sums((rest, *whole.key[1:])))
         open_ones += 0 < low == high < min(whole.threshold, part.threshold)
     what = "left open, and told," if findings.verdict == "fail" or masked.left else "left open"
-    tally.note(case, f"{what} by repair", open_ones)
+    tally.note(f"{what} by repair", open_ones)
 
 
 def hide(case: Case, folder: Path, tally: Tally) -> list[Cell]:
@@ -164,9 +168,37 @@ def hide(case: Case, folder: Path, tally: Tally) -> list[Cell]:
         if text == "D":
             cell = replace(cell, low=cell.secondary, high=case.lattice.most, text=text)
         elif text != cell.text:
-            tally.note(case, "repair changes a value")
+            tally.note("repair changes a value")
         cells.append(cell)
     return cells
+
+
+def compare_wrong(seed: int, folder: Path, tally: Tally) -> None:
+    """Count wrong declarations that are found consistent."""
+    kind, right, wrong = draw_wrong(seed)
+    tally.kinds = [kind]
+    if seed % 1_000_000 < len(WRONG):
+        verdict = check_tables([write_declared(right, folder)], progress=False)[0].verdict
+        tally.note("right ones that are not inconsistent", verdict != "fail")
+    try:
+        verdict = check_tables([write_declared(wrong, folder)], progress=False)[0].verdict
+    except ClusterscaleError:
+        verdict = "refused"
+    tally.verdicts[verdict] += 1
+    tally.note("wrong ones that are consistent", verdict == "pass")
+
+
+def write_declared(declared: Declared, folder: Path) -> str:
+    """Write a publication, and return its address."""
+    files = {
+        name: "".join(",".join(row) + "\n" for row in rows) for name, rows in declared.files.items()
+    }
+    return write_files(files, declared.plan, folder)
+
+
+def name_of(cell):
+    """Return the name of a cell of findings: its table, its place, and when it begins."""
+    return cell.table, cell.place, cell.time.split(" to ")[0]
 
 
 def is_contradicted(findings):
@@ -177,10 +209,26 @@ def is_contradicted(findings):
     )
 
 
+def run(mode: str, seed: int, folder: Path, tally: Tally) -> None:
+    """Check one publication."""
+    if mode == "wrong":
+        compare_wrong(seed, folder, tally)
+        return
+    case = draw_case(seed, honest=mode == "honest")
+    tally.kinds = case.kinds
+    address = write_files(case.files, case.plan, folder)
+    if mode == "honest":
+        compare_honest(case, address, tally)
+    elif compare(case, address, tally):
+        compare_repair(case, address, tally)
+
+
 def main():
     """Print the figures of a mode."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("mode", nargs="?", default="follows", choices=["follows", "honest"])
+    parser.add_argument(
+        "mode", nargs="?", default="follows", choices=["follows", "honest", "wrong"]
+    )
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
@@ -188,22 +236,15 @@ def main():
     tally, first = Tally(), 1_000_000 * options.seed
     numbers = [options.only] if options.only else range(first, first + options.number)
     for number in numbers:
-        case = draw_case(number)
         with tempfile.TemporaryDirectory() as folder:
-            address = write(case, Path(folder))
             try:
-                if options.mode == "honest":
-                    compare_honest(case, address, tally)
-                elif compare(case, address, tally):
-                    compare_repair(case, address, tally)
+                run(options.mode, number, Path(folder), tally)
             except Exception:
-                tally.note(case, "crash")
-                print(number, traceback.format_exc()[-600:], file=sys.stderr)
-    seen = collections.Counter()
-    for seed, fault, n, kinds in tally.cases:
-        seen[seed, fault, kinds] += n
-    for (seed, fault, kinds), n in seen.items():
-        print(f"{seed}: {n} {fault} ({', '.join(sorted(kinds))})")
+                tally.note("crash")
+                print(number, traceback.format_exc()[-600:], file=sys.stderr, flush=True)
+        for fault, n in tally.latest.items():
+            print(f"{number}: {n} {fault} ({', '.join(sorted(tally.kinds))})", flush=True)
+        tally.latest.clear()
     figures = [f"{len(numbers)} publications", f"{tally.n_hidden} hidden counts"]
     figures += [f"{tally.n_determined} determined"]
     figures += [f"{n} {verdict}" for verdict, n in sorted(tally.verdicts.items())]
