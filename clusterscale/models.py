@@ -8,6 +8,7 @@ from hashlib import blake2b
 from inspect import Parameter, Signature, cleandoc
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
+import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -19,7 +20,6 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, to_jsonable_python
-from yaml import YAMLError, safe_load
 
 from clusterscale.errors import ConfigError
 from clusterscale.foreign import Fault, guard, is_foreign
@@ -125,9 +125,28 @@ def example_in(description: str) -> Any:
     """Return the example in a description; None if there is none that is YAML."""
     found = _EXAMPLE.search(description)
     try:
-        return to_jsonable_python(safe_load(found[1])) if found else None
-    except YAMLError:  # in the docstring of a plug-in, which nothing has tested
+        return to_jsonable_python(yaml.safe_load(found[1])) if found else None
+    except yaml.YAMLError:  # in the docstring of a plug-in, which nothing has tested
         return None
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts in quotes that YAML 1.1 or 1.2 would read as numbers."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+)$"),
+    list("-+.0123456789"),
+)
+
+
+def dump_yaml(value: Any, **options: Any) -> str:
+    """Return plain values as YAML that its versions 1.1 and 1.2 read alike, keys in order.
+
+    ``options`` are those of PyYAML.
+    """
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, **options))
 
 
 class _Default:

@@ -308,10 +308,9 @@ def repair_tables(
         If a table cannot be read or written, no counts fit what is published, or a file to write is
         one to repair.
     """
-    import yaml
-
     from clusterscale.config import load_publication
     from clusterscale.config.plain_yaml import content_of, read_text
+    from clusterscale.models import dump_yaml
     from clusterscale.release.checks import mask_publication
     from clusterscale.release.publication import MARGINS
     from clusterscale.storage import absolute, put
@@ -332,7 +331,7 @@ def repair_tables(
     for entry, changes in zip(content["tables"], masked.tables, strict=True):
         if changes:
             entry |= {**changes, "counts": f"{folder}/{changes['counts']}"}
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=88)
+    text = dump_yaml(content, allow_unicode=True, width=88)
     for name, data in {**masked.files, PUBLICATION: text.encode()}.items():
         put(f"{folder}/{name}", data)
     return masked

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -68,8 +67,8 @@ def _propose(table: str, given: dict[str, Any]) -> Proposal:
         typer.echo(doubt.question)
         answer = typer.prompt(doubt.key, default=None if known is None else str(known))
         kept = known is not None and answer == str(known)
-        answered = {doubt.key: known} if kept else _parse([f"{doubt.key}={answer}"])
         try:
+            answered = {doubt.key: known} if kept else _parse([f"{doubt.key}={answer}"])
             tried = propose_format(table, given | answered)
             wrong = "" if tried.doubts else tried.fault
         except ConfigError as error:
@@ -84,28 +83,30 @@ def _parse(settings: Sequence[str]) -> dict[str, Any]:
     """Return settings of a format from texts KEY=VALUE, whose values are YAML."""
     import yaml
 
+    from clusterscale.config.plain_yaml import content_of
+
     given = {}
     for text in settings:
         key, equals, value = text.partition("=")
         if not (key and equals):
             raise InputError(f"--setting {text!r} is not KEY=VALUE, e.g. timezone=Europe/London")
         try:
-            parsed = yaml.safe_load(value)
+            yaml.compose(value)
+            given[key] = content_of(value, f"--setting {key}")
         except yaml.YAMLError:
-            parsed = value
-        given[key] = value if isinstance(parsed, date) else parsed  # no setting is a date
+            given[key] = value
         if value.lower() == "none":
             given[key] = None
     return given
 
 
 def _as_yaml(proposal: Proposal, table: str) -> str:
-    import yaml
+    from clusterscale.models import dump_yaml
 
     fields = dict(proposal.fields)
     if proposal.doubts:
         fields["in_doubt"] = [f"{doubt.key}: {doubt.question}" for doubt in proposal.doubts]
-    shown = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=200)
+    shown = dump_yaml(fields, allow_unicode=True, width=200)
     return f"# How {table} is read.\n{shown}"
 
 

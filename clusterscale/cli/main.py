@@ -213,10 +213,10 @@ def check(config: shared.ConfigFile = None) -> None:
 
 def show(config: shared.ConfigFile = None) -> None:
     """Show a config with every default filled in."""
-    import yaml
+    from clusterscale.models import dump_yaml
 
     values = shared.load_either(config).model_dump(mode="json")
-    print(yaml.safe_dump(values, sort_keys=False), end="")
+    print(dump_yaml(values), end="")
 
 
 def print_schema(releases: Annotated[bool, typer.Option("--releases")] = False) -> None:

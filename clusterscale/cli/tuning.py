@@ -140,11 +140,11 @@ def _number(value: float | None) -> str:
 
 def _print_lines(attacks: tuple[Attack, ...], chosen: dict[Attack, Attack]) -> None:
     """Print the attacks of a plan as lines of a config, with the chosen hyperparameters."""
-    import yaml
+    from clusterscale.models import dump_yaml
 
     print("attacks:")
     distinct: Any = dict.fromkeys(chosen.get(attack, attack) for attack in attacks)
     for tuned in distinct:
         fields = {"name": tuned.name, **tuned.model_dump(mode="json", exclude_unset=True)}
-        line = yaml.safe_dump(fields, default_flow_style=True, sort_keys=False, width=1000)
+        line = dump_yaml(fields, default_flow_style=True, width=1000)
         print(f"  - {line.strip()}")

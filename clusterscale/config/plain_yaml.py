@@ -1,6 +1,7 @@
 """Read YAML text as plain values, within bounds of size, depth, aliases and digits."""
 
 import math
+import re
 import unicodedata
 from collections.abc import Hashable
 from pathlib import Path
@@ -60,8 +61,9 @@ def content_of(text: str, where: str) -> Any:
     Raises
     ------
     ConfigError
-        If it is not YAML, has a tag, a key twice, an infinite or overlong number or a control
-        character, or is too large or too deeply nested; begins with ``where``.
+        If it is not YAML, has a tag, a value that YAML 1.1 and 1.2 read differently, a key twice,
+        an infinite or overlong number or a control character, or is too large or too deeply
+        nested; begins with ``where``.
     """
     if len(text) > MOST_BYTES:
         raise ConfigError(f"{where}: a config has at most {MOST_BYTES:,} characters")
@@ -96,6 +98,8 @@ class _StrictLoader(yaml.SafeLoader):
                 raise _problem(f"values are nested more than {_DEEPEST} deep", event)
             node = super().compose_node(parent, index)
             self._depth -= 1
+            if event.tag is not None and isinstance(node, ScalarNode):
+                node.style = '"'  # as in quotes
             self._sizes[id(node)] = self._n_values - before
         if self._n_values > _MOST_VALUES:
             raise _problem(f"a config has at most {_MOST_VALUES:,} values", event)
@@ -111,6 +115,19 @@ class _StrictLoader(yaml.SafeLoader):
                 raise _problem(f"key {quote(key)} is listed twice", key_node)
             keys.add(key)
         return super().construct_mapping(node, deep=deep)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Return a value; refuse one that is another in YAML 1.2 than in 1.1, which is read."""
+        value = super().construct_object(node, deep)
+        if isinstance(node, ScalarNode) and node.style is None:
+            other = _in_core_schema(node.value)
+            if (type(other), other) != (type(value), value):
+                raise _problem(
+                    f"{node.value[:40]} is {value!r:.40} in YAML 1.1 and {other!r:.40} in 1.2: "
+                    "write the one that is meant; a text in quotes",
+                    node,
+                )
+        return value
 
     def construct_scalar(self, node: Any) -> Any:
         text = super().construct_scalar(node)
@@ -133,6 +150,18 @@ class _StrictLoader(yaml.SafeLoader):
         if not math.isfinite(number):
             raise _problem(f"{quote(node.value)} is not a finite number", node)
         return number
+
+
+def _in_core_schema(text: str) -> Any:
+    """Return what YAML 1.2 reads where 1.1 reads a finite value."""
+    if text in ("", "~", "null", "Null", "NULL"):
+        return None
+    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
+        return text.lower() == "true"
+    if re.fullmatch(r"[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40}", text):
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    number = re.fullmatch(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text)
+    return float(text) if number else text
 
 
 # Dates stay text: a setting that is a date is written as text.

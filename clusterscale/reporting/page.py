@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from clusterscale.models import dump_yaml
 from clusterscale.reporting import section as html
 from clusterscale.storage import put
 from clusterscale.study import Page, find_kind
@@ -152,7 +153,7 @@ def configuration(parts: Parts, titles: Mapping[str, str]) -> Iterator[html.Sect
     folds = []
     for part in parts:
         if plan := html.json_attribute(part.dataset, "plan"):
-            text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
+            text = dump_yaml(dict(plan), allow_unicode=True, width=88)
             label = part.page.plan
             folds.append((label, html.fill_part("layout.code", text=text, label=label)))
     if folds:

@@ -159,8 +159,8 @@ CHANGES = [
     ),
     (
         "audit.mechanisms.1.epsilon",
-        "1e-3",
-        "audit.mechanisms.1.laplace.epsilon: is '1e-3', "
+        "0.001",
+        "audit.mechanisms.1.laplace.epsilon: is '0.001', "
         "but should be a number: write 0.001, without quotes",
     ),
     (

@@ -2,14 +2,22 @@
 
 import os
 import random
+import re
+from datetime import date
 
 import pytest
+import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from loops import for_each
 
 from clusterscale.config import load, parse
 from clusterscale.config.plain_yaml import content_of
-from clusterscale.config.reading import CONFIGS
+from clusterscale.config.reading import CONFIGS, load_policy, load_publication, parse_entry
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.models import dump_yaml
+from clusterscale.release import TABLE_FORMATS
 
 BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
@@ -98,3 +106,88 @@ def refusal_of(text):
     except ClusterscaleError as error:
         return str(error)
     return ""
+
+
+DIFFERENT = ["010", "-010", "1_0", "1_000.5", "1:30", "190:20:30", "1:30.5", "0b11", "0o7", "08"]
+DIFFERENT += ["01009", "1e5", "1.5e3", "1E-2", "-.5", "+.5e3", "-0x1F", "8e3", "89283082800e123"]
+DIFFERENT += [one for word in ("yes", "no", "on", "off") for one in (word, word.title())]
+ALIKE = {"10": 10, "-3": -3, "+3": 3, "0": 0, "1.5": 1.5, "1.": 1.0, ".5": 0.5, "1.0e-3": 1e-3}
+ALIKE |= {"true": True, "False": False, "null": None, "~": None, "0x1F": 31, "y": "y", "N": "N"}
+ALIKE |= {"2026-03-02": "2026-03-02", "2026-03-02T08:00": "2026-03-02T08:00", "1h": "1h"}
+ALIKE |= {"8928308280fffff": "8928308280fffff", "1.2.3": "1.2.3", "A_1": "A_1", "00": 0, "007": 7}
+TEMPLATES = ("k: {}", "a: [1, {}]", "{{a: {{b: {}}}}}", "{}: 5")
+
+
+@for_each("text", DIFFERENT)
+def test_what_two_versions_of_yaml_read_differently_is_refused(text):
+    for template in TEMPLATES:
+        with pytest.raises(
+            ConfigError, match=r"x: line 1, column \d+: .* in YAML 1\.1 and .* 1\.2"
+        ):
+            content_of(template.format(text), "x")
+    for quoted in (f"'{text}'", f'"{text}"', f"!!str {text}"):
+        assert content_of(f"k: {quoted}", "x") == {"k": text}
+
+
+@for_each("text", ALIKE)
+def test_what_they_read_alike_is_read(text):
+    assert content_of(f"k: {text}", "x") == {"k": ALIKE[text]}
+    assert type(content_of(f"k: {text}", "x")["k"]) is type(ALIKE[text])
+
+
+@given(text=st.text("0123456789_.+-eExob:naf", min_size=1, max_size=6))
+def test_plain_values_are_refused_unless_both_versions_read_the_same(text):
+    """An oracle of YAML 1.2: the tables of its core schema (section 10.3.2)."""
+    core = text
+    if re.fullmatch("[-+]?[0-9]+", text):
+        core = int(text)
+    elif re.fullmatch(r"0o[0-7]+", text):
+        core = int(text[2:], 8)
+    elif re.fullmatch(r"0x[0-9a-fA-F]+", text):
+        core = int(text[2:], 16)
+    elif re.fullmatch(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text):
+        core = float(text)
+    try:
+        old = yaml.load(text, Loader=yaml.SafeLoader)
+        assume(not isinstance(old, date | dict | list))
+    except (yaml.YAMLError, ValueError):
+        assume(False)
+    if (type(old), old) == (type(core), core) and old not in (float("inf"), float("-inf")):
+        assert content_of(text, "x") == core
+    else:
+        with pytest.raises(ConfigError):
+            content_of(text, "x")
+
+
+@given(
+    st.dictionaries(
+        st.text("019_.+-eExob:nofys", max_size=5),
+        st.one_of(
+            st.text("0189_.+-eExob:nofys", max_size=6),
+            st.integers(),
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.booleans(),
+            st.none(),
+        ),
+    )
+)
+def test_what_is_written_is_read_back(values):
+    assume(all(len(str(value)) < 40 for value in values.values()))
+    for style in (None, True):
+        assert content_of(dump_yaml(values, default_flow_style=style), "x") == values
+
+
+@for_each(
+    ("text", "call"),
+    [
+        ("{name: threshold, k: 010}", lambda text: parse_entry(MECHANISMS, text)),
+        ("{name: laplace, epsilon: 1:30}", lambda text: parse_entry(MECHANISMS, text)),
+        ("{name: long, hidden: [no]}", lambda text: parse_entry(TABLE_FORMATS, text)),
+        ("utility: {hotspot_f1: 1_0}", None),
+    ],
+)
+def test_mechanisms_formats_and_policies_are_read_so(text, call, tmp_path):
+    (tmp_path / "a.yaml").write_text(text)
+    for act in filter(None, (call, *([] if call else [load_policy, load_publication]))):
+        with pytest.raises(ConfigError, match=r"in YAML 1\.1 and"):
+            act(text if call else tmp_path / "a.yaml")

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from clusterscale.analyses.advise.candidate import Candidate
 from clusterscale.analyses.advise.choosing import Search
 from clusterscale.analyses.advise.plan import Advice
 from clusterscale.contracts import ConfigModel, Mechanism, names_of
+from clusterscale.models import dump_yaml
 from clusterscale.schema import Variable, read_variables
 
 ADVICE_FORMAT = "clusterscale-advice"
@@ -49,9 +49,7 @@ def to_yaml(mechanism: Mechanism | Mapping[str, Any]) -> str:
         Such as ``{name: laplace, epsilon: 1.0}``.
     """
     plain = _plain(mechanism)
-    return yaml.safe_dump(
-        plain, sort_keys=False, default_flow_style=True, width=10**6, allow_unicode=True
-    ).strip()
+    return dump_yaml(plain, default_flow_style=True, width=10**6, allow_unicode=True).strip()
 
 
 def _plain(value: Any) -> Any:
