@@ -1,7 +1,7 @@
 """Check a published table against the true counts that are known of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
 
@@ -70,13 +70,15 @@ class KnownCounts:
 class TableTask:
     """A published table to check: the release, its traces, and the Zarr group of the table.
 
-    ``everyone``: these are the traces of all people among whom the release counts.
+    ``everyone``: all people among whom the release counts are known. They are the first ``n_known``
+    users, all if it is None; the others are simulated, and nothing of their traces is used here.
     """
 
     release: ResolvedRelease
     source: TraceSource
     uri: str
     everyone: bool = True
+    n_known: int | None = None
 
 
 def check_alone(
@@ -89,6 +91,8 @@ def check_alone(
 
 def _check(task: TableTask, known: KnownCounts) -> Checked:
     release, n_inside = task.release, len(_inside(task.uri))
+    if task.everyone and release.group_size == known.n_users:  # then all are members
+        known, n_inside = replace(known, inside=known.everyone.astype(np.int32)), known.n_users
     complete = n_inside == release.group_size and not release.mechanism.trace_steps
     counts = known.counts(complete=complete, everyone=task.everyone)
     limits = None
@@ -124,6 +128,7 @@ def count_known(part: Part[TableTask]) -> KnownCounts:
     steps = task.release.mechanism.trace_steps
     with threadpool_limits(limits=1):
         setting = load_settings(task.source, [steps], part.users)[steps]
+        stop = stop if task.n_known is None else max(first, min(stop, task.n_known))
         everyone = count_visits(setting.traces, np.arange(first, stop)[None])[0]
         inside = count_visits(setting.traces, _inside(task.uri)[None])[0]
         return KnownCounts(inside, everyone.astype(np.int64), setting.bounds, stop - first)

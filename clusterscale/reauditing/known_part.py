@@ -37,9 +37,13 @@ class KnownPart:
 
 def knows_all_counted(release: ResolvedRelease, cube: TraceCube) -> bool:
     """Return whether a cube has the traces of everyone whom a release counts."""
-    n_users, population = cube.n_users, release.population
-    everyone = release.group_size == n_users
-    return everyone or (release.group_size < n_users and (population or n_users) <= n_users)
+    return release.group_size == cube.n_users or knows_population(release, cube)
+
+
+def knows_population(release: ResolvedRelease, cube: TraceCube) -> bool:
+    """Return whether a cube has the traces of everyone among whom a release counts."""
+    n_users = cube.n_users
+    return release.group_size <= n_users and (release.population or n_users) <= n_users
 
 
 def count_people(release: ResolvedRelease, cube: TraceCube, priors: tuple[Prior, ...]) -> int:

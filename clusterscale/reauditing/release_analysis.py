@@ -26,7 +26,7 @@ from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, ConfigError, DamagedError, MissingError
 from clusterscale.reauditing.known_counts import INSIDE, TableTask, check_alone, read_content
-from clusterscale.reauditing.known_part import KnownPart
+from clusterscale.reauditing.known_part import KnownPart, knows_population
 from clusterscale.reauditing.ledger import json_safe
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.population import Population
@@ -211,8 +211,9 @@ class ReleaseAnalysis(Analysis):
         scores = PublishedScores(plan, cube, self._members, self._how.published, store.tables)
         yield scores.stage(users)
         (evaluation,) = plan.evaluations(cube)
-        everyone, checked = self._part is None, list[Any]()
-        task = TableTask(release, evaluation.source, store.tables, everyone)
+        everyone, checked = knows_population(release, self._cube), list[Any]()
+        n_known = self._cube.n_users
+        task = TableTask(release, evaluation.source, store.tables, everyone, n_known)
         function = partial(check_alone, users=users or ((0, cube.n_users),))
         keep = each(lambda _, result: checked.append(result))
         yield Stage("consistency", function, [task], keep, 1, by_parts=True)

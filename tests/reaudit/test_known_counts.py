@@ -1,5 +1,6 @@
 """True counts are known where they are, whatever the parts of the users."""
 
+from dataclasses import replace
 from functools import reduce
 from types import SimpleNamespace
 
@@ -53,6 +54,10 @@ def test_counts_are_those_of_dense_arrays(parts, null_roi, quiet, inside, monkey
     assert (known.inside == traces[rows].sum(axis=0)).all()
     assert (known.everyone == traces.sum(axis=0)).all()
     assert known.counts(complete=True) is known.inside
+    first = [Part(replace(task, n_known=33), part) for part in parts]
+    some = reduce(add_known, map(count_known, first))
+    assert some.n_users == 33
+    assert (some.everyone == traces[:33].sum(axis=0)).all(), "the others are simulated"
     told = known.counts(complete=False)
     assert told.dtype == np.int32
     nobody = traces.sum(axis=0) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -11,15 +12,18 @@ import scipy
 from conftest import write_cube
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import for_each
 from oracles.releases import dataset, write
 from oracles.verdicts import FOUND
 
 from clusterscale.analyses.audit import AuditTemplate
 from clusterscale.cube import TraceCube, blocks
+from clusterscale.cube.blocks import TraceSource
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.groups import count_visits
+from clusterscale.mechanisms import create
 from clusterscale.priors.zero_knowledge import ZeroKnowledge
 from clusterscale.reauditing import (
     Catalogue,
@@ -30,8 +34,8 @@ from clusterscale.reauditing import (
     ReleaseEntry,
     population,
 )
-from clusterscale.reauditing.known_counts import KnownCounts
-from clusterscale.reauditing.known_part import KnownPart, fit_plan
+from clusterscale.reauditing.known_counts import KnownCounts, TableTask, check_alone
+from clusterscale.reauditing.known_part import KnownPart, fit_plan, knows_population
 from clusterscale.reauditing.policy_evaluation import evaluate_policy
 from clusterscale.reauditing.population import complete_population, simulate_people
 from clusterscale.reauditing.release_analysis import ReleaseStore
@@ -316,6 +320,47 @@ def test_limits_by_known_members_hold(data):
     low, high = known.limits_of_members(len(visits), n_inside)
     assert low <= visits.sum() <= high
     assert (known.counts(complete=False, everyone=False) == -1).all()
+
+
+DISCRETE = {"name": "laplace", "epsilon": 1.0, "sensitivity": 1.0, "discrete": True}
+
+
+@for_each("mechanism", [{"name": "exact"}, DISCRETE])
+@for_each(("size", "population"), [(60, None), (59, None), (60, 60), (60, 120)])
+def test_counts_of_everyone_are_known_where_others_are_simulated(
+    size, population, mechanism, cube, tmp_path_factory
+):
+    """A table of the day before is not that of the day, whatever groups are simulated from it."""
+    folder = tmp_path_factory.mktemp("day")
+    days = [
+        count_visits(cube.traces(None, span), np.arange(size)[None])[0]
+        for span in (SPAN, (SPAN[0] - 24, SPAN[1] - 24))
+    ]
+    knows = population in (None, size)
+    for counts, level in zip(days, ("consistent", "inconsistent"), strict=True):
+        rng = np.random.default_rng(4)
+        values = create(**mechanism).release(counts, group_size=size, rng=rng)
+        told = dataset(values, list(cube.regions.names))
+        told.attrs = {"group_size": size, "mechanism": mechanism, "first": SPAN[0]}
+        told.attrs |= {"population": population} if population else {}
+        entry = ReleaseEntry(counts=write(told, folder, name=level))
+        found, content = resolved(entry, cube)
+        template = AuditTemplate.model_validate(PLAN)
+        one = complete_population(str(folder / level), found, content, cube, template)
+        assert one.cube.n_users > 60
+        store = ReleaseStore(str(folder / f"{level}.store"))
+        store.write_tables(content, np.empty(0, np.int64))
+        source = TraceSource.of(one.cube, (SPAN,), null_roi=False, seed=1)
+        task = TableTask(found, source, store.tables, knows_population(found, cube), cube.n_users)
+        every = check_alone(task, ((0, one.cube.n_users),))
+        known = reduce(every.combine, map(every.function, every.parts))
+        results = {one.check: one.level for one in every.finish(task, known)[0]}
+        check = "possible_counts" if mechanism["name"] == "exact" else "noise_law"
+        if not knows:
+            level = {"possible_counts": "consistent", "noise_law": "unknown"}[check]
+        elif check == "noise_law" and size < 60:
+            level = "unknown"  # known counts are those of cells without anybody
+        assert results[check] == level
 
 
 @pytest.mark.slow
