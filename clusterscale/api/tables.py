@@ -84,7 +84,7 @@ def check(
         Over ``check``: ``level`` (consistent, inconsistent, or unknown where a check cannot
         decide), ``measured`` and ``expected`` (NaN where unknown), ``n_cells``, and ``text``, a
         sentence. ``attrs["level"]`` is that of the table, as by ``clusterscale check``: consistent
-        only if a check could decide, and no comparison with ``others`` is undecided.
+        only if a check could decide, and no comparison with ``others`` or ``counts`` is undecided.
 
     Raises
     ------

@@ -45,6 +45,13 @@ def test_a_check_that_cannot_decide_leaves_the_table_unknown():
     assert np.isnan(checked.measured.sel(check="noise_law").item())
 
 
+def test_counts_that_are_too_few_for_the_noise_leave_the_table_unknown():
+    counts, noise = np.full((2, 5), 7), {"name": "laplace", "epsilon": 1.0, "sensitivity": 1.0}
+    values = counts + np.linspace(-1.1, 1.3, 10).reshape(2, 5)
+    assert cs.check(values, noise, 20).attrs["level"] == "consistent"
+    assert cs.check(values, noise, 20, counts=counts).attrs["level"] == "unknown"
+
+
 @pytest.mark.parametrize(
     ("part", "declared", "level", "code"),
     [

@@ -116,7 +116,14 @@ def test_too_little_is_known():
     found = find("noise_law", table(LAPLACE, COUNTS, known=known))
     assert (found.level, found.n_cells) == ("unknown", 29)
     assert "only 29 true counts known for published cells, but the test needs 30" in found.text
-    assert find("noise_law", table(LAPLACE, COUNTS, known=known), least=29).level == "consistent"
+    found = find("noise_law", table(LAPLACE, COUNTS, known=known), least=29)
+    assert (found.level, found.n_cells) == ("unknown", 29)
+    assert found.text.startswith("29 known counts say too little of the noise of laplace")
+    assert "of 20 tables with noise of half the scale, " in found.text
+    rounding = bound("round_to_base", base=3)
+    found = find("noise_law", table(rounding, COUNTS, known=known), least=29)
+    assert found.level == "consistent"
+    assert "of 1 table with nothing drawn at random, 1 would be found" in found.text
     none = find("noise_law", table(LAPLACE, COUNTS, known=np.full_like(COUNTS, -1)))
     assert (none.level, none.n_cells) == ("unknown", 0)
     assert np.isnan([none.measured, none.expected]).all()
@@ -139,6 +146,29 @@ def test_noise_on_the_empty_cells_alone_tells():
     for values, due in ((COUNTS + NOISE, "consistent"), (COUNTS + NOISE / 2, "inconsistent")):
         found = find("noise_law", table(LAPLACE, COUNTS, values, known=known))
         assert (found.level, found.n_cells) == (due, (known == 0).sum())
+
+
+@mostly_slow("shape", [(1, 30), (4, 15), (6, 20), (8, 24), (16, 24)], n_quick=0)
+@pytest.mark.parametrize("settings", [{}, ROUND, CLIP | ROUND], ids=str)
+def test_half_the_noise_is_hardly_called_consistent_with_few_counts(shape, settings):
+    """Where at least 80 % of such tables are found, less than 20 % are not; here 12 of 25 at most.
+
+    More have a probability below 0.0005.
+    """
+    declared, less = (bound(**EVENT | settings | {"epsilon": one}) for one in (1.0, 2.0))
+    counts = draw_counts(3, shape=shape)
+    found = [
+        find("noise_law", table(declared, counts, released(less, counts, [i, 4])), seed=[i, 8])
+        for i in range(25)
+    ]
+    assert [one.level for one in found].count("consistent") <= 12
+
+
+def test_noise_of_hardly_any_size_is_not_judged():
+    declared = bound("laplace", epsilon=12.0, sensitivity=1.0, discrete=True)
+    found = find("noise_law", table(declared, COUNTS))
+    assert found.level == "unknown"
+    assert "of 20 tables with noise of half the scale, 0 would be found" in found.text
 
 
 def test_a_declared_mechanism_that_cannot_be_is_refused():
@@ -198,7 +228,7 @@ def test_how_many_releases_a_confidence_asks_for(confidence, n):
 @for_each("name", list(MECHANISMS))
 @for_each("seed", range(3))
 def test_an_honest_release_of_any_mechanism_is_not_inconsistent(name, seed):
-    declared, counts = bound(name), draw_counts(seed)
+    declared, counts = bound(name), draw_counts(seed, shape=(8, 48))
     made = table(declared, counts, released(declared, counts, seed=[seed, 6]))
     assert find("noise_law", made, seed=[seed, 7]).level == "consistent"
     assert find("possible_values", made).level != "inconsistent"

@@ -9,8 +9,9 @@ name            what it detects                      what it cannot detect
 possible_values values that the declared mechanism   noise of the wrong scale, under which any
                 never publishes                      number is possible; fractions published by
                                                      randomised response
-possible_counts values that no group of the known    noise; a group of other users than declared
-                users would have                     where its counts are possible
+possible_counts values that no group of the known    noise without bounds; a group of other users
+                users would have, or that are not    than declared where its counts are possible
+                those of a known count
 noise_law       noise on known counts that does not  anything without known counts; for
                 follow the declared mechanism        mechanisms that process whole series or
                                                      releases, anything unless all are known
@@ -25,7 +26,9 @@ totals          hidden cells that follow from        how far totals narrow down 
 
 No check shows that a table is safe: that takes an audit. ``noise_law`` is a statistical test: it
 calls an honest table inconsistent with probability at most 1 − ``confidence``. ``differencing``
-accepts coincidences with probability ``chance``. The other checks are exact.
+accepts coincidences with probability ``chance``. Both are consistent only if they would have found
+the fault that they look for: noise of half the scale, or the same noise in tables of nearly the
+same people; else they are unknown. The other checks are exact.
 
 >>> import numpy as np
 >>> from clusterscale import mechanisms

@@ -6,7 +6,7 @@ Its statistics are chosen so that any wrong noise changes one of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, ClassVar, Literal
 
@@ -15,7 +15,8 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Count, Counts, Probability, Values
+from clusterscale.contracts import NO_NOISE, Count, Counts, Probability, Values
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
@@ -30,6 +31,7 @@ _EDGES = 33  # quantiles at which distribution functions are compared
 _PARTS = 8  # groups of cells by their mean published value
 _SURE = 1e-9  # tolerance for equal numbers
 _FEW = 8  # ROIs or epochs with fewer cells are ignored: their heavy tails would hide other faults
+_POWER, _FAULTS = 0.8, 20  # least share of so many faulty tables that a test must detect
 _CELL = 1 / 8  # of a cell: least standard deviation, so that one deviating cell is detected
 
 NAMES: tuple[str, ...] = (
@@ -157,13 +159,14 @@ class NullDistribution:
 
     ``mean`` and ``spread`` are float64, shape (statistic,). ``moments``, shapes (2, roi) and (2,
     epoch), are mean and standard deviation of the summed root size of the noise; the deviation is 0
-    for fewer than 8 cells.
+    for fewer than 8 cells. ``largest`` are the largest deviations of these releases, (release,).
     """
 
     reference: ReferenceMoments
     mean: Values
     spread: Values
     moments: Sequence[Values]
+    largest: Values
 
     def measure(self, values: Values) -> tuple[Values, Values]:
         """Return each statistic and its deviation in standard deviations, both (statistic,).
@@ -173,9 +176,16 @@ class NullDistribution:
         """
         plain, *sizes = self.reference.statistics(values)
         statistics = np.append(plain, _extremes(sizes, self.moments))
-        least_spread = np.full(len(statistics), _CELL / np.count_nonzero(self.reference.known))
-        least_spread[0] = _CELL  # a number, not a share
-        return statistics, np.abs(statistics - self.mean) / np.maximum(self.spread, least_spread)
+        return statistics, np.abs(statistics - self.mean) / self.spread
+
+    def critical(self, n: int) -> float:
+        """Return about the largest deviation that one of ``n`` further releases has, by median.
+
+        The largest of many statistics is nearly of Gumbel's distribution, whose moments give it.
+        """
+        scale = self.largest.std() * np.sqrt(6) / np.pi
+        centre = self.largest.mean() - np.euler_gamma * scale
+        return float(centre + scale * np.log(n / np.log(2)))
 
 
 def _extremes(sizes: Sequence[Values], moments: Sequence[Values]) -> list[float]:
@@ -199,7 +209,11 @@ def estimate_null(
         few = reference.varied.sum(axis=axis) < _FEW
         moments.append(np.array([sizes.mean(axis=0), np.where(few, 0.0, sizes.std(axis=0))]))
     every = np.array([np.append(plain, _extremes(sizes, moments)) for plain, *sizes in statistics])
-    return NullDistribution(reference, every.mean(axis=0), every.std(axis=0), moments)
+    least_spread = np.full(every.shape[1], _CELL / np.count_nonzero(reference.known))
+    least_spread[0] = _CELL  # a number, not a share
+    mean, spread = every.mean(axis=0), np.maximum(every.std(axis=0), least_spread)
+    largest = (np.abs(every - mean) / spread).max(axis=1)
+    return NullDistribution(reference, mean, spread, moments, largest)
 
 
 _ROUNDING = 1e-9
@@ -219,6 +233,10 @@ class NoiseLaw(Check):
     statistics together and whatever their distributions (Barnard 1963). Simulation stops at the
     first release that deviates as much (Besag and Clifford 1991).
 
+    The table is consistent only if the test has power: at least 80 % of simulated tables with noise
+    of half the scale, or with nothing drawn, would be found. Else the result is unknown, as with
+    fewer than ``least`` known counts.
+
     A mechanism without randomness must have published exactly its output for the counts. Where
     one count can change other cells, all counts must be known. Redaction must not depend on the
     noise.
@@ -235,6 +253,7 @@ class NoiseLaw(Check):
 
     name: Literal["noise_law"] = "noise_law"
     compares: ClassVar[bool] = False
+    statistical: ClassVar[bool] = True
     confidence: Probability = 0.999
     trials: Annotated[int, Strict(), Field(ge=20, lt=2**63)] = 200
     least: Count = 30
@@ -304,6 +323,14 @@ class NoiseLaw(Check):
         if as_unusual:
             text = f"{noise} like that of {declared}: its most unusual statistic is not extreme"
             text += f" ({what})"
+            faults, fault = _faulty(table, null, known, rng)
+            critical = null.critical(self.n_honest)
+            n_found = sum(null.measure(one)[1].max() > critical for one in faults)
+            told = f"of {plural(len(faults), 'table')} with {fault}, {n_found} would be found"
+            if n_found < _POWER * len(faults):
+                text = f"{n_known:,} known counts say too little of the noise of {declared}: {told}"
+                return CheckResult.unknown(self.name, n_known, text)
+            text += f"; {told}"
             return CheckResult(self.name, "consistent", observed, expected, n_known, text)
         text = (
             f"{noise} not that of {declared}: {what} in simulated releases, and none of "
@@ -321,6 +348,27 @@ def _publish(table: PublishedTable, rng: np.random.Generator) -> Values:
     """Return a new release of the counts, with unknown counts set to 0."""
     counts = np.maximum(table.counts, 0)
     return table.mechanism.release(counts, group_size=table.group_size, rng=rng)
+
+
+def _faulty(
+    table: PublishedTable, null: NullDistribution, known: Flags, rng: np.random.Generator
+) -> tuple[list[Values], str]:
+    """Return tables with a fault that the test should detect, and what it is.
+
+    Noise that is added has half the scale; where a mechanism draws otherwise, it draws nothing.
+    """
+    law, counts = table.mechanism.law(table.group_size), null.reference.counts
+    values, n_decimals = [null.reference.mean], decimals(table.values[known & table.published])
+    added = isinstance(law, OutputDistribution) and law.noise != NO_NOISE
+    if isinstance(law, OutputDistribution) and added:
+        noise = replace(law.noise, scale=law.noise.scale / 2)
+        samples = (noise.sample(counts.size, rng=rng) for _ in range(_FAULTS))
+        values = [(counts + one.reshape(counts.shape)).astype(np.float64) for one in samples]
+        for one in values:
+            law.revise(one)
+    if n_decimals is not None:
+        values = [np.round(one, n_decimals) for one in values]
+    return values, "noise of half the scale" if added else "nothing drawn at random"
 
 
 def _releases(

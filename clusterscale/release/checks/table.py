@@ -425,6 +425,9 @@ class Check(ConfigModel):
     compares: ClassVar[bool]
     """Whether the check uses other tables too."""
 
+    statistical: ClassVar[bool] = False
+    """Whether it tests the law of many known counts, which too few of them leave undecided."""
+
     @abstractmethod
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
@@ -453,11 +456,11 @@ def check_table(
 
 
 def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> str:
-    """Return why the first comparison with another table is not decided; empty if all are."""
+    """Return why a comparison with a table or known counts is not decided; empty if all are."""
     undecided = (
         result.text
         for check, result in zip(checks, results, strict=True)
-        if check.compares and result.level == "unknown"
+        if result.level == "unknown" and (check.compares or (check.statistical and result.n_cells))
     )
     return next(undecided, "")
 
