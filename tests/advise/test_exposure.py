@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from certify.test_replaced import KnownTotal
 
 import clusterscale as cs
 from clusterscale.analyses.advise import Advice, AdvicePlan
@@ -176,6 +177,29 @@ def test_nothing_is_certified_of_replaced_users_by_several_periods_alone(plan_fi
     assert together.count(True) == 1
     assert worst_of([found[together.index(True)]]).ceiling == 1
     assert worst_of(found).ceiling == max(one.ceiling for one in found if one.replaced) < 1
+
+
+def test_each_day_of_overlapping_periods_counts_once_for_a_person(plan_fields, cube):
+    """The first day, and both: two days of (.5, 1e-5) are (1, 2e-5), and not a group of three."""
+    periods = [{"name": name, "first": 0, "epochs": n} for name, n in (("one", 24), ("both", 48))]
+    audit = AuditPlan(**plan_fields | {"null_roi": False, "periods": periods})
+    noise = {"name": "gaussian", "epsilon": 0.5, "delta": 1e-5, "unit": "user_day"}
+    steps = [{"name": "cap_contributions", "per_day": 2}, {**noise, "discrete": True}]
+    found = certificates(audit, cube, create("chain", steps=steps), None)
+    on_all = "for a person who is there on all 2 days, up to ε 1, δ 2e-05"
+    assert found.person == f"{on_all}, if each day is published once"
+
+
+def test_a_guarantee_about_replaced_events_does_not_keep_a_limit(audit, cube):
+    limit = GuaranteeLimit(unit="event", epsilon=1.0)
+    for mechanism, verdict in (
+        (KnownTotal(), "fails"),
+        (KnownTotal(unit="user"), "holds"),  # of which one event less is a replacement
+    ):
+        found = certificates(audit, cube, mechanism, None)
+        (finding,) = certified_findings(found, Limits(guarantee=limit))
+        assert finding.verdict == verdict
+        assert finding.text.startswith("no guarantee") == (verdict == "fails")
 
 
 @pytest.mark.slow

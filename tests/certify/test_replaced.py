@@ -15,6 +15,7 @@ from loops import for_each
 from clusterscale.analyses import certify
 from clusterscale.analyses.certify import Visits
 from clusterscale.analyses.certify.ceilings import against
+from clusterscale.analyses.dp_audit.privacy_units import kind_of
 from clusterscale.contracts import Guarantee
 from clusterscale.contracts.mechanism import ONLY_REPLACED
 from clusterscale.mechanisms import create, user_level
@@ -229,6 +230,11 @@ def test_a_loss_of_users_that_does_not_follow_is_not_used():
     with pytest.raises(AssertionError, match="of them, but user_privacy_loss"):
         check_mechanism(Promises())
     check_mechanism(KnownTotal())
+
+
+def test_a_guarantee_for_replaced_users_is_tested_on_a_user():
+    kinds = {unit: kind_of(KnownTotal(unit=unit).guarantee) for unit in ("event", "user")}
+    assert kinds == {"event": "answer", "user": "user"}
 
 
 def test_what_a_person_is_promised():

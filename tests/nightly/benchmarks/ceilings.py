@@ -1,7 +1,7 @@
 """Compare ceilings with the exact best test of each mechanism, by enumeration of what it publishes.
 
 ``PYTHONPATH=tests python tests/nightly/benchmarks/ceilings.py [cubes]``: cubes of eight or nine
-users, eleven mechanisms of others and sampled traces; each user is added, and replaced by a user
+users, twelve mechanisms of others and sampled traces; each user is added, and replaced by a user
 drawn from all, from half of them, or from lists. Every published value is a count or a sum with
 two-sided geometric noise, or one of few values, so the likelihood ratio is summed over all
 outcomes. None may be above its ceiling; tight is a difference of at most .001 in accuracy and AUC.
@@ -185,6 +185,24 @@ class PlaceEvents(PlaceTotals):
         return self.epsilon
 
 
+class KnownTotal(Plugin):
+    """The total as it is, which a visit that is replaced leaves, and that of a place with noise."""
+
+    name: Literal["known_total"] = "known_total"
+
+    @property
+    def guarantee(self):
+        return self.stated("event", neighbours="replace")
+
+    def parts(self, counts):
+        return np.array([counts[0].sum()])
+
+    def pairs(self, inside, outside):
+        if inside.sum() != outside.sum():
+            return [(np.array([1.0, 0.0]), np.array([0.0, 1.0]))]
+        return super().pairs(inside, outside)
+
+
 class Cells(Plugin):
     """Independent noise on each count, by its guarantee alone."""
 
@@ -206,7 +224,7 @@ class KnownCells(Cells):
 
 
 PLUGINS = (SharedTotal, UserTotal, LeakyTotal, Alarm, DailyTotals, DailyUnits, PlaceTotals)
-PLUGINS += (PlaceEvents, Cells, KnownCells)
+PLUGINS += (PlaceEvents, KnownTotal, Cells, KnownCells)
 
 
 class Sampled:
