@@ -372,9 +372,9 @@ class _Draft:
 
     def _differences(self, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, str]]:
         """Yield each cell, that of some of its people, and the name of the others."""
-        some = [one for one in cells if one.key[0] == "residents" and one.place != "Total"]
-        for whole, part in product(cells, some if self.form == "subset_of" else []):
-            if whole.key == ("", *part.key[1:]) and whole.place != "Total":
+        some = [one for one in cells if one.key[0] == "residents"]
+        for whole, part in product(cells, some):
+            if whole.key == ("", *part.key[1:]):
                 yield whole, part, self.others
 
 

@@ -1,0 +1,204 @@
+"""Compare findings on random publications with the counts that fit them."""
+
+import collections
+import csv
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+from oracles.publication_oracle import Cell, Oracle
+from oracles.random_publications import Case, draw_case
+from oracles.wrong_declarations import WRONG, Declared, draw_wrong
+
+from clusterscale.api import check_tables, repair_tables
+from clusterscale.errors import ClusterscaleError
+
+
+@dataclass
+class Tally:
+    """What went wrong, in all publications and in the latest one."""
+
+    faults: collections.Counter = field(default_factory=collections.Counter)
+    latest: collections.Counter = field(default_factory=collections.Counter)
+    verdicts: collections.Counter = field(default_factory=collections.Counter)
+    kinds: object = ()
+    n_determined: int = 0
+    n_hidden: int = 0
+
+    def note(self, fault, n=1):
+        """Count a fault."""
+        if n:
+            self.faults[fault] += n
+            self.latest[fault] += n
+
+
+def write_files(files: dict, plan: dict, folder: Path) -> str:
+    """Write a publication, and return its address."""
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    plan = {**plan, "tables": [dict(entry) for entry in plan["tables"]]}
+    for entry in plan["tables"]:
+        entry["counts"] = str(folder / entry["counts"])
+        if "parents" in entry:
+            entry["parents"] = [
+                one if one == "codes" else str(folder / one) for one in entry["parents"]
+            ]
+    path = folder / "publication.yaml"
+    path.write_text(yaml.safe_dump(plan, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return str(path)
+
+
+def compare(case: Case, address: str, tally: Tally) -> bool:
+    """Count what is missed, false and too wide, and return whether any counts fit."""
+    findings = check_tables([address], progress=False)[0]
+    tally.verdicts[findings.verdict] += 1
+    oracle = Oracle(case.lattice)
+    if not oracle.is_possible:
+        tally.note("contradiction missed", findings.verdict != "fail")
+        return False
+    tally.note("contradiction invented", is_contradicted(findings))
+    reported = {
+        name_of(cell): (cell.low, cell.high) for cell in findings.open_cells if not cell.rest
+    }
+    for cell in case.lattice.cells:
+        assert not case.honest or cell.low <= cell.true <= cell.high
+    ranges, wide = oracle.ranges(), case.plan.get("within") == 1000
+    own = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells if cell.is_open}
+    tally.n_hidden += len(ranges)
+    for name, (low, high) in ranges.items():
+        found = reported.pop(name, None)
+        if low == high:
+            tally.n_determined += 1
+            tally.note("missed", found is None)
+        if found is None:
+            tally.note("too wide", low < high and wide and (low, high) != own[name])
+        elif found[0] > low or found[1] < high:
+            tally.note("false")
+        else:
+            tally.note("too wide", found != (low, high))
+    tally.note("told of a cell that is shown", len(reported))
+    compare_differences(case, findings, oracle, tally)
+    tally.note("fail for nothing", findings.verdict == "fail" and not findings.open_cells)
+    return True
+
+
+def compare_differences(case, findings, oracle, tally):
+    """Count differences of few people that are missed, and those told that do not follow."""
+    found = {name_of(c): (c.low, c.high) for c in findings.open_cells if c.rest}
+    ranges = {}
+    for whole, part, rest in case.differences:
+        columns = case.lattice.sums((rest, *whole.key[1:]))
+        ranges[whole.name] = oracle.range_of(columns), min(whole.threshold, part.threshold)
+    for name, ends in found.items():
+        low, high = ranges[name][0] if name in ranges else (0, 10**9)
+        tally.note("false difference", ends[0] > low or ends[1] < high)
+        tally.note("too wide", name in ranges and ends != (low, high))
+    for name, ((low, high), k) in ranges.items():
+        if "subset_of" in case.kinds and name[1] != "Total":
+            tally.note("missed difference", 0 < low == high < k and name not in found)
+
+
+def compare_honest(case: Case, address: str, tally: Tally) -> None:
+    """Count findings that do not follow."""
+    findings = check_tables([address], progress=False)[0]
+    tally.verdicts[findings.verdict] += 1
+    tally.note("contradiction invented", is_contradicted(findings))
+    told = [cell for cell in findings.open_cells if not cell.rest]
+    by_name = {cell.name: cell for cell in case.lattice.cells}
+    cells = [by_name[name_of(one)] for one in told]
+    tally.n_hidden += sum(cell.is_open for cell in case.lattice.cells)
+    tally.n_determined += sum(one.low == one.high for one in told)
+    oracle = Oracle(case.lattice) if told else None
+    for one, cell in zip(told, cells, strict=True):
+        tally.note("untrue", not one.low <= cell.true <= one.high)
+        low, high = oracle.range_of(case.lattice.sums(cell.key))
+        tally.note("false", one.low > low or one.high < high)
+    if findings.verdict == "fail":
+        tally.note("fail for nothing", not findings.open_cells)
+
+
+def compare_repair(case: Case, address: str, tally: Tally) -> None:
+    """Count what follows from repaired tables."""
+    fixed = Path(address).parent / "fixed"
+    masked = repair_tables(address, str(fixed), progress=False)
+    findings = check_tables([str(fixed / "publication.yaml")], progress=False)[0]
+    lattice = replace(case.lattice, cells=hide(case, fixed, tally))
+    oracle = Oracle(lattice)
+    if not oracle.is_possible:
+        tally.note("repaired tables contradict")
+        return
+    open_ones = sum(low == high for low, high in oracle.ranges().values())
+    for whole, part, rest in case.differences:
+        low, high = oracle.range_of(lattice.sums((rest, *whole.key[1:])))
+        open_ones += 0 < low == high < min(whole.threshold, part.threshold)
+    what = "left open, and told," if findings.verdict == "fail" or masked.left else "left open"
+    tally.note(f"{what} by repair", open_ones)
+
+
+def hide(case: Case, folder: Path, tally: Tally) -> list[Cell]:
+    """Return the cells of repaired tables."""
+    texts = {}
+    for entry in yaml.safe_load((folder / "publication.yaml").read_text("utf-8"))["tables"]:
+        name = Path(entry["counts"]).name
+        path = folder / name if (folder / name).exists() else folder.parent / name
+        for *row, text in csv.reader(path.read_text("utf-8").splitlines()):
+            texts[(name, *row)] = text
+    cells = []
+    for cell in case.lattice.cells:
+        text = texts[cell.row]
+        if text == "D":
+            cell = replace(cell, low=cell.secondary, high=case.lattice.most, text=text)
+        elif text != cell.text:
+            tally.note("repair changes a value")
+        cells.append(cell)
+    return cells
+
+
+def compare_wrong(seed: int, folder: Path, tally: Tally) -> None:
+    """Count wrong declarations that are found consistent."""
+    kind, right, wrong = draw_wrong(seed)
+    tally.kinds = [kind]
+    if seed % 1_000_000 < len(WRONG):
+        verdict = check_tables([write_declared(right, folder)], progress=False)[0].verdict
+        tally.note("right ones that are not inconsistent", verdict != "fail")
+    try:
+        verdict = check_tables([write_declared(wrong, folder)], progress=False)[0].verdict
+    except ClusterscaleError:
+        verdict = "refused"
+    tally.verdicts[verdict] += 1
+    tally.note("wrong ones that are consistent", verdict == "pass")
+
+
+def write_declared(declared: Declared, folder: Path) -> str:
+    """Write a publication, and return its address."""
+    files = {
+        name: "".join(",".join(row) + "\n" for row in rows) for name, rows in declared.files.items()
+    }
+    return write_files(files, declared.plan, folder)
+
+
+def name_of(cell):
+    """Return the name of a cell of findings: its table, its place, and when it begins."""
+    return cell.table, cell.place, cell.time.split(" to ")[0]
+
+
+def is_contradicted(findings):
+    """Return whether the findings say that no counts fit."""
+    return any(
+        one.level == "inconsistent" and one.check == "determined" and "contradict" in one.text
+        for one in findings.results
+    )
+
+
+def run(mode: str, seed: int, folder: Path, tally: Tally) -> None:
+    """Check one publication."""
+    if mode == "wrong":
+        compare_wrong(seed, folder, tally)
+        return
+    case = draw_case(seed, honest=mode == "honest")
+    tally.kinds = case.kinds
+    address = write_files(case.files, case.plan, folder)
+    if mode == "honest":
+        compare_honest(case, address, tally)
+    elif compare(case, address, tally):
+        compare_repair(case, address, tally)
