@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from clusterscale.contracts import Bounds, Counts, Ints
 from clusterscale.cube.blocks import Range, TraceSource, load_settings
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.groups import count_visits
-from clusterscale.reauditing.resolved_release import ResolvedRelease
+from clusterscale.reauditing.resolved_release import MARKS, ResolvedRelease
 from clusterscale.release import PublishedTotals, RawRelease
 from clusterscale.release import checks as release_checks
 from clusterscale.storage import manifest, open_group
@@ -151,9 +151,10 @@ def read_content(uri: str) -> RawRelease:
     """Return the published values and totals of a Zarr group."""
     manifest.check(uri)
     group = open_group(uri)
-    arrays = {name: np.asarray(group[name][:]) for name in group.array_keys()}
+    arrays: dict[str, Any] = {name: np.asarray(group[name][:]) for name in group.array_keys()}
     totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))
-    return RawRelease(arrays[VALUES], None, None, totals)
+    marks: dict[str, Any] = {name: arrays.get(name) for name in MARKS}
+    return RawRelease(arrays[VALUES], None, None, totals, **marks)
 
 
 def make_table(
@@ -176,4 +177,5 @@ def make_table(
         epoch_totals=content.totals.epoch,
         limits=limits,
         subset_of=release.subset_of,
+        **{name: getattr(content, name) for name in MARKS},
     )

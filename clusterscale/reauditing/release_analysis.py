@@ -31,7 +31,7 @@ from clusterscale.reauditing.ledger import json_safe
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.population import Population
 from clusterscale.reauditing.release_metrics import IntervalEstimate
-from clusterscale.reauditing.resolved_release import ResolvedRelease
+from clusterscale.reauditing.resolved_release import MARKS, ResolvedRelease
 from clusterscale.reauditing.scoring import Membership, PublishedScores, pool
 from clusterscale.release import RawRelease
 from clusterscale.release.checks import CheckResult
@@ -119,7 +119,8 @@ class ReleaseStore:
             return
         arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
         totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
-        arrays |= {name: total for name, total in totals.items() if total is not None}
+        marks = {name: getattr(content, name) for name in MARKS}
+        arrays |= {name: one for name, one in (totals | marks).items() if one is not None}
         with staged(self.tables, force=True) as staging:
             group = storage.create_group(staging)
             for name, array in arrays.items():

@@ -21,6 +21,9 @@ from clusterscale.release.entry import Name, ReleaseEntry
 from clusterscale.release.metadata import STATED, First, Size
 from clusterscale.validation_messages import explain
 
+MARKS = ("not_covered", "secondary")
+"""Names of the flags of cells without a value that are not hidden as small ones."""
+
 # What attributes may name, and what the audit does if the catalogue sets null instead.
 _URI_REMEDIES = {
     "cube": ("a cube", "use the cube of the whole catalogue"),
@@ -204,10 +207,16 @@ def _in_cube_order(
     if rois is None:
         return raw
     rois, note = match_codes(rois, names)
-    named = set(rois) - {"null"}
+    named, marks = set(rois) - {"null"}, {key: getattr(raw, key) for key in MARKS}
     if absent is not None and named < set(names):
         others = tuple(name for name in names if name not in named)
         filled = np.full((len(others), values.shape[1]), 0.0 if absent == "zero" else np.nan)
+        if absent == "not_covered" and marks[absent] is None:
+            marks[absent] = np.zeros(values.shape, np.bool_)
+        marks = {
+            key: None if one is None else np.r_[one, np.full(filled.shape, key == absent)]
+            for key, one in marks.items()
+        }
         rois, values = rois + others, np.concatenate([values, filled])
         roi = None if roi is None else np.concatenate([roi, filled.sum(axis=1)])
     elif named != set(names):
@@ -224,7 +233,9 @@ def _in_cube_order(
     rows = np.array([index[name] for name in ordered])
     totals = PublishedTotals(None if roi is None else roi[rows], raw.totals.epoch)
     notes = (*raw.notes, *([note] if note else []))
-    return replace(raw, values=values[rows], rois=tuple(ordered), totals=totals, notes=notes)
+    marks = {key: None if one is None else one[rows] for key, one in marks.items()}
+    shown = {"values": values[rows], "rois": tuple(ordered), "totals": totals, "notes": notes}
+    return replace(raw, **shown, **marks)
 
 
 def _are_positions(names: Sequence[str]) -> bool:

@@ -363,6 +363,30 @@ def test_counts_of_everyone_are_known_where_others_are_simulated(
         assert results[check] == level
 
 
+def test_cells_that_are_not_covered_are_no_labels_of_known_counts(cube, tmp_path):
+    """A label of a place with more people is impossible; a place without a row is no label."""
+    counts = count_visits(cube.traces(None, SPAN), np.arange(60)[None])[0].astype(float)
+    values = np.where((counts > 0) & (counts < 3), np.nan, counts)
+    kept = [4, 1, 7, 0, 2]
+    busy = np.argwhere(counts[kept] >= 3)[0]
+    shown = np.array([*values[kept]])
+    for level in ("consistent", "inconsistent"):
+        told = dataset(shown, [cube.regions.names[row] for row in kept])
+        told.attrs = {"group_size": 60, "first": SPAN[0]}
+        told.attrs["mechanism"] = {"name": "threshold", "k": 3, "shown": "label"}
+        counted = write(told, tmp_path, name=level)
+        entry = ReleaseEntry(counts=counted, absent_places="not_covered")
+        found, content = resolved(entry, cube)
+        assert (content.not_covered.all(axis=1) == ~np.isin(np.arange(8), kept)).all()
+        store = ReleaseStore(str(tmp_path / f"{level}.store"))
+        store.write_tables(content, np.empty(0, np.int64))
+        source = TraceSource.of(cube, (SPAN,), null_roi=False, seed=1)
+        every = check_alone(TableTask(found, source, store.tables), ((0, 60),))
+        results, _ = every.finish(every.item, every.function(*every.parts))
+        assert {one.check: one.level for one in results}["possible_counts"] == level
+        shown[tuple(busy)] = np.nan
+
+
 @pytest.mark.slow
 def test_noise_by_the_largest_contribution_is_not_tested(panel, release, tmp_path):
     noise = {"name": "laplace", "epsilon": 1.0, "unit": "user", "integers": "round"}
