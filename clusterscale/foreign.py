@@ -5,6 +5,7 @@ Whatever else it changes in the process, such as the working folder, is changed 
 
 import os
 import re
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,8 @@ Fault = Callable[..., str]
 _READ_ONLY = re.compile("read-?only|cannot set WRITEABLE flag")
 _NUMPY = (np, np.fft, np.linalg, np.random)
 _END = object()
+_leave = os._exit
+_inside = threading.local()  # with the number of the process whose code of other packages runs
 
 on_overwrite: list[Callable[[], None]] = []
 """Called when other packages have changed shared arrays: drop what is kept of those."""
@@ -126,6 +129,13 @@ def _folder() -> str:
     return ""
 
 
+def _refuse_exit(code: int) -> None:
+    """Raise SystemExit in code of other packages, which must not end the process unnoticed."""
+    if getattr(_inside, "process", 0) == os.getpid():  # not in a child that it has forked
+        raise SystemExit(f"os._exit({code})")
+    _leave(code)
+
+
 @contextmanager
 def contained(where: str, arrays: Sequence[NDArray[Any]] = ()) -> Iterator[None]:
     """Raise PluginError for what code of other packages must not do, named by ``where``.
@@ -136,10 +146,13 @@ def contained(where: str, arrays: Sequence[NDArray[Any]] = ()) -> Iterator[None]
     folder, settings = _folder(), np.geterr()
     names, sums = [dict(vars(module)) for module in _NUMPY], [_checksum(one) for one in arrays]
     raised: BaseException | None = None
+    outer, os._exit = getattr(_inside, "process", 0), _refuse_exit  # type: ignore[assignment]
+    _inside.process = os.getpid()
     try:
         yield
     except BaseException as error:
         raised = error
+    _inside.process = outer
     faults = []
     for module, before in zip(_NUMPY, names, strict=True):
         for name in [name for name in before if vars(module).get(name) is not before[name]]:

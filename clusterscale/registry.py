@@ -1,6 +1,7 @@
 """Registries of named classes, plug-ins included."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from importlib import import_module
@@ -19,9 +20,9 @@ from clusterscale.errors import (
     ConfigError,
     InputError,
     PackageError,
-    SignalExit,
     UnknownNameError,
 )
+from clusterscale.foreign import contained
 from clusterscale.validation_messages import choices, explain, forget_schemas
 
 T = TypeVar("T")
@@ -45,7 +46,8 @@ class Registry(Generic[T]):
         Class from which all entries derive, if others can be registered.
     plugins
         Group of entry points whose classes are entries. They are loaded when the registry is first
-        asked for all its entries or for one that this package does not have.
+        asked for all its entries or for one that this package does not have. One that cannot be
+        loaded is an error only where it, or all entries, are asked for.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Registry(Generic[T]):
     ) -> None:
         self.kind, self.base, self._package, self._plugins = kind, base, "", plugins
         self._classes = {_name_of(cls): cls for cls in classes}
+        self._broken: dict[str, str] = {}  # why plug-ins cannot be loaded, by their names
         self.absent: dict[str, str] = {}  # usual names of what there is no entry for, and what is
 
     @classmethod
@@ -69,23 +72,41 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._complete()))
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is such a name; raise PackageError if it cannot be loaded."""
+        with suppress(UnknownNameError):
+            return bool(self[str(name)])
+        return False
+
     @property
     def classes(self) -> tuple[type[T], ...]:
-        """The registered classes."""
+        """The registered classes; raises PackageError if a plug-in cannot be loaded."""
         return tuple(self._complete().values())
+
+    @property
+    def loaded(self) -> Mapping[str, type[T]]:
+        """The registered classes by name, without plug-ins that cannot be loaded."""
+        self._load_all()
+        return self._own()
 
     def __getitem__(self, name: str) -> type[T]:
         """Return the class called ``name``.
 
         Raises UnknownNameError, which lists the known names and the closest match, if there is
-        none, and PackageError if a plug-in cannot be loaded.
+        none, and PackageError if it is a plug-in that cannot be loaded.
         """
         try:
             found = self._own().get(name)
-            return self._complete()[name] if found is None else found
-        except (KeyError, TypeError):
-            instead = self.absent.get(str(name)) or choices(str(name), list(self))
-            raise UnknownNameError(f"unknown {self.kind} {name!r}: {instead}") from None
+            found = found or self.loaded.get(name)
+        except TypeError:
+            found = None
+        if found is None and str(name) in self._broken:
+            raise PackageError(self._broken[str(name)])
+        if found is None:
+            others = "".join(f"; {why}" for why in self._broken.values())
+            instead = self.absent.get(str(name)) or choices(str(name), sorted(self.loaded))
+            raise UnknownNameError(f"unknown {self.kind} {name!r}: {instead}{others}")
+        return found
 
     def create(self, name: str, **params: Any) -> T:
         """Build the entry called ``name``, a frozen pydantic model, from its constructor fields.
@@ -160,6 +181,13 @@ class Registry(Generic[T]):
 
     def _complete(self) -> dict[str, type[T]]:
         """Return all classes, plug-ins included; raise PackageError if one cannot be loaded."""
+        found = dict(self.loaded)
+        for why in self._broken.values():
+            raise PackageError(why)
+        return found
+
+    def _load_all(self) -> None:
+        """Load the plug-ins, once."""
         self._own()
         with _LOCK:
             group, self._plugins = self._plugins, ""  # a plug-in may use the registry meanwhile
@@ -169,22 +197,23 @@ class Registry(Generic[T]):
             except BaseException:
                 self._plugins = group
                 raise
-        return self._classes
 
     def _load(self, point: EntryPoint) -> None:
         try:
-            self.add(point.load())
-        except (Exception, SystemExit, GeneratorExit) as error:
-            if isinstance(error, SignalExit):
-                raise
+            with contained(f"the import of {point.value}"):
+                cls = point.load()
+            self.add(cls)
+        except Exception as fault:
+            ended = isinstance(fault.__cause__, SystemExit | GeneratorExit)
+            error = fault.__cause__ if ended else fault
             owner = f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
             reason = (
                 str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
             )
-            raise PackageError(
+            self._broken[point.name] = (
                 f"the plug-in {point.name} = {point.value} ({point.group}) of {owner} cannot be "
                 f"loaded: {reason}; correct or uninstall {owner.partition(' ')[0]}"
-            ) from None
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,8 +243,8 @@ class _Entry:
     def _classes(self) -> tuple[type[Any], ...]:
         return tuple(
             cls
-            for cls in self.registry.classes
-            if _name_of(cls) != self.skip and issubclass(cls, self.only or object)
+            for name, cls in self.registry.loaded.items()
+            if name != self.skip and issubclass(cls, self.only or object)
         )
 
     def _validate(self, value: Any) -> Any:
@@ -225,6 +254,8 @@ class _Entry:
             raise ValueError(f"no {self.registry.kind} is installed or registered")
         if isinstance(value, str):
             value = {"name": value}
+        if self.registry._broken and isinstance(value, Mapping) and "name" in value:
+            self.registry[value["name"]]  # which may be a plug-in that cannot be loaded
         if base is None or not isinstance(value, BaseModel) or type(value) in classes:
             return _adapter(classes).validate_python(value)
         if not isinstance(value, base) or getattr(value, "name", "") == self.skip:

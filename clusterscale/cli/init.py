@@ -473,6 +473,6 @@ def _attacks(prior: str) -> list[str]:
     """Return the usual attacks against a prior, those that need whereabouts last, then by time."""
     from clusterscale.attacks import ATTACKS
 
-    usual = [ATTACKS[name] for name in ATTACKS if prior in ATTACKS[name].usual_against]
+    usual = [one for _, one in sorted(ATTACKS.loaded.items()) if prior in one.usual_against]
     usual.sort(key=lambda attack: (attack.needs_whereabouts, attack.seconds.group))
     return [str(attack.model_fields["name"].default) for attack in usual]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,22 +32,22 @@ class Verbs(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None if there is none of this name."""
         found = super().get_command(ctx, cmd_name)
-        if found is None and (plan := self._others().get(cmd_name)) is not None:
+        if found is None:
             from clusterscale.cli.analyses import verb_of
+            from clusterscale.study import ANALYSES
 
+            if cmd_name not in ANALYSES:
+                return None
             verb = typer.Typer()
-            add_command(verb, verb_of(plan), cmd_name)
+            add_command(verb, verb_of(ANALYSES[cmd_name]), cmd_name)
             found = typer.main.get_command(verb)
         return found
 
-    def _others(self) -> dict[str, Any]:
-        from clusterscale.errors import ClusterscaleError
+    def _others(self) -> Mapping[str, Any]:
+        """Return the plans of the analyses of other packages that can be loaded."""
         from clusterscale.study import ANALYSES
 
-        try:
-            return {name: ANALYSES[name] for name in ANALYSES}
-        except ClusterscaleError:  # one cannot be loaded; what names it says why
-            return {}
+        return ANALYSES.loaded
 
 
 app = typer.Typer(

@@ -221,8 +221,7 @@ def _convention(header: Sequence[str]) -> str:
     if header[0].endswith("\\TIME_PERIOD"):
         return "eurostat_tsv"
     usual = set(LongTable().columns)
-    for name in TABLE_FORMATS:
-        cls = TABLE_FORMATS[name]
+    for name, cls in TABLE_FORMATS.loaded.items():
         if issubclass(cls, LongTable) and not cls().header:
             needed = set(cls().columns)
             if len(needed - usual) > 1 and needed <= set(header):

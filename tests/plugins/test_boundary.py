@@ -3,6 +3,7 @@
 import ctypes
 import os
 import pickle
+import sys
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -394,6 +395,39 @@ def test_an_import_that_ends_the_program_is_an_error(tmp_path, monkeypatch):
     registry = Registry("mechanism", base=UniformNoise, plugins="group")
     with pytest.raises(PackageError, match=r"leaving:Nothing .* cannot be loaded: SystemExit: 0"):
         list(registry)
+
+
+@for_each(
+    ("text", "reason"),
+    [
+        ("import os; os._exit(0)", r"SystemExit: os\._exit\(0\)"),
+        ("from os import _exit; _exit(7)", r"SystemExit: os\._exit\(7\)"),
+        ("import os; os.chdir('/')", "changes the working folder"),
+        ("import numpy; numpy.sort = numpy.flip", r"replaces numpy\.sort"),
+    ],
+)
+def test_an_import_that_leaves_unnoticed_or_changes_the_process_is_an_error(
+    text, reason, tmp_path, monkeypatch
+):
+    before = os.getcwd(), np.sort
+    (tmp_path / "leaving_now.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "leaving_now", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    point = EntryPoint("leaving", "leaving_now:Nothing", "clusterscale.mechanisms")
+    monkeypatch.setattr("clusterscale.registry.entry_points", lambda group: [point])
+    registry = Registry("mechanism", base=UniformNoise, plugins="group")
+    with pytest.raises(PackageError, match=rf"cannot be loaded: .*{reason}"):
+        registry.create("leaving")
+    assert before == (os.getcwd(), np.sort)
+
+
+def test_the_end_of_the_process_is_noticed_in_methods():
+    def ending(self, counts, *, group_size, rng):
+        os._exit(0)
+
+    with pytest.raises(PluginError, match=r"release tries to end .*os\._exit\(0\)"):
+        release(twin(UniformNoise, release=ending)())
 
 
 @pytest.mark.slow

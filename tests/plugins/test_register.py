@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
@@ -194,6 +195,13 @@ def test_entry_points_are_loaded_when_they_are_first_needed(installed):
     assert asked == ["group"]
 
 
+@contextmanager
+def registered_in(registry, cls):
+    registry.add(cls)
+    yield
+    registry.discard(cls)
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -212,11 +220,24 @@ def test_a_plugin_that_cannot_be_loaded_is_one_error_each_time(value, reason, in
         rf"^the plug-in plugin = {value} \(clusterscale\.mechanisms\) of acme-privacy 1\.0 cannot "
         rf"be loaded: .*{reason}.*; correct or uninstall acme-privacy$"
     )
-    for ask in (list, lambda one: one.create("uniform_noise"), lambda one: one.schema()):
+    field, known = TypeAdapter(registry.field()), MECHANISMS["exact"]
+    for _ in range(2):
+        for ask in (list, lambda one: one.create("plugin"), lambda one: one.classes):
+            with pytest.raises(PackageError, match=message):
+                ask(registry)
         with pytest.raises(PackageError, match=message):
-            ask(registry)
-    with pytest.raises(PackageError, match=message):
-        TypeAdapter(registry.field()).validate_python({"name": "exact"})
+            field.validate_python({"name": "plugin"})
+        with pytest.raises(UnknownNameError, match=rf"unknown mechanism 'typo': .*{reason}"):
+            registry.create("typo")
+        with pytest.raises(ValueError, match=rf"unknown mechanism 'typo': .*{reason}"):
+            field.validate_python({"name": "typo"})
+        assert "typo" not in registry
+    with registered_in(registry, known):  # what does not name it is not stopped
+        assert field.validate_python("exact") == known()
+        assert "exact" in json.dumps(registry.schema())
+        assert "plugin" not in registry.loaded
+        assert "exact" in registry
+        assert registry.create("exact") == known()
 
 
 def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
