@@ -40,8 +40,9 @@ def answer(advice: xr.Dataset) -> list[str]:
     notes = list(map(str, json.loads(str(advice.attrs.get("notes", "[]")))))
     if verdict == "advised":
         advised = advice.sel(mechanism=str(advice.attrs["advised"]))
+        n, others = int(advice.attrs["n_attacked"]), int(advice.attrs.get("n_unattacked", 0))
         what = (
-            "is the least exposed mechanism that keeps the bounds"
+            f"is the least exposed mechanism shown to keep the bounds, of {n:,} attacked"
             if advice.attrs["goal"] == "bounds"
             else "has the highest score of those shown to keep the limits, "
             f"{advised.confirmed_score.item():.3f}"
@@ -50,6 +51,11 @@ def answer(advice: xr.Dataset) -> list[str]:
             f"Publish with: {advised.mechanism_title.item()}.",
             f"It {what}; all limits hold on users and groups that the search has not used.",
             *notes,
+            *(
+                [f"Not attacked: {plural(others, 'candidate')} that may keep all."]
+                if others
+                else []
+            ),
         ]
     return [_NOT_ADVISED[verdict], *notes]
 

@@ -212,10 +212,12 @@ def test_bounds_alone_ask_for_the_least_exposed(fields, cube, tmp_path):
     goal = [{"measure": {"name": "events_kept"}, "bound": 0.2}]
     found = advise(fields, cube, tmp_path, goal=goal, confirm_groups=10)
     assert found.goal == "bounds"
-    if found.advised:
-        best = found.sel(mechanism=found.advised)
-        kept = (found.reached == "attacked") & (found.reason == "")
-        assert not (found.screened_loss.values[kept] < best.screened_loss.item()).any()
+    best = found.sel(mechanism=found.advised)
+    others = found.attacked_auc.values[found.reached == "attacked"]
+    assert (others >= best.attacked_auc.item()).all()
+    words = answer(found)
+    assert f"shown to keep the bounds, of {found.n_attacked} attacked" in words[1]
+    assert any("Not attacked: " in text for text in words) == (found.n_unattacked > 0)
 
 
 def test_users_of_the_confirmation_are_not_those_of_the_search(fields, cube):

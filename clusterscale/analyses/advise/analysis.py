@@ -147,11 +147,12 @@ class AdviseAnalysis(Analysis):
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of candidates, and the cost of the attacks on the finalists."""
         plan, held = self.advice.plan, self.advice.split(cube, self.confirm or cube)
-        finalists = self.advice.candidates[: plan.finalists]
+        fitting = [one for one in self.advice.candidates if not unfit(self.advice, cube, one)]
+        finalists = tuple(fitting)[: None if plan.by_bounds else plan.finalists]
+        times = "if all keep the bounds" if plan.by_bounds else "up to a few times"
         targets = held.search[: plan.search_targets]
         cost = predict_audit(self.advice.attacking(finalists, targets), cube, memory, n_workers)
         low, high = cost.seconds_range
-        fitting = (one for one in self.advice.candidates if not unfit(self.advice, cube, one))
         screen = self.advice.screening(tuple(filter(can_screen, fitting)))
         seconds = predict_screen(screen, cube, memory, n_workers).seconds
         return {
@@ -159,7 +160,7 @@ class AdviseAnalysis(Analysis):
             "users of the search": f"{len(held.search):,}",
             "users of the confirmation": f"{len(held.confirm):,}",
             "screen": f"up to {seconds:,.0f} s, if all candidates keep the first limits",
-            "attacks on finalists": f"{low:,.0f} to {high:,.0f} s, up to a few times",
+            "attacks on finalists": f"{low:,.0f} to {high:,.0f} s, {times}",
             "way": "certificates, screens, utility by successive halving, attacks on "
             "finalists, confirmation",
             "if nothing is left": "the first three steps for finalists on 8 coarser cells, in 3 "

@@ -100,6 +100,19 @@ class Candidate:
             return self.screened.mean
         return 1.0 if self.certificate is None else 2 * self.certificate.worst - 1
 
+    @property
+    def screened_auc(self) -> float:
+        """Mean AUC in the screen, in which none is below ½; 0 if there is no screen."""
+        return 0.0 if self.screened is None else (1 + self.screened.mean) / 2
+
+    @property
+    def auc(self) -> float:
+        """Mean AUC under attack, or in the screen if its attacks are clearly stronger; else 1."""
+        if self.attacked is None or not self.attacked.n_targets:
+            return 1.0
+        stronger = self.screened_auc > self.attacked.high
+        return self.screened_auc if stronger else self.attacked.mean
+
     def score(self, plan: AdvicePlan) -> float:
         """Return the score of the goal; NaN if utility was not measured."""
         return np.nan if self.measured is None else self.measured.score(plan.goal)

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,12 @@ class Search:
         """Candidates that have not fallen out."""
         return [candidate for candidate in self.candidates if not candidate.reason]
 
+    @property
+    def unattacked(self) -> list[Candidate]:
+        """Candidates that were not attacked, and not shown to break a limit or a bound."""
+        some = (one for one in self.candidates if one.attacked is None)
+        return [one for one in some if one.doubts or self.useful(one) != "fails"]
+
     def evaluate(self) -> Steps:
         """Yield the stages before any attack."""
         yield from self.certify()
@@ -172,10 +179,13 @@ class Search:
         """Yield the rounds of utility; after each but the last, keep the better half.
 
         A round ends the search if few enough are left. Who misses a bound with its whole interval
-        falls out.
+        falls out. If the least exposed within bounds is wanted, nobody else does, and those not yet
+        shown to keep the bounds are measured again, on up to four times the confirmation's groups.
         """
-        for number in range(self.plan.rounds):
+        for number in count():
             left, n_groups = self.left, self.plan.groups * 2**number
+            if self.plan.by_bounds:
+                left = [one for one in left if self.useful(one) != "holds"]
             if not left:
                 return
             mechanisms = [candidate.mechanism for candidate in left]
@@ -185,8 +195,12 @@ class Search:
                 candidate.reached, candidate.measured = "measured", found[candidate.id]
                 findings = utility_findings(found[candidate.id], self.plan.goal)
                 candidate.drop(findings, unless=("holds", "unclear"))
-            left = self.left
-            if len(left) <= self.plan.finalists or number + 1 == self.plan.rounds:
+            left, is_last = self.left, number + 1 >= self.plan.rounds
+            if self.plan.by_bounds:
+                if is_last and 2 * n_groups > 4 * self.plan.confirm_groups:
+                    return
+                continue
+            if len(left) <= self.plan.finalists or is_last:
                 return
             kept = set(halve(*self._axes(left), self.plan.finalists).tolist())
             for i, candidate in enumerate(left):
@@ -213,7 +227,11 @@ class Search:
         return f"{best.mechanism.heading} is better: {_say(*axes[best.id])}, against {_say(*own)}"
 
     def attack(self) -> Steps:
-        """Yield the stages of attacks on candidates that nobody dominates, in batches."""
+        """Yield the stages of attacks, in batches.
+
+        Attacked are candidates that nobody dominates; if the least exposed within bounds is wanted,
+        all that keep them.
+        """
         for candidate in self.left:
             if candidate.measured is not None:
                 candidate.drop(utility_findings(candidate.measured, self.plan.goal))
@@ -224,16 +242,15 @@ class Search:
         for i in front_of(*self._axes(measured)):
             measured[i].on_front = True
         front = [left[i] for i in front_of(*self._axes(left))]
+        self.order = [] if self.plan.by_bounds else front
         if self.plan.by_bounds:
-            self.order = sorted(left, key=lambda one: one.exposure)
-        else:
-            self.order = front
-        if self.plan.limits.attacked is None or self.plan.by_bounds:
-            yield from self._attack_also(self.order[: self.plan.finalists])
+            yield from self._attack_by_exposure(left)
+        elif self.plan.limits.attacked is None:
+            yield from self._attack_also(front[: self.plan.finalists])
         else:
             yield from self._attack_front(front)
         n_batches = self.n_batches
-        if self.plan.limits.attacked is not None:
+        if self.plan.limits.attacked is not None and not self.plan.by_bounds:
             yield from self._attack_others()
         others_count = self.n_batches > n_batches
         for candidate in self.candidates:
@@ -242,27 +259,46 @@ class Search:
             if is_open and candidate.reached == "measured":
                 candidate.reason = self._explain_unattacked(candidate, left)
 
+    def _attack_by_exposure(self, left: Sequence[Candidate]) -> Steps:
+        """Yield attacks on all, and order them by exposure.
+
+        The least exposed in the screen are first. Not attacked are those that the screen shows to
+        be more exposed than the least exposed one by more than its interval under attack.
+        """
+        others = sorted(left, key=lambda one: one.exposure)
+        while batch := [one for one in others if self._may_be_least(one)][: self.plan.finalists]:
+            others = [one for one in others if one not in batch]
+            yield from self._attack_also(batch)
+            self.order.sort(key=lambda one: one.auc)
+
+    def _may_be_least(self, candidate: Candidate) -> bool:
+        """Return whether a candidate may be less exposed than all that kept the limits so far."""
+        for best in self._kept()[:1]:
+            assert best.attacked is not None
+            high = best.attacked.high
+            most = max(high, best.screened_auc + high - best.attacked.mean)
+            return candidate.screened_auc <= most
+        return True
+
     def _attack_others(self) -> Steps:
         """Yield the stages of attacks on the others, if none of the first ones passed.
 
         The front is that of the screen, whose attacks may be weak against a mechanism that others
-        break, or strong against one that they do not. If the score is to be high, the most exposed
-        of the front that passes is searched by bisection; where none of it passes, and if exposure
-        is to be low, all are attacked, the least exposed first, until one passes.
+        break, or strong against one that they do not. The most exposed of the front that passes is
+        searched by bisection; where none of it passes, all are attacked, the least exposed first,
+        until one passes.
         """
         others = [one for one in self.candidates if self.useful(one) == "holds"]
         if any(map(self._passed, self.order)) or not others:
             return
-        if not self.plan.by_bounds:
-            yield from self._attack_front([others[i] for i in front_of(*self._axes(others))])
+        yield from self._attack_front([others[i] for i in front_of(*self._axes(others))])
         others = [one for one in others if one.attacked is None]
         others.sort(key=lambda one: one.exposure)
         for start in range(0, len(others), self.plan.finalists):
             if any(map(self._passed, self.order)):
                 break
             yield from self._attack_also(others[start : start + self.plan.finalists])
-        if not self.plan.by_bounds:
-            self.order.sort(key=lambda one: -one.score(self.plan))
+        self.order.sort(key=lambda one: -one.score(self.plan))
 
     def _attack_front(self, front: Sequence[Candidate]) -> Steps:
         """Yield attacks on a front, the best first, until the first one that passes is known."""
@@ -396,15 +432,19 @@ class Search:
             )
             screened = scored[candidate.id]
         users = self.users.confirm[: self.plan.confirm_targets]
-        plan = self.advice.confirming(candidate.mechanism, users)
-        results = yield from self._audit(f"{name}-audit", plan, self.confirm_cube)
         assert certificate is not None
+        assert candidate.measured is not None
+        n_groups = self.plan.confirm_groups  # at least as many as it took to show its bounds
+        if self.plan.by_bounds:
+            n_groups = max(n_groups, candidate.measured.n_groups)
+        plan = self.advice.confirming(candidate.mechanism, users, n_groups)
+        results = yield from self._audit(f"{name}-audit", plan, self.confirm_cube)
         with results:
             candidate.confirmed = Confirmation(
                 certificate=certificate,
                 screened=screened,
                 attacked=read_attacked(results, candidate.id, certificate.ceiling),
-                measured=read_utility(results, candidate.id, self.plan.confirm_groups),
+                measured=read_utility(results, candidate.id, n_groups),
                 refuted=bool((results.verdict.sel(mechanism=candidate.id) == BROKEN).any()),
             )
         candidate.reached = "confirmed"

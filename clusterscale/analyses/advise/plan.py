@@ -64,7 +64,9 @@ class AdvicePlan(ConfigModel):
     groups
         Number of groups in the first round of measuring utility; it doubles from round to round.
     rounds
-        Largest number of rounds; in each, half of the candidates are kept.
+        Largest number of rounds; in each, half of the candidates are kept. If all measures have
+        bounds, all that may keep them are; where it takes more groups to show that they do, they
+        are measured on up to four times ``confirm_groups``, in search and confirmation.
     finalists
         Number of candidates after which there are no more rounds, and that are attacked together.
     search_targets, confirm_targets
@@ -143,7 +145,7 @@ class Advice:
     def coarser(self, mechanisms: Sequence[Mechanism]) -> Iterator[Advice]:
         """Yield advice on coarser cells for some mechanisms, and then on larger groups as well.
 
-        Without ``coarsen``, utility is measured in one round.
+        Without ``coarsen``, utility is measured in one round, but for bounds that need more.
         """
         fields = {"families": (), **({} if self.plan.coarsen else {"rounds": 1})}
         coarse = merged(mechanisms)
@@ -174,9 +176,9 @@ class Advice:
         plan = self.measuring(mechanisms, 2)
         return plan.model_copy(update={"targets": self._listed(users), "control": False})
 
-    def confirming(self, mechanism: Mechanism, users: Ints) -> AuditPlan:
+    def confirming(self, mechanism: Mechanism, users: Ints, n_groups: int) -> AuditPlan:
         """Return the audit that confirms a mechanism, on groups and users that are new."""
-        utility = self.measuring((mechanism,), self.plan.confirm_groups).utility
+        utility = self.measuring((mechanism,), n_groups).utility
         targets, seed = self._listed(users), self.confirming_seed
         return self._with((mechanism,), utility=utility, targets=targets, seed=seed)
 

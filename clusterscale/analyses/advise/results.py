@@ -81,6 +81,7 @@ def lay_out(
         "findings": json.dumps([] if advised is None else _findings(advice, advised)),
         "price": _price(searches, len(candidates)),
         "n_attacked": sum(one.attacked is not None for one in candidates),
+        "n_unattacked": len(searches[-1].unattacked),
         "group_size": min(searches[-1].advice.audit.group_sizes),
         "goal": "bounds" if advice.plan.by_bounds else "score",
     }

@@ -27,6 +27,7 @@ SMALLEST = {  # script: its arguments, of which FOLDER is a folder and CUBE a cu
     "engine": "--cube CUBE --alpha 0.5 --group-size 50 --targets 1 --without-papers",
     "explain": "FOLDER --only no-knowledge",
     "intervals": "--samples 20",
+    "least_exposed": "FOLDER --goals 1",
     "levels": "--places 50 --hours 4",
     "local_start": "1",
     "many_targets": "FOLDER --targets 60",
