@@ -75,6 +75,7 @@ def cube(dense, tmp_path_factory):
 def shared_plan_fields():
     return {
         "seed": 3,
+        "null_roi": True,
         "targets": {"random": 4},
         "group_sizes": [3, 6],
         "periods": [{"name": "all", "first": 0, "epochs": 48}],

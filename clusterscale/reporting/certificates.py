@@ -128,7 +128,7 @@ def render_sections(certificates: xr.Dataset) -> tuple[Markup, list[html.Section
         case=case,
         ends=_ends(case) if case else [],
         posterior=state_posterior,
-        covers=COVERS,
+        covers=" ".join([COVERS, *html.counted_nowhere(certificates)]),
         ceiling=at_most,
     )
     return findings, [ceilings]

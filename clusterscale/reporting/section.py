@@ -131,18 +131,32 @@ def embedded(value: object) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
+def counted_nowhere(results: xr.Dataset) -> list[str]:
+    """Return a sentence that a row counts the users who were nowhere, if one does."""
+    return [_NOWHERE] if json_attribute(results, "cube").get("null_roi") else []
+
+
+_NOWHERE = (
+    "One more row of each release counts, in each epoch, the people who were nowhere "
+    "(null_roi: true). Results do not hold for a release without it."
+)
+
+
 def absent_users(results: xr.Dataset) -> list[str]:
-    """Return a sentence for each period of an audit or screen in which some users have no event."""
+    """Return a sentence for each period of an audit or screen in which some users have no event.
+
+    The first sentence is about a row that counts users who are nowhere.
+    """
     plan, cube = json_attribute(results, "plan"), json_attribute(results, "cube")
+    sentences = counted_nowhere(results)
     n_users = cube.get("n_known", results.sizes.get("user", cube.get("n_users")))
     if not isinstance(n_users, int):
-        return []
+        return sentences
     targets = plan.get("targets")
     included = "include" in (
         plan.get("unseen"),
         targets.get("unseen") if isinstance(targets, dict) else "",
     )
-    sentences = []
     for i, period in enumerate(results["period"].values):
         n_absent = n_users - int(results["n_seen"].values[i])
         if n_absent > 0:

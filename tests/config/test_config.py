@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clusterscale.analyses.audit import AuditPlan
 from clusterscale.config import Config, ReleasesConfig, built_in, load, load_either, parse, schema
 from clusterscale.config.run import CubeSource
 from clusterscale.errors import ConfigError, ExistsError, MissingError
@@ -35,6 +36,20 @@ def test_shown_defaults_are_read_back_the_same():
     again = parse(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     assert again.audit.digest == config.audit.digest
     assert again == config
+
+
+def test_nobody_is_counted_as_nowhere_unless_the_config_says_so(plan_fields):
+    """Runs that say which keep the ids that they had when the default was the other."""
+    plan_fields |= {"group_sizes": [3], "mechanisms": [{"name": "exact"}]}
+    plan_fields |= {"attacks": [{"name": "projection"}]}
+    del plan_fields["null_roi"]
+    silent, true, false = (
+        AuditPlan(**plan_fields, **some) for some in ({}, {"null_roi": True}, {"null_roi": False})
+    )
+    assert not silent.null_roi
+    assert silent.digest == false.digest == "bbec22e4dcf998e95fc1ad82b1e4569f"
+    assert true.digest == "96cb66fc6ddcd902ca34a73a536ca0d1"
+    assert not parse(built_in()).audit.null_roi
 
 
 def test_a_path_alone_is_a_cube():

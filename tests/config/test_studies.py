@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from loops import for_each
 from papers.validation import find_faults
 
@@ -22,6 +23,15 @@ def test_shipped_studies_load_and_say_what_they_are_for(name):
     for word in ("Answers:", "Costs:", "Change:"):
         assert word in head, f"{name} must say what it answers, costs and where to change it"
     assert list(find_faults(study)) == []
+
+
+@for_each("name", STUDIES)
+def test_studies_say_whether_they_count_who_is_nowhere(name):
+    """Two of the papers do (NDSS18 §V-A, POMACS20), except with sampling and in some tables."""
+    audit = yaml.safe_load(STUDIES[name].read_text(encoding="utf-8")).get("audit")
+    assert audit is None or "null_roi" in audit
+    if name.startswith("ndss18/"):
+        assert audit["null_roi"]
 
 
 @for_each("name", STUDIES)

@@ -67,7 +67,8 @@ ATTACKS = [
     "nearest", "perceptron", "projection", "spectral",
 ]  # fmt: skip
 KNOWN = {"name": "known_subset", "alpha": 0.5, "training": 24, "challenges": 16, "validation": 8}
-FEW = {"seed": 3, "targets": {"random": 3}, "group_sizes": [6], "verdict": {"trials": 40}}
+FEW = {"seed": 3, "null_roi": True, "targets": {"random": 3}, "group_sizes": [6]}
+FEW |= {"verdict": {"trials": 40}}
 DAYS = {"periods": [{"name": "all", "first": 0, "epochs": 48}]}
 SECOND = {"periods": [{"name": "second", "first": 24, "epochs": 24, "observed": [0]}]}
 PROJECTION = [{"name": "projection"}]

@@ -44,6 +44,15 @@ def test_every_section_is_there_in_order_and_in_the_contents(make_results):
     assert page.stack == []
 
 
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("null_roi", [True, False])
+def test_a_page_says_that_a_row_counts_who_is_nowhere(make_results, null_roi):
+    results = make_results()
+    results.attrs["cube"] = json.dumps(json.loads(results.attrs["cube"]) | {"null_roi": null_roi})
+    words = " ".join(Page(render(results)).text.split())
+    assert ("One more row of each release counts, in each epoch, the people" in words) == null_roi
+
+
 @pytest.mark.parametrize(
     "case",
     [

@@ -1,8 +1,8 @@
 """The plan of an audit, frozen, and its tasks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, Strict
@@ -97,7 +97,7 @@ class AuditPlan(AuditTemplate):
     Attributes
     ----------
     null_roi
-        Whether idle users are counted in a ROI of its own.
+        Whether users without a visit in an epoch are counted in a last ROI, as few releases do.
     group_sizes
         Numbers of members of a group, e.g. ``[50, 100]``.
     groups
@@ -109,7 +109,9 @@ class AuditPlan(AuditTemplate):
         How counts are published, e.g. ``[{name: exact}]``.
     """
 
-    null_roi: bool = True
+    _first_defaults: ClassVar[Mapping[str, Any]] = {"null_roi": True}
+
+    null_roi: bool = False
     group_sizes: Sizes
     groups: Lists | None = None
     periods: Periods = (Period(name="first week"),)

@@ -58,6 +58,7 @@ def plan(
     """Return an audit of some users by one attack in closed form, on bare counts."""
     return AuditPlan(
         seed=seed,
+        null_roi=True,
         targets={"all": True} if n_targets == cube.n_users else {"random": n_targets},
         group_sizes=[group_size],
         periods=[{"name": "period", "epochs": epochs}],

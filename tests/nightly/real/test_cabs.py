@@ -54,6 +54,7 @@ def test_cabs_are_told_by_their_components_or_their_traces(cabs, tmp_path):
     """
     plan = AuditPlan(
         seed=1,
+        null_roi=True,
         targets={"tertiles": 4},
         group_sizes=[10, 100],
         priors=[{"name": "known_subset", "alpha": 0.2}],

@@ -18,6 +18,7 @@ def best(cube, folder, period, sizes):
     """Return, for each group size, the mean over six targets of the best of the four attacks."""
     plan = AuditPlan(
         seed=1,
+        null_roi=True,
         control=False,
         targets={"tertiles": 2},
         group_sizes=sizes,

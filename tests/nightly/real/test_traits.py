@@ -24,6 +24,7 @@ def found(real_data, tmp_path_factory):
     cube = ingest_cabs(real_data, str(folder / "cube.zarr"))
     plan = AuditPlan(
         seed=1,
+        null_roi=True,
         targets={"tertiles": 50, "unseen": "include"},  # as the paper does
         group_sizes=[100],
         priors=[{"name": "known_subset", "alpha": 0.2}],
