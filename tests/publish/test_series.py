@@ -114,6 +114,24 @@ def test_a_person_is_there_on_all_days_with_all_events_that_count(cube, tmp_path
         assert (about["all_days"] is None) == (unit == "none")
 
 
+def test_gaussian_releases_of_a_series_spend_less_than_their_sum(cube, tmp_path):
+    """Three of (.5, 1e-5) fit into a budget of (1, 1e-5), by the law that their entries state."""
+    noise = {"name": "gaussian", "epsilon": 0.5, "delta": 1e-5, "unit": "user", "discrete": True}
+    budget = {"unit": "user", "epsilon": 1.0, "delta": 1e-5}
+    fields = {"mechanism": noise | {"l2_sensitivity": 48**0.5}, "budget": budget}
+    spent = []
+    for week in (1, 2, 3):
+        made = plan(tmp_path, week=week, **fields)
+        spent.append(Series(made, "UTC").spent())
+        publish(cube, made, tmp_path / f"run-{week}")
+    entries = Series(made, "UTC").entries
+    spent.append(Series(made, "UTC").spent())
+    assert spent[:2] == [0.0, 0.5]
+    assert 0.5 < spent[2] < spent[3] < 1.0
+    assert entries[0].rho == pytest.approx((0.5 / np.sqrt(2 * np.log(2e5))) ** 2 / 2)
+    assert all(entry.is_sealed for entry in entries)
+
+
 def test_a_period_is_published_once(two, cube):
     with pytest.raises(ExistsError, match=r"places-0002\.zarr is the release of week-2"):
         publish(cube, plan(two, week=2), two / "another run")
