@@ -19,6 +19,7 @@ from clusterscale.validation_messages import plural
 
 _OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS)
 _LONGEST_LINE = 1 << 26  # bytes
+_UNPACKED, _RATIO = 1 << 26, 200  # bytes that any file may be, and times its size, decompressed
 BYTES_PER_ROW = 40  # a line of a typical CSV file of events; determines only task sizes
 
 
@@ -140,7 +141,13 @@ def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
             yield stream.read(stop - start)
             return
         try:
+            n_bytes, most = 0, max(_UNPACKED, _RATIO * piece.file.size)
             while block := stream.read(size):
+                if (n_bytes := n_bytes + len(block)) > most:
+                    raise SourceError(
+                        f"{piece.file.name} has {piece.file.size:,} bytes and is more than "
+                        f"{most:,} when it is decompressed: if that is right, decompress it first"
+                    )
                 yield block + _rest_of_line(stream, piece)
         except ClusterscaleError:
             raise

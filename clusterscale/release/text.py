@@ -208,7 +208,7 @@ class LineTable(TextTable):
 
     delimiter: Delimiter = ","
     encoding: Encoding = "utf-8"
-    skip: Annotated[int, Strict(), Field(ge=0)] = 0
+    skip: Annotated[int, Strict(), Field(ge=0, le=10_000)] = 0
     notes: Codes = ()
 
     def __hash__(self) -> int:

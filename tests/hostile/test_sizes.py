@@ -178,6 +178,26 @@ def test_one_such_release_is_a_problem_of_its_own(name, cube, tmp_path, monkeypa
     assert isinstance(listed, ResolvedRelease), listed.error
 
 
+def test_a_file_that_decompresses_to_far_more_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_UNPACKED", 10_000)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"place,time,count\n" + b"\n" * 1_000_000))
+    (file,) = sources.find(str(path), ("*",), kind="file")
+    (piece,) = sources.slices(file, 100)
+    read = sources.text_blocks(piece, 1000)
+    with pytest.raises(SourceError, match="when it is decompressed: if that is right, decompress"):
+        assert sum(map(len, read)) < 0
+    path.write_bytes(gzip.compress(b"place,time,count\n" + b"\n" * 9_000))
+    (file,) = sources.find(str(path), ("*",), kind="file")
+    assert sum(map(len, sources.text_blocks(*sources.slices(file, 100), 1000))) == 9_017
+
+
+@pytest.mark.parametrize("skip", [10_001, 999_999_999_999])
+def test_more_lines_above_the_table_than_any_has_are_refused(skip):
+    with pytest.raises(InputError, match="skip"):
+        TABLE_FORMATS.create("long", skip=skip)
+
+
 def test_a_line_without_an_end_is_not_read_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "_LONGEST_LINE", 1000)
     line = b"place,time,count\n" + b"A" * 5000 + b",0,1\n" + b"B,0,1\n" * 300
