@@ -27,9 +27,12 @@ from clusterscale.study import Tell
 if TYPE_CHECKING:
     import xarray as xr
 
+    from clusterscale.analyses.publish import PublishPlan
     from clusterscale.config import ReleasesConfig
+    from clusterscale.cube import TraceCube
     from clusterscale.reauditing import Outcome, Policy, Reaudit
     from clusterscale.reporting import Run
+    from clusterscale.reporting.coverage import ReleaseScope
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
 
@@ -70,6 +73,7 @@ def gate(
     policy: Policy | str | Path | None = None,
     mechanism: str | None = None,
     group_size: int | None = None,
+    release: str | Path | None = None,
 ) -> Gate:
     """Evaluate a run against a policy before anything is released.
 
@@ -85,6 +89,9 @@ def gate(
     group_size
         Number of people that the release counts, unless the policy states it. A run passes only if
         its groups have that size.
+    release
+        YAML file of the config of the release: a run of other data, days, people or sizes never
+        passes. None: the verdict says that these are not known.
 
     Returns
     -------
@@ -106,7 +113,7 @@ def gate(
         If an analysis in the folder is left out.
     """
     from clusterscale.reauditing import evaluate_audit, json_safe, known_part, of_size
-    from clusterscale.reauditing.policy_evaluation import verdict_of
+    from clusterscale.reauditing.policy_evaluation import mark_unknown, verdict_of
     from clusterscale.study.identity import require_same_code
 
     run = gather(results) if isinstance(results, str | Path) else results
@@ -118,9 +125,28 @@ def gate(
     require_same_code(name.rstrip("/").removesuffix("/results.zarr"))
     label = _pick(run.audit, mechanism)
     run = of_size(run, group_size or rules.group_size)
-    stated = {"`group_size`": group_size}
-    _, _, reasons = evaluate_audit(rules, run, label, known_part(run), stated)
+    stated, scope = {"`group_size`": group_size}, None
+    if release is not None:
+        scope = scope_of(*_read_release(replace(run, chosen=label), release))
+    _, _, reasons = evaluate_audit(rules, run, label, known_part(run), stated, release=scope)
+    reasons = mark_unknown(reasons)
     return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
+
+
+def scope_of(plan: PublishPlan, cube: TraceCube) -> ReleaseScope:
+    """Return what the release of a plan is of, to be compared with what results are of."""
+    from clusterscale.analyses.publish.analysis import count_users
+    from clusterscale.analyses.publish.release import row_names
+    from clusterscale.reporting.coverage import ReleaseScope
+
+    changes = {}
+    if {*row_names(plan, cube)} != {*cube.regions.names}:
+        changes["data"] = "its places are those of a list, and not those of the audit"
+    if plan.choose_cap is not None:
+        changes["mechanism"] = "its cap is chosen from the records when it is published"
+    about: Any = {"n_people": count_users(plan, cube), "group_size": plan.group_size}
+    about |= {"null_roi": plan.null_roi, "changes": changes}
+    return ReleaseScope(cube.known_fingerprint, plan.span, plan.mechanism.id, **about)
 
 
 def sign_off(
@@ -172,7 +198,7 @@ def sign_off(
     run = gather(results) if isinstance(results, str | Path) else results
     output = page_of(results, output, "sign-off.html")
     rules = _read(policy)
-    found = gate(run, rules, mechanism, group_size)
+    found = gate(run, rules, mechanism, group_size, release)
     changed = rules.model_dump_json(exclude_defaults=True)
     digest = hash_of(rules.model_dump(mode="json"))
     name = str(policy) if isinstance(policy, str | Path) else "given" if policy else "none"
@@ -182,7 +208,8 @@ def sign_off(
         "group_size": size,
     }
     shown = of_size(mark(run, rules, found.mechanism), size)
-    facts = json_safe(describe(shown, outcome, _examine_series(shown, release)))
+    scope = None if release is None else scope_of(*_read_release(shown, release))
+    facts = json_safe(describe(shown, outcome, _examine_series(shown, release), scope))
     facts["digest"] = hash_of(facts)
     put(f"{output.removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
     put(output, render_sign_off(shown, facts).encode())
@@ -195,21 +222,29 @@ def _examine_series(run: Run, release: str | Path | None) -> dict[str, Any]:
     It is ``not_examined``, with the reason, if the release is not named or its ledger not read.
     """
     from clusterscale.analyses.publish.release import describe_series
+
+    if release is None:
+        return {"not_examined": f"the release is not named: give its config, {option('release')}"}
+    plan, cube = _read_release(run, release)
+    try:
+        return describe_series(plan, cube)
+    except ClusterscaleError as error:
+        return {"not_examined": clean(str(error))}
+
+
+def _read_release(run: Run, release: str | Path) -> tuple[PublishPlan, TraceCube]:
+    """Return the plan of a release with the chosen mechanism of a run, and its cube."""
     from clusterscale.config import Config, load_either
     from clusterscale.reporting.audit.model import AuditReport
 
-    if release is None or run.audit is None:
-        return {"not_examined": f"the release is not named: give its config, {option('release')}"}
+    assert run.audit is not None
     chosen = AuditReport(run.audit).mechanisms.get(run.chosen)
     if chosen is None:
-        return {"not_examined": f"{run.chosen} is of a package that is not installed"}
+        raise InputError(f"{run.chosen} is of a package that is not installed")
     config = load_either(release, mechanism=lambda _: chosen.model_dump(mode="json"))
     if not isinstance(config, Config) or config.the_publication().mechanism.id != chosen.id:
         raise InputError(f"{release} should be the config of a release with {run.chosen}")
-    try:
-        return describe_series(config.the_publication(), config.cube.open())
-    except ClusterscaleError as error:
-        return {"not_examined": clean(str(error))}
+    return config.the_publication(), config.cube.open()
 
 
 def mark(run: Run, policy: Policy | str | Path | None, mechanism: str | None) -> Run:

@@ -77,21 +77,19 @@ def _at_days(config: Config, days: str) -> Config:
     return config.model_copy(update={"publish": plan, "output": f"{config.output}-{first}"})
 
 
-def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], int]:
-    """Return the settings of a mechanism of a finished audit or advice, and its group size."""
+def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], xr.Dataset]:
+    """Return the settings of a mechanism of a finished audit or advice, and its results."""
     import yaml
 
     from clusterscale.mechanisms import MECHANISMS
 
     run = run.rstrip("/")
-    audit = read_sealed(f"{run}/audit.json")
-    if audit is not None and exists(f"{run}/results.zarr"):
-        several: Sequence[Mapping[str, Any]] = audit["plan"]["mechanisms"]
-        size = min(audit["plan"]["group_sizes"])
+    if read_sealed(f"{run}/audit.json") is not None and exists(f"{run}/results.zarr"):
+        results = openers.open_results(run)
+        several: Sequence[Mapping[str, Any]] = json.loads(results.attrs["plan"])["mechanisms"]
     else:
-        advice = openers.open_advice(run)
-        several = yaml.safe_load(str(advice.attrs["yaml"])) or []
-        size = int(advice.attrs.get("group_size", 0))
+        results = openers.open_advice(run)
+        several = yaml.safe_load(str(results.attrs["yaml"])) or []
         if not several:
             raise InputError(f"{run}: no mechanism was advised, so none is taken over")
     made = [MECHANISMS.create(**settings) for settings in several]
@@ -100,7 +98,32 @@ def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], int]:
         known = ", ".join(one.title or one.label for one in made)
         asked = "name one with --mechanism" if title is None else f"none is {title!r}"
         raise InputError(f"{run} has the mechanisms {known}: {asked}")
-    return several[fits.index(True)], size
+    return several[fits.index(True)], results
+
+
+def _require_coverage(options: PublishOptions, enough: bool) -> None:
+    """Print what of the release the run of --from does not cover; refuse it unless that is enough.
+
+    A gate audits the release itself.
+    """
+    from clusterscale.api.releases import scope_of
+    from clusterscale.reporting.coverage import state_coverage
+
+    assert options.from_run is not None
+    results, plan = (
+        _read_run(options.from_run, options.mechanism)[1],
+        options.loaded.the_publication(),
+    )
+    found = state_coverage(results, scope_of(plan, options.cube), {})
+    missing = [f"its {one.name}: {one.text}" for one in found if one.level != "covered"]
+    text = "; ".join([f"{options.from_run} is not of this release", *missing])
+    if missing and not enough:
+        raise RefusedError(
+            f"{text}\naudit this release by --gate POLICY, or publish what was not examined with "
+            "--allow-warn"
+        )
+    if missing:
+        out.print(f"not examined: {text}", markup=False, soft_wrap=True)
 
 
 @with_options
@@ -119,6 +142,7 @@ def publish(
     difference from an earlier one of the series shows few people.
 
     With --from, the mechanism is that of a finished audit or advice, and the config states none.
+    What these do not cover of the release is printed, and refused unless --gate audits it.
 
     Parameters
     ----------
@@ -131,28 +155,22 @@ def publish(
     gate
         YAML file of a policy; the release is published only if it passes.
     allow_warn
-        With --gate, the verdict warn is enough.
+        With --gate, the verdict warn is enough; with --from, also an audit of something else.
     without_guarantee
         Publish without a guarantee and without the audit of --gate.
     """
-    from clusterscale.analyses.publish.analysis import count_users
     from clusterscale.config import load_gate
     from clusterscale.reauditing import Gate
 
-    if allow_warn and gate is None:
-        raise InputError("--allow-warn is for the policy of --gate, which is missing")
+    if allow_warn and gate is None and options.from_run is None:
+        raise InputError("--allow-warn is for --gate or --from, and both are missing")
     plan, rules = options.loaded.the_publication(), None
     if gate is not None:
         rules = Gate(plan=load_gate(gate, options.loaded.audit), allow_warnings=allow_warn)
     try:
         analysis = api.publish.analysis(plan, gate=rules, without_guarantee=without_guarantee)
         if options.from_run is not None:
-            least = _read_run(options.from_run, options.mechanism)[1]
-            if (n := count_users(plan, options.cube)) < least:
-                raise ConfigError(
-                    f"publish.population: {n:,} users are counted, but {options.from_run} says "
-                    f"what groups of {least:,} or more expose: count at least as many"
-                )
+            _require_coverage(options, enough=allow_warn or rules is not None)
         run_verb(analysis, options, partial(_show, plan), page=False)
     except RefusedError as refused:
         text = f"[{VERDICT_STYLES['fail']}]refused[/]  {escape(clean(str(refused)))}"
@@ -180,6 +198,8 @@ def _show(plan: PublishPlan, release: xr.Dataset) -> None:
         "guarantee": about.get("guarantee") or NO_GUARANTEE,
         "budget": budget,
     }
+    if about.get("other_series"):
+        rows["other series"] = about["other_series"]
     if about.get("elsewhere"):
         what = "in one row" if plan.other_places == "one_row" else "dropped"
         n_elsewhere = f"{about['elsewhere']:,} visits {what}"

@@ -41,6 +41,7 @@ def gate(
     policy: Path | None = None,
     mechanism: str | None = None,
     group_size: shared.GroupSize = None,
+    release: Path | None = None,
     to_json: shared.JsonFile = None,
 ) -> None:
     """Evaluate a run against a policy before anything is released.
@@ -59,6 +60,8 @@ def gate(
         Label or id of the mechanism to evaluate.
     group_size
         Number of people that the release counts, or set it in the policy.
+    release
+        Config of the release: a run of other data, days, people or sizes never passes.
     to_json
         File to write the verdict to.
     """
@@ -66,7 +69,7 @@ def gate(
 
     outcome: dict[str, object] = {"verdict": "error"}
     try:
-        outcome = _evaluate(results, policy, mechanism, group_size)
+        outcome = _evaluate(results, policy, mechanism, group_size, release)
     except ClusterscaleError as error:
         outcome["error"] = clean(str(error))
         raise
@@ -77,14 +80,18 @@ def gate(
 
 
 def _evaluate(
-    results: str, policy: Path | None, mechanism: str | None, group_size: int | None
+    results: str,
+    policy: Path | None,
+    mechanism: str | None,
+    group_size: int | None,
+    release: Path | None,
 ) -> dict[str, object]:
     """Print the verdict on a run, and return it with its reasons."""
     from clusterscale.api import releases
     from clusterscale.reporting.audit.model import AuditReport
 
     run = gather(results)
-    found = releases.gate(run, policy, mechanism, group_size)
+    found = releases.gate(run, policy, mechanism, group_size, release)
     show_reasons(found.mechanism, found.verdict, found.reasons)
     assert run.audit is not None
     for reason, names in AuditReport(run.audit).refused.items():

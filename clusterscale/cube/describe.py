@@ -44,6 +44,8 @@ def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
     }
     if cube.n_known < cube.n_users:
         about["n_known"] = cube.n_known
+    if cube.known_fingerprint != cube.fingerprint:
+        about["known_fingerprint"] = cube.known_fingerprint
     return {
         "cube_fingerprint": cube.fingerprint,
         "cube": json.dumps(about, sort_keys=True),

@@ -129,6 +129,11 @@ class TraceCube:
         """Hash of the content: events, users and their weights, regions and times."""
         return str(self.attributes["fingerprint"])
 
+    @property
+    def known_fingerprint(self) -> str:
+        """Fingerprint of the cube of its known users, whom simulated people may complete."""
+        return str(self.attributes["provenance"].get("of", self.fingerprint))
+
     @cached_property
     def weights(self) -> Weights | None:
         """People for whom each user counts, float64, shape (user,); None if users count as one."""

@@ -23,6 +23,7 @@ from clusterscale.reauditing.policy_evaluation import (
     evaluate_audit,
     evaluate_change,
     evaluate_findings,
+    mark_unknown,
     verdict_of,
 )
 from clusterscale.reauditing.population import complete_population
@@ -40,6 +41,7 @@ from clusterscale.redaction import clean
 from clusterscale.release.checks import CheckResult, PublishedTable, check_table, create_checks
 from clusterscale.release.checks.opened import OPEN_CELL, OPENED, find_opened
 from clusterscale.release.verdict import Verdict, key_of
+from clusterscale.reporting.coverage import ReleaseScope
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
 from clusterscale.study.execution import MEMORY, Executor
@@ -184,8 +186,9 @@ class Reaudit:
         (audit, run), changes, notes = store.open(), release.changes, release.notes
         label = find_mechanism(audit, release.mechanism.id) or release.mechanism.label
         exposures, metrics, reasons = evaluate_audit(
-            policy, run, label, record.part, release.sizes, changes, notes, record.published
-        )
+            policy, run, label, record.part, release.sizes, changes, notes, record.published,
+            self._scope(release),
+        )  # fmt: skip
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons += [
             *evaluate_findings(policy, record.findings),
@@ -194,6 +197,11 @@ class Reaudit:
             *evaluate_change(policy, change.drift),
         ]
         return self._row(pending, metrics, record, change, reasons)
+
+    def _scope(self, release: ResolvedRelease) -> ReleaseScope:
+        """Return what a release is of, to be compared with what its audit is of."""
+        cube = self._catalogue.cube_of(release).known_fingerprint
+        return ReleaseScope(cube, release.span, release.mechanism.id, release.null_roi)
 
     def _compare(
         self, release: ResolvedRelease, store: ReleaseStore, record: ReleaseRecord
@@ -285,6 +293,7 @@ class Reaudit:
         change: Change,
         reasons: Sequence[Reason],
     ) -> Verdict:
+        reasons = mark_unknown(reasons)
         release, drift = pending.release, change.drift or _NO_DRIFT
         calendar = self._catalogue.cube_of(release).calendar
         return Verdict(

@@ -29,8 +29,16 @@ from clusterscale.reauditing.release_metrics import (
 from clusterscale.release.checks import CheckResult
 from clusterscale.release.verdict import Verdict
 from clusterscale.reporting.certificates import covers_audit, read_brackets
+from clusterscale.reporting.coverage import (
+    Aspect,
+    ReleaseScope,
+    is_rounded,
+    leave_out_others,
+    state_coverage,
+)
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
+from clusterscale.reporting.section import count_unseen
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
@@ -43,6 +51,18 @@ def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
     return worst_of(reason.level for reason in reasons if reason.level != "unknown")
 
 
+def mark_unknown(reasons: Sequence[Reason]) -> list[Reason]:
+    """Return reasons of which those that are unknown say that no limit of the policy needs them."""
+    mark = "; no limit of the policy needs it"
+    return [
+        replace(
+            one,
+            text=one.text + mark if one.level == "unknown" and one.check != "people" else one.text,
+        )
+        for one in reasons
+    ]
+
+
 def evaluate_audit(
     policy: Policy,
     run: Run,
@@ -52,17 +72,21 @@ def evaluate_audit(
     changes: Sequence[str] = (),
     notes: Sequence[str] = (),
     published: IntervalEstimate | None = None,
+    release: ReleaseScope | None = None,
 ) -> tuple[Exposures, ReleaseMetrics, list[Reason]]:
     """Return exposures and metrics of a mechanism in a run with an audit, and the reasons for both.
 
     The parameters are those of :func:`evaluate_policy` and :func:`evaluate_scope`.
     """
     assert run.audit is not None
+    run, left_out = leave_out_others(run)
+    notes = (*notes, *left_out)
+    assert run.audit is not None
     exposures = exposures_of(run.audit, run.screen, mechanism).known(part)
     metrics = measure(run.audit, exposures, mechanism, exposed_above=policy.exposed_above)
     reasons = [
         *evaluate_policy(policy, metrics, published or IntervalEstimate(), part),
-        *evaluate_scope(policy, run.audit, mechanism, stated, changes, notes),
+        *evaluate_scope(policy, run.audit, mechanism, stated, changes, notes, release),
         *evaluate_ceilings(policy, run, mechanism, part),
     ]
     return exposures, metrics, reasons
@@ -356,15 +380,18 @@ def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
 def _has_all(run: Run, part: KnownPart) -> bool:
     """Return whether all groups have as many people as are known."""
     sizes = () if run.certify is None else run.certify["group_size"].values.tolist()
-    return bool(sizes) and all(_is_rounded(size, part.n_known) for size in sizes)
+    return bool(sizes) and all(is_rounded(size, part.n_known) for size in sizes)
 
 
 def known_part(run: Run) -> KnownPart | None:
-    """Return what is known of the people of an audit; None if nobody is simulated among them."""
+    """Return what is known of the people of an audit; None if nobody is simulated among them.
+
+    Of the people of a re-audit it is not recorded who is simulated: nobody counts as known.
+    """
     about = {} if run.audit is None else json.loads(run.audit.attrs.get("cube", "{}"))
-    if "n_known" not in about:
+    if not {"n_known", "known_fingerprint"} & about.keys():
         return None
-    return KnownPart(about["n_known"], about["n_users"], basis="the counts of these")
+    return KnownPart(about.get("n_known", 0), about["n_users"], basis="the counts of these")
 
 
 def of_size(run: Run, group_size: int | None) -> Run:
@@ -374,7 +401,7 @@ def of_size(run: Run, group_size: int | None) -> Run:
     sized: Any = {
         kind: data.sel(group_size=[group_size])
         for kind, data in run.parts()
-        if kind in ("audit", "screen", "certify")
+        if kind in ("audit", "screen", "certify") and group_size in data["group_size"].values
     }
     return replace(run, **sized)
 
@@ -386,39 +413,24 @@ def evaluate_scope(
     stated: Mapping[str, int | None],
     changes: Sequence[str] = (),
     notes: Sequence[str] = (),
+    release: ReleaseScope | None = None,
 ) -> Iterator[Reason]:
-    """Yield whether an audit is of a release of that size, and what was audited.
+    """Yield whether an audit is of that release, and what was audited.
 
-    ``stated`` is how many people the release counts, by who says so; None: not said. One of them
-    may be the number that was audited, and others that number rounded, as a release may state it.
-    ``changes`` are clauses on what reading it has added up or merged, ``notes`` on how else it was
-    read.
-    Reasons: ``group_size``, since exposure at one size says nothing about another, because it is
-    not monotone in the size; ``reading``, if the audited table is not the published one, and for
-    notes; ``scope``, with sizes of groups, periods, targets, priors and attacks, and whether the
-    release is nearly empty.
+    ``stated`` is how many people the ``release`` counts, by who says so; None: not said. The
+    release is None if it is not named. ``changes`` are clauses on what reading it has added up or
+    merged, ``notes`` on how else it was read.
+    Reasons: ``group_size`` and ``coverage``, as :func:`state_coverage` finds them; ``reading``, if
+    the audited table is not the published one, and for notes; ``scope``, with sizes of groups,
+    periods, targets, priors and attacks, and whether the release is nearly empty.
     """
-    said = {who: size for who, size in {**stated, "the policy": policy.group_size}.items() if size}
-    audited = [int(size) for size in audit["group_size"].values]
-    of = f"the audit is of groups of {_sizes(audited)}"
-    texts = [f"{size:,} people by {who}" for who, size in said.items()]
-    size = next((n for n in said.values() if n in audited), next(iter(said.values()), nan))
-    wrong = ""
-    if not said:
-        wrong = (
-            f"it is not stated how many people the release counts ({of}): state it by "
-            "`--group-size`, or as `group_size` in the policy"
-        )
-    elif not all(_is_rounded(number, size) for number in said.values()):
-        wrong = f"how many people the release counts is not clear: {', '.join(texts)}"
-    elif size not in audited:
-        wrong = (
-            f"the release counts {size:,} people, but {of}; exposure at one size says nothing "
-            f"about another: audit with `group_sizes: [{size}]`"
-        )
-    level = policy.exposure.inconclusive if wrong else "pass"
-    text = wrong or f"the release counts {size:,} people, and so do the audited groups"
-    yield Reason("group_size", level, float(audited[0]) if len(audited) == 1 else nan, size, text)
+    sizes = audit["group_size"].values
+    said = {**stated, "the policy": policy.group_size}
+    size, *others = state_coverage(audit, release, said)
+    only = float(sizes[0]) if len(sizes) == 1 else nan
+    level = "pass" if size.level == "covered" else policy.exposure.inconclusive
+    yield Reason("group_size", level, only, size.number, size.text)
+    yield _coverage_reason(policy, others)
     for change in changes:
         text = f"the audited table is not the published one: {change}"
         yield Reason("reading", policy.exposure.inconclusive, nan, nan, text)
@@ -427,11 +439,18 @@ def evaluate_scope(
     yield Reason("scope", "pass", nan, nan, _scope(audit, mechanism))
 
 
-def _is_rounded(number: int, exact: float) -> bool:
-    """Return whether a number is an exact one, rounded to two or more of its digits."""
-    digits = str(number)
-    unit = int(10 ** min(len(digits) - len(digits.rstrip("0")), max(0, len(digits) - 2)))
-    return abs(number - exact) < unit
+def _coverage_reason(policy: Policy, aspects: Sequence[Aspect]) -> Reason:
+    """Return the reason that follows from what an audit covers of a release."""
+    missing = [one for one in aspects if one.level != "covered"]
+    if not missing:
+        text = "data, days, people and mechanism of the release are those of the audit"
+        return Reason("coverage", "pass", nan, nan, text)
+    known = [one for one in missing if one.level == "not covered"]
+    if not known:
+        return Reason("coverage", "unknown", nan, nan, missing[0].text)
+    text = "; ".join(f"its {one.name}: {one.text}" for one in known)
+    text = f"the audit is not of this release: {text}"
+    return Reason("coverage", policy.exposure.inconclusive, nan, nan, text)
 
 
 def _scope(audit: xr.Dataset, mechanism: str) -> str:
@@ -440,10 +459,11 @@ def _scope(audit: xr.Dataset, mechanism: str) -> str:
     empty = {"": "is not nearly empty", "unknown": "may be nearly empty, which is not known"}
     labels = (", ".join(map(str, audit[dim].values)) for dim in ("period", "prior", "attack"))
     period, prior, attack = labels
-    n = audit.sizes["target"]
+    n, n_unseen = audit.sizes["target"], count_unseen(audit)
+    unseen = f", {n_unseen} of them without an event, who are no evidence" if n_unseen else ""
     return (
         f"groups of {_sizes(audit['group_size'].values)}; period {period}; "
-        f"{n} target{'s' if n > 1 else ''}; prior {prior}; attacks {attack}; "
+        f"{n} target{'s' if n > 1 else ''}{unseen}; prior {prior}; attacks {attack}; "
         f"the release {empty.get(words, f'is {words}')}"
     )
 

@@ -288,7 +288,7 @@ def _write(
     rng = stream(seed, "occupancy", release.content)
     days = cube.frame(release.span).days
     occupancy = estimate_occupancy(values, n_counted, mechanism, days, rng=rng)
-    spread, about = spread_of(n_visits), {"release": release.content}
+    spread, about = spread_of(n_visits), {"release": release.content, "of": cube.fingerprint}
     write_people(
         uri, cube, n_people, (occupancy, spread), release.span, about=about, key=release.content,
         seed=seed,

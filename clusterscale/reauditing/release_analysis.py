@@ -55,7 +55,7 @@ class ReleaseRecord:
     number of failed tasks of any kind. ``published`` is the AUC of ``attack``, the strongest one on
     the published values, over users with known membership. ``findings`` are results of checks on
     this table alone, and ``bounds`` the largest changes by one unit of data. ``part`` says what is
-    known of the people, None if the cube has all of them.
+    known of the people, None if the cube has all of them. ``audit`` is the key of the audit.
     """
 
     release: Annotated[ResolvedRelease, Field(alias="listed")]
@@ -65,7 +65,8 @@ class ReleaseRecord:
     attack: str
     findings: tuple[CheckResult, ...]
     bounds: Bounds | None
-    part: KnownPart | None = None  # records of older versions have none
+    part: KnownPart | None = None
+    audit: str = ""  # records of older versions have neither
 
 
 _READER = TypeAdapter(ReleaseRecord)
@@ -89,7 +90,7 @@ class ReleaseStore:
         self.people, self.tables = f"{self.uri}/{_PEOPLE}", f"{self.uri}/{_TABLES}"
 
     def record(self) -> ReleaseRecord | None:
-        """Return the record, None while it is not complete."""
+        """Return the record, None while it is not complete, or if it is that of another audit."""
         try:
             record = from_sealed(storage.read(f"{self.uri}/{_RECORD}"))
         except FileNotFoundError:
@@ -101,7 +102,8 @@ class ReleaseStore:
             ) from None
         for numbers in (record["published"], *record["findings"]):  # JSON has no NaN
             numbers |= {key: np.nan for key, value in numbers.items() if value is None}
-        return _READER.validate_python(record, strict=False)
+        found = _READER.validate_python(record, strict=False)
+        return found if found.audit == self.uri.rpartition("/")[2] else None
 
     def write_record(self, record: ReleaseRecord) -> None:
         """Write the record, which completes the folder."""
@@ -235,5 +237,6 @@ class ReleaseAnalysis(Analysis):
                 findings=findings,
                 bounds=bounds,
                 part=self._part,
+                audit=self.digest,
             )
         )

@@ -147,16 +147,13 @@ def measure(
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
     """Return the exposure of all users, or of the targets if no screen has the mechanism.
 
-    All users are those that the screen counts: by default those with an event in the period. Raises
-    InputError as :func:`measure`.
+    All users are those that the screen counts, with an event in the period. Raises InputError as
+    :func:`measure`.
     """
     everyone = screen is not None and mechanism in screen.mechanism.values
     table, who = _attacked(audit, mechanism), "target"
     if everyone and screen is not None:
         table, who = _attacked(screen, mechanism), "user"
-    table = table[["privacy_loss", "auc", "auc_low", "auc_high"]]
-    if everyone and screen is not None:  # users without an event have no privacy loss
-        table = table.where(is_counted(screen))
     table = table.transpose(..., who)
     flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
     best, label = _best(table["privacy_loss"], flat["privacy_loss"])
@@ -168,10 +165,18 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
 
 
 def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
-    """Return the attacks on a mechanism; on raw counts those on all, since all can be applied."""
-    selected = _select(results, mechanism)
-    raw_counts = find_mechanism(results, RAW_COUNTS)
-    return results if mechanism == raw_counts else selected.expand_dims("mechanism")
+    """Return the attacks on a mechanism; on raw counts those on all, since all can be applied.
+
+    Numbers are NaN for people without an event, who are no evidence.
+    """
+    table = _select(results, mechanism).expand_dims("mechanism")
+    if mechanism == find_mechanism(results, RAW_COUNTS):
+        table = results
+    if "status" in table:
+        held = table["status"] == "done"
+    else:
+        held = is_counted(results) & (results["n_events"] > 0)
+    return table[["privacy_loss", "auc", "auc_low", "auc_high"]].where(held)
 
 
 def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
@@ -205,7 +210,7 @@ def _best(table: xr.DataArray, loss: Values) -> tuple[int, str]:
     means[~known.any(axis=1)] = -np.inf
     best = int(np.argmax(means))
     if not np.isfinite(means[best]):
-        raise InputError("no case has finished")
+        raise InputError("no case of a person with an event has finished")
     return best, name_best([_name(table, row) for row in range(len(means))], means)
 
 

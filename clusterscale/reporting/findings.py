@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -58,6 +59,8 @@ class Finding:
         The verdict.
     reason
         The reason for the verdict, as a clause.
+    median
+        Median AUC of the strongest attack; NaN without a result.
     """
 
     period: str
@@ -74,6 +77,7 @@ class Finding:
     n_certain: int
     exposure: ExposureVerdict
     reason: str
+    median: float = nan
 
     def __repr__(self) -> str:
         release = f"{self.mechanism}, groups of {self.group_size:,}, {self.period}, {self.prior}"
@@ -280,6 +284,7 @@ def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding
         n_certain=n_certain,
         exposure=exposure,
         reason=reason,
+        median=float(np.median(known)) if known.size else nan,
     )
 
 

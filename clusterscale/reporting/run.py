@@ -11,7 +11,7 @@ import xarray as xr
 from clusterscale import schema, storage
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.storage.manifest import from_sealed
-from clusterscale.storage.result_table import attributes_of, is_table, open_sealed
+from clusterscale.storage.result_table import attributes_of, is_table, open_sealed, require_own
 from clusterscale.study import Analysis, built_in
 
 _IDENTITY = {"cube_fingerprint", "plan_digest", "plan", "version"}  # keys that a page shows
@@ -169,6 +169,7 @@ def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:
     store = f"{uri}/results.zarr"
     if not attributes_of(store).get("complete"):
         raise MissingError(f"{store}: this {identity['kind']} has not finished")
+    require_own(store, str(identity["kind"]))
     dataset = open_sealed(store, {})
     about = {name: identity[name] for name in ("cube_fingerprint", "plan_digest")}
     about["plan"] = json.dumps(identity["plan"])

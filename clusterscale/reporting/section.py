@@ -162,18 +162,25 @@ def absent_users(results: xr.Dataset) -> list[str]:
         if n_absent > 0:
             have, are = ("has", "is") if n_absent == 1 else ("have", "are")
             text = f"{n_absent:,} of {n_users:,} users {have} no event in {period}"
-            text += f", but {are} included" if included else f" and {are} left out"
+            how = "attacked, and counted apart" if "status" in results else "included"
+            text += f", but {are} {how}" if included else f" and {are} left out"
             sentences.append(f"{text}{_absent_targets(results, i)}.")
     return sentences
 
 
 def _absent_targets(results: xr.Dataset, period: int) -> str:
+    n_absent = count_unseen(results.isel(period=[period]))
+    return (
+        f", {n_absent:,} of the {results.sizes['target']:,} targets among them" if n_absent else ""
+    )
+
+
+def count_unseen(results: xr.Dataset) -> int:
+    """Return the number of targets of an audit that have no event in any of its periods."""
     if "status" not in results:
-        return ""
-    unseen = results["status"].isel(period=period) == "unseen"
-    n_targets = unseen.sizes["target"]
-    n_absent = int(unseen.all([dim for dim in unseen.dims if dim != "target"]).sum())
-    return f", {n_absent:,} of the {n_targets:,} targets among them" if n_absent else ""
+        return 0
+    unseen = results["status"] == "unseen"
+    return int(unseen.all([dim for dim in unseen.dims if dim != "target"]).sum())
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -1,9 +1,7 @@
 """The page to sign: what is to be published, whom it exposes, and what was not examined."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import date
 from functools import partial
 from typing import Any
 
@@ -17,6 +15,12 @@ from clusterscale.reporting.audit.cases import Defences, by_setting
 from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.certificates import COVERS, covers_audit, read_ceilings, state_posterior
+from clusterscale.reporting.coverage import (
+    ReleaseScope,
+    days_outside,
+    spans_of,
+    state_coverage,
+)
 from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.page import PageEntry, digests, page, versions_of
 from clusterscale.reporting.render import entitle
@@ -24,18 +28,23 @@ from clusterscale.reporting.run import Run
 from clusterscale.reporting.screening import read_cases
 
 _WORST = 5  # people by name
-_SPAN = re.compile(r"(\d+)-(\d+)")  # of epochs, in the id of a period
 _SECTIONS = ["published", "compared", "risk", "people", "ceilings", "series", "utility"]
 _SECTIONS += ["missing", "policy", "versions", "names"]
 _ANALYSES = ("screen", "certify", "recovery", "traits")
 
 
-def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) -> dict[str, Any]:
+def describe(
+    run: Run,
+    outcome: Mapping[str, Any],
+    series: Mapping[str, Any],
+    release: ReleaseScope | None = None,
+) -> dict[str, Any]:
     """Return all that the page to sign says, as numbers and texts by name.
 
     ``run`` has an audit, and its ``chosen`` mechanism is to be published; ``outcome`` is the
     result of a policy: its verdict, text, reasons and group size; ``series`` what the series of the
-    release spends, or why that is ``not_examined``. What is not known is NaN, None or empty.
+    ``release`` spends, or why that is ``not_examined``; the release is None if it is not named.
+    What is not known is NaN, None or empty.
     """
     from clusterscale.analyses.advise.results import to_yaml
 
@@ -48,6 +57,7 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
     made, raw = audit.mechanisms.get(name), defences.raw_counts
     n_known = cube.get("n_known", cube.get("n_users"))
     ids = results.get("period_id", results["period"]).values
+    guarantees = [one for some in audit.guarantees.values() for one in some]
     return {
         "rule": name,
         "setting": to_yaml(made) if made else run.chosen,
@@ -59,19 +69,16 @@ def describe(run: Run, outcome: Mapping[str, Any], series: Mapping[str, Any]) ->
         "targets": {"number": table.n_targets, "chosen_by": plan.get("targets")},
         "release": asdict(audit.worst[name]),
         "periods": _periods(audit, name),
-        "examined": _examine_days(results, cube, series),
+        "examined": _examine_days(results, cube),
+        "coverage": _coverage(results, release, outcome["group_size"]),
         "raw_counts": asdict(audit.worst[raw]) if raw else None,
         "everybody": _screened(shown, {name, raw} if name == raw else {name}),
+        "worst_person": audit.worst_person(name),
         "people": _people(audit, None if name == raw else name),
         "ceilings": _ceilings(shown, name, n_known),
         "guaranteed": _guaranteed(audit, name) if n_known != 0 else None,
         "series": series,
-        "guarantees": [
-            one._asdict()
-            for every in audit.guarantees.values()
-            for one in every
-            if one.mechanism == name
-        ],
+        "guarantees": [one._asdict() for one in guarantees if one.mechanism == name],
         "guarantee_test": audit.tested.get(name, "not tested"),
         "utility": _utility(defences, name),
         "sum_ratio": max(
@@ -130,8 +137,9 @@ def _people(audit: AuditReport, name: str | None) -> list[dict[str, Any]]:
     order = [int(i) for i in np.argsort(-highest, kind="stable") if highest[i] >= 0]
     median, people = order[(len(order) - 1) // 2 :][:1], []
     for i in dict.fromkeys([*order[:_WORST], *median]):
-        _, size, attack = np.unravel_index(best[i], table.auc[at].shape[:-1])
-        case = {"group_size": table.group_sizes[size], "attack": table.attacks[attack]}
+        setting, size, attack = np.unravel_index(best[i], table.auc[at].shape[:-1])
+        case: dict[str, Any] = {"period": table.settings[at[int(setting)]].period}
+        case |= {"group_size": table.group_sizes[size], "attack": table.attacks[attack]}
         case |= {"pseudonym": str(results["pseudonym"].values[i]), "median": i in median}
         numbers = {"auc": auc, "low": low, "high": high}
         people.append(case | {key: float(of[best[i], i]) for key, of in numbers.items()})
@@ -146,45 +154,30 @@ def _periods(audit: AuditReport, name: str) -> dict[str, Any]:
     return {period: one and asdict(one) for period, one in worst.items()}
 
 
-def _examine_days(
-    results: xr.Dataset, cube: Mapping[str, Any], series: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return when the periods are, and how much of a cube and of a release is in none of them.
+def _examine_days(results: xr.Dataset, cube: Mapping[str, Any]) -> dict[str, Any]:
+    """Return when the periods are, and how much of the audited cube is in none of them.
 
-    ``series`` has the release: its ``days``, the first and the last as ISO dates, its ``span`` of
-    epochs, and the fingerprint and number of users of its ``cube``; nothing if it is not named. A
-    day is examined if all of its epochs are, in the same cube or in one that adds simulated people
-    to as many users. What the results do not record is None.
+    What the results do not record is None.
     """
-    ids = results["period_id"].values if "period_id" in results else ()
-    spans = [(int(at[1]), int(at[2])) for one in ids if (at := _SPAN.match(str(one)))]
-    found: dict[str, Any] = {"when": {}, "unit": "epoch"}
-    found |= dict.fromkeys(("total", "left_out", "release"))
+    found: dict[str, Any] = {"when": {}, "unit": "epoch", "total": None, "left_out": None}
+    spans = spans_of(results)
     if len(spans) < results.sizes["period"] or "n_epochs" not in cube:
         return found
-    outside = np.ones(cube["n_epochs"], np.bool_)
-    for first, stop in spans:
-        outside[first:stop] = False
-    found |= {"total": len(outside), "left_out": int(outside.sum())}
-    if "calendar" not in cube:
-        return found
-    calendar = Calendar.from_attributes(cube["calendar"])
-    begins, ends = (calendar.days(ends=which).tolist() for which in (False, True))
-    touched = (range(begins[i], ends[i] + 1) for i in np.flatnonzero(outside))
-    missing = {day for some in touched for day in some}
-    every = set(range(begins[0], ends[-1] + 1))
-    when = map(calendar.describe_span, spans)
-    names = map(str, results["period"].values)
-    found |= {"when": dict(zip(names, when, strict=True)), "unit": "day"}
-    found |= {"total": len(every), "left_out": len(missing)}
-    if days := series.get("days"):
-        first, last = (date.fromisoformat(day).toordinal() for day in days)
-        own = set(range(first, last + 1))
-        mine = results.attrs.get("cube_fingerprint"), cube.get("n_known")  # of those not simulated
-        same = any(one == other for one, other in zip(mine, series["cube"], strict=True))
-        found["release"] = {"total": len(own), "whole": tuple(series["span"]) in spans}
-        found["release"]["left_out"] = len(own - (every - missing)) if same else len(own)
-    return found
+    total, left_out, unit = days_outside(results)
+    if "calendar" in cube:
+        when = map(Calendar.from_attributes(cube["calendar"]).describe_span, spans)
+        found["when"] = dict(zip(map(str, results["period"].values), when, strict=True))
+    return found | {"total": total, "left_out": left_out, "unit": unit}
+
+
+def _coverage(
+    results: xr.Dataset, release: ReleaseScope | None, group_size: int | None
+) -> list[dict[str, Any]]:
+    """Return what an audit covers of a release; nothing if it is not named."""
+    if release is None:
+        return []
+    found = state_coverage(results, release, {"the policy": group_size})
+    return [one._asdict() for one in found]
 
 
 def _utility(defences: Defences, name: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 import zarr
 from zarr.storage import MemoryStore
 
+from clusterscale.contracts import hash_of
 from clusterscale.errors import DamagedError, FormatError, MissingError
 from clusterscale.schema import TEXT, Variable, validate
 from clusterscale.storage import files, manifest
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, TEXT: str, "M": np.int64}
 TIME_ATTRIBUTES = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 """Attributes of an array of whole seconds that xarray reads as times."""
+
+
+_DECIDES = ("kind", "plan_digest", "cube_fingerprint", "input_digest", "results_revision", "code")
 
 
 class TableStore:
@@ -294,8 +298,35 @@ def open_table(
         raise MissingError(f"{uri}: there are no results of a {what}")
     if not attributes_of(store).get("complete"):
         raise MissingError(f"{store}: this {what} has not finished; run it again to resume it")
+    require_own(store, what)
     names = [name for name in variables if name.endswith(("_label", "_title"))]
     return open_sealed(store, variables).set_coords(names)
+
+
+def study_of(folder: str, kind: str) -> str:
+    """Return the digest of what decides the results of the study in a folder; empty without one."""
+    kept = manifest.read_sealed(f"{folder}/{kind}.json")
+    return "" if kept is None else hash_of([kept.get(key) for key in _DECIDES])
+
+
+def require_own(store: str, kind: str) -> None:
+    """Check that results are those of the study that their folder says it has, if it says one.
+
+    Raises
+    ------
+    DamagedError
+        If they are of another plan, cube, input, revision or code.
+    """
+    folder, about = store.rpartition("/")[0], attributes_of(store)
+    kept = manifest.read_sealed(f"{folder}/{kind}.json") or {}
+    # results of earlier versions have no digest of their study
+    known = {key: about.get(key) for key in ("plan_digest", "cube_fingerprint") if key in about}
+    own = about.get("study") in (None, study_of(folder, kind))
+    if kept and not (own and all(kept.get(key) == value for key, value in known.items())):
+        raise DamagedError(
+            f"{store} has results of another study than {folder}/{kind}.json says: put back those "
+            f"of this {kind}, or remove them and run it again"
+        )
 
 
 def open_sealed(uri: str, variables: Mapping[str, Variable]) -> xr.Dataset:

@@ -26,7 +26,7 @@ from clusterscale.foreign import Fault, call_foreign, returns
 from clusterscale.registry import Registry
 from clusterscale.schema import STATUS, Variable
 from clusterscale.storage import absolute
-from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.storage.result_table import TableStore, create_table, open_table, study_of
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.foreign_code import Probe, code_of, packages_of
 from clusterscale.study.identity import Identity, others_in
@@ -245,6 +245,7 @@ class Analysis(ABC):
             "plan": json.dumps(dict(self.describe())),
             "plan_digest": self.digest,
             "seed": self.seed,
+            "study": study_of(job.uri, self.kind),
             **(about or {}),
             **describe_origin(job.cube, null_roi=self.null_roi),
         }

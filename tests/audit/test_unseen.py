@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loops import for_each
 from running import run, screen
 
+import clusterscale as cs
 from clusterscale.analyses.audit import AuditPlan, Targets, predict
 from clusterscale.analyses.audit.analysis import rank
 from clusterscale.analyses.audit.settings import Period
@@ -20,7 +21,8 @@ from clusterscale.analyses.traits.exposure import list_exposures
 from clusterscale.cli import console as show
 from clusterscale.cli import results
 from clusterscale.cli.analyses import show_screen
-from clusterscale.errors import ConfigError
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.reauditing import Policy
 from clusterscale.reporting import render
 from clusterscale.reporting.notebook import shorten
 from clusterscale.reporting.run import Run
@@ -224,6 +226,31 @@ def test_the_default_leaves_digests_as_they_were(fields):
     assert include.digest != plan.digest
     assert include.describe()["targets"] == {"tertiles": 2, "unseen": "include"}
     assert plan.model_dump(mode="json")["targets"]["unseen"] == "exclude"
+
+
+@pytest.mark.slow
+def test_targets_who_were_never_there_make_no_gate_pass(cube, fields, tmp_path):
+    """They are counted apart; alone they are an error, and where one period has nobody, too few."""
+    base = fields | {"periods": [EARLY, LATE], "group_sizes": [6]}
+    lenient = Policy(exposure={"exposed": "pass", "partly_exposed": "pass"})
+    listed = {"never": ["u001", "u004"], "once": ["u001", "u002"], "elsewhere": ["u001", "u004"]}
+    for name, periods in (("never", [LATE]), ("once", [LATE]), ("elsewhere", [EARLY, LATE])):
+        targets = {"listed": listed[name], "unseen": "include"}
+        plan = AuditPlan(**base | {"targets": targets, "periods": periods})
+        folder, mechanism = str(tmp_path / name), plan.mechanisms[-1].label
+        found = run(plan, cube, folder, SerialExecutor())
+        assert np.isfinite(found.auc.values).all(), "they were attacked"
+        if name == "never":
+            with pytest.raises(InputError, match="no case of a person with an event"):
+                cs.gate(folder, lenient, mechanism, 6)
+            continue
+        reasons = {one["check"]: one for one in cs.gate(folder, lenient, mechanism, 6).reasons}
+        if name == "once":
+            assert "2 targets, 1 of them without an event, who are no" in reasons["scope"]["text"]
+            assert "counted apart, 1 of the 2 targets among them" in absent_users(found)[0]
+        else:
+            assert reasons["coverage"]["level"] == "warn"
+            assert "nobody who was attacked has an event" in reasons["coverage"]["text"]
 
 
 @pytest.fixture(scope="module")

@@ -102,11 +102,11 @@ def test_what_cannot_be_published_is_bad_input(fields, words, config):
 
 @pytest.fixture(scope="module")
 def audited(cube, tmp_path_factory):
-    """The folder of a finished audit of two mechanisms, whose config is beside it."""
+    """The folder of a finished audit of two mechanisms in groups of 20; its config is beside it."""
     tmp_path = tmp_path_factory.mktemp("audited")
     folder = str(tmp_path / "audited")
     mechanisms = [{"name": "exact"}, LAPLACE | {"title": "noise a user"}]
-    audit = AUDIT | {"group_sizes": [20], "mechanisms": mechanisms}
+    audit = AUDIT | {"group_sizes": [20], "mechanisms": mechanisms, "null_roi": False}
     audit["periods"] = [{"name": "all", "first": 0, "epochs": 48}]
     path = tmp_path / "audit.yaml"
     content = {"cube": cube.uri, "output": folder, "audit": audit, "cluster": {"name": "serial"}}
@@ -117,11 +117,13 @@ def audited(cube, tmp_path_factory):
 
 
 @pytest.fixture
-def unfinished(config):
-    """Writes a config whose release has no mechanism, and returns its path."""
+def unfinished(config, cube, tmp_path):
+    """Writes a config whose release, of 20 users, has no mechanism, and returns its path."""
+    panel = tmp_path / "panel.csv"
+    panel.write_text("\n".join(["user", *cube.user_ids(0, 20)]))
 
     def write(**fields):
-        path = Path(config(**fields))
+        path = Path(config(**{"population": str(panel)} | fields))
         content = yaml.safe_load(path.read_text())
         del content["publish"]["mechanism"]
         path.write_text(yaml.safe_dump(content))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -210,3 +211,30 @@ def test_what_was_found_is_kept(folder, cube, tmp_path):
     audited.write_record(facts)
     assert repr(audited.record()) == repr(facts)
     assert ReleaseStore(f"{done.output}/runs/nothing").record() is None
+
+
+@pytest.mark.slow
+def test_results_of_another_release_are_not_its_verdict(folder, cube, tmp_path):
+    """Copied in place of its own: the record alone, the audit alone, and all of the run."""
+    both = work(folder, cube, tmp_path)
+    judge_all(both)
+    key, other = (row.audit for row in both.ledger.rows)
+    kept = tmp_path / "kept"
+    shutil.copytree(tmp_path / "out/runs", kept)
+    for name in ("release/facts.json", "results.zarr", ""):
+        shutil.rmtree(tmp_path / "out")
+        shutil.copytree(kept, tmp_path / "out/runs")
+        source, target = kept / other / name, tmp_path / "out/runs" / key / name
+        if source.is_dir():
+            shutil.rmtree(target)
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+        again = work(folder, cube, tmp_path)
+        first = again.evaluate(again.pending()[0], SerialExecutor())
+        if name == "release/facts.json":  # it is written anew
+            kept_row = both.ledger.rows[0]
+            assert (first.verdict, first.reasons) == (kept_row.verdict, kept_row.reasons)
+        else:
+            assert isinstance(first, Problem), name
+            assert "another" in str(first.error), name

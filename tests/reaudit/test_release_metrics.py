@@ -168,11 +168,22 @@ def test_users_without_an_event_in_the_period_are_nobody(seed):
         sum(each > 0.4 for each in losses) / len(losses)
     )
     screen.attrs["plan"] = '{"unseen": "include"}'
-    everyone = measure(audit, screen, LAPLACE, exposed_above=0.4)
-    assert (
-        everyone.share_exposed
-        == measure(audit, screened(seed), LAPLACE, exposed_above=0.4).share_exposed
-    )
+    included = measure(audit, screen, LAPLACE, exposed_above=0.4)
+    assert included.share_exposed == found.share_exposed, "they are no evidence, though scored"
+
+
+def test_targets_without_an_event_are_no_evidence_though_attacked():
+    """As if they had never been attacked; alone they are an error, never a pass."""
+    audit = results(lost=0.0)
+    status = audit.status.copy(deep=True)
+    status[{"target": slice(0, 3)}] = "unseen"
+    found = measure(audit.assign(status=status), None, LAPLACE, exposed_above=0.4)
+    left = measure(audit.isel(target=slice(3, None)), None, LAPLACE, exposed_above=0.4)
+    assert (found.mean_loss, found.worst_loss) == (left.mean_loss, left.worst_loss)
+    assert (found.n_targets, found.finding) == (4, left.finding)
+    status[:] = "unseen"
+    with pytest.raises(InputError, match="no case of a person with an event has finished"):
+        measure(audit.assign(status=status), None, LAPLACE, exposed_above=0.4)
 
 
 def test_everyone_counts_where_a_screen_knows_the_mechanism():
@@ -256,7 +267,7 @@ def test_nothing_to_judge():
         measure(audit, None, "gauss", exposed_above=0.5)
     for name in ("auc", "privacy_loss"):
         audit[name][:] = np.nan
-    with pytest.raises(InputError, match="no case has finished"):
+    with pytest.raises(InputError, match="no case of a person with an event has finished"):
         measure(audit, None, LAPLACE, exposed_above=0.5)
 
 

@@ -21,13 +21,12 @@ SERIES = {
     "folder": "runs/counts",
     "budget": {"unit": "user", "epsilon": 2.0, "delta": 0.0},
     "days": ["2026-10-19", "2026-10-25"],
-    "span": (336, 505),
-    "cube": ("blake2b:77ab01", 534),
     "spent": (0.0, 1.0),
     "all_days": {"days": 28, "releases": 4, "spent": 4.0, "exceeds": True},
     "releases": {"so far": 0, "with this release": 1, "a year": 52},
     "person": {"so far": (0.0, 0.0), "with this release": (1.0, 0.0), "a year": (52.0, 0.0)},
     "refused": "",
+    "others": "",
 }
 """What a series of releases spends, as the page to sign takes it."""
 

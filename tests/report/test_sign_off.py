@@ -1,6 +1,7 @@
 """The page to sign, and the picture: numbers are the report's, and what is not known is said."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from clusterscale.reauditing.policy_evaluation import evaluate_ceilings
 from clusterscale.reporting import Run, describe, render, render_sign_off
 from clusterscale.reporting.audit.headline import _placed
 from clusterscale.reporting.certificates import covers_audit
+from clusterscale.reporting.coverage import ReleaseScope
 from clusterscale.schema import validate
 from clusterscale.utility import UTILITIES
 
@@ -31,10 +33,12 @@ OUTCOME = {
 NOT_EXAMINED = {"not_examined": "the release is not named"}
 
 
-def facts_of(results, *others, chosen=LAPLACE, certify=None, series=NOT_EXAMINED, **outcome):
+def facts_of(
+    results, *others, chosen=LAPLACE, certify=None, series=NOT_EXAMINED, release=None, **outcome
+):
     screen = others[0] if others else None
     run = Run(audit=results, screen=screen, certify=certify, chosen=chosen)
-    facts = json_safe(describe(run, OUTCOME | outcome, series)) | {"digest": "d1"}
+    facts = json_safe(describe(run, OUTCOME | outcome, series, release)) | {"digest": "d1"}
     return facts, " ".join(Page(render_sign_off(run, facts)).text.split())
 
 
@@ -163,7 +167,7 @@ def test_simulated_people_are_counted_apart_and_prove_nothing(make_results):
 def weeks(make_results):
     """An audit of the second and the third week of 28 days, in which summer time ends."""
     calendar = Calendar.parse("2026-10-05T00:00", "1h", 673, "Europe/Lisbon")
-    cube = {"n_users": 534, "n_epochs": 673, "calendar": calendar.attributes()}
+    cube = {"n_users": 534, "n_epochs": 673, "calendar": calendar.attributes(), "null_roi": False}
     names = ("second", "third")
     results = make_results(mechanisms=(EXACT, LAPLACE), periods=names, cube=json.dumps(cube))
     results["auc"].loc[{"period": "third", "mechanism": LAPLACE}] -= 0.2
@@ -182,7 +186,7 @@ def test_each_period_and_the_days_that_are_not_examined_are_listed(weeks):
     assert facts["periods"]["third"]["mean"] < facts["periods"]["second"]["mean"]
     for words in (
         "This page is about2026-10-12 to 2026-10-18 (second, epochs 168-336); 2026-10-19 to",
-        "The cube has28 days: 14 of them are not examined",
+        "The audited cube has28 days: 14 of them are not examined",
         "; the worst of 2 periods, second",
         "; the worst In third",
         "Other days28 days: 14 of them are not examined: nothing here is about them",
@@ -191,33 +195,51 @@ def test_each_period_and_the_days_that_are_not_examined_are_listed(weeks):
         assert words in text
 
 
+WEEK = ReleaseScope("blake2b:77ab01", (336, 505), LAPLACE, False, n_people=50)
+"""The release of the third week, in the cube of the audit."""
+
+
+def missing(facts):
+    """Return what is not covered, by aspect."""
+    return {one["name"]: one["text"] for one in facts["coverage"] if one["level"] != "covered"}
+
+
 def test_the_days_to_be_published_are_compared_with_those_examined(weeks):
-    facts, text = facts_of(weeks, series=SERIES)
-    assert facts["examined"]["release"] == {"total": 7, "left_out": 0, "whole": True}
+    facts, text = facts_of(weeks, series=SERIES, release=WEEK)
+    assert not missing(facts)
     assert text.count("To be published2026-10-19 to 2026-10-25: all examined") == 1
     late = SERIES | {"days": ["2026-10-24", "2026-10-30"]}
-    facts, text = facts_of(weeks, series=late)
-    assert facts["examined"]["release"] == {"total": 7, "left_out": 5, "whole": True}
-    words = "To be published2026-10-24 to 2026-10-30: 5 of these 7 days are not examined"
+    facts, text = facts_of(weeks, series=late, release=replace(WEEK, span=(456, 625)))
+    assert missing(facts) == {"days": "5 of these 7 days are not examined"}
+    words = "To be published2026-10-24 to 2026-10-30: days: 5 of these 7 days are not examined"
     assert text.count(words) == 2, "beside what is published, and among what was not examined"
-    facts, text = facts_of(weeks, series=SERIES | {"cube": ("of others", 500)})
-    assert facts["examined"]["release"]["left_out"] == 7, "the same days of another cube"
-    simulated = json.loads(weeks.attrs["cube"]) | {"n_known": 500}
-    filled = weeks.assign_attrs(cube=json.dumps(simulated))
-    facts, _ = facts_of(filled, series=SERIES | {"cube": ("of others", 500)})
-    assert facts["examined"]["release"]["left_out"] == 0, "with simulated people beside its own"
-    both = SERIES | {"days": ["2026-10-12", "2026-10-25"], "span": (168, 505)}
-    facts, text = facts_of(weeks, series=both)
-    assert facts["examined"]["release"] == {"total": 14, "left_out": 0, "whole": False}
+    both = replace(WEEK, span=(168, 505))
+    facts, text = facts_of(weeks, series=SERIES, release=both)
     assert text.count("no audited period is this release") == 2
     cut = weeks.assign_coords(period_id=("period", ["168-336", "336-504"]))
-    assert facts_of(cut, series=SERIES)[0]["examined"]["release"]["left_out"] == 1
+    facts, _ = facts_of(cut, series=SERIES, release=WEEK)
+    assert missing(facts) == {"days": "1 of these 7 days is not examined"}
     for times, unit in (({"n_epochs": 673}, "epoch"), ({}, None)):
-        weeks.attrs["cube"] = json.dumps({"n_users": 534} | times)
-        facts, text = facts_of(weeks, series=SERIES)
+        weeks.attrs["cube"] = json.dumps({"n_users": 534, "null_roi": False} | times)
+        facts, text = facts_of(weeks, series=SERIES, release=replace(WEEK, span=(0, 168)))
         assert ("673 epochs: 336 of them are not examined" in text) == (unit == "epoch")
+        assert ("168 of these 168 epochs are not examined" in text) == (unit == "epoch")
         assert ("which of its days are not examined is not known" in text) == (unit is None)
-        assert text.count("not recorded: whether these days are examined is not known") == 2
+        assert text.count("whether they are examined is not recorded") == (0 if unit else 2)
+
+
+def test_a_release_of_another_cube_is_not_examined_though_it_has_as_many_users(weeks):
+    other = replace(WEEK, cube="blake2b:0ther")
+    facts, text = facts_of(weeks, series=SERIES, release=other)
+    assert missing(facts).keys() == {"data", "days", "people"}
+    assert "all examined" not in text
+    assert "all are examined" not in text
+    about = json.loads(weeks.attrs["cube"]) | {"known_fingerprint": other.cube, "n_known": 500}
+    filled = weeks.assign_attrs(cube=json.dumps(about))
+    facts, _ = facts_of(filled, series=SERIES, release=other)
+    assert not missing(facts), "a cube that adds simulated people to its users is"
+    facts, _ = facts_of(filled, series=SERIES, release=WEEK)
+    assert "data" in missing(facts)
 
 
 def test_what_a_series_spends_is_a_sentence_and_said_to_exceed_the_budget(weeks):

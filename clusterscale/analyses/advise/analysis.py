@@ -186,7 +186,7 @@ class AdviseAnalysis(Analysis):
             advised = coarser or advised
         notes[:0] = filter(None, [_say_no_use(plan, advised)[0]])
         columns, about = lay_out(self.advice, searches, advised)
-        about |= {"verdict": "advised", "cause": ""}
+        about |= {"verdict": "advised", "cause": "", "confirmed_on": confirm.known_fingerprint}
         if advised is None:
             candidates = [one for search in searches for one in search.candidates]
             causes = find_causes(candidates, first.users)

@@ -62,12 +62,14 @@ def lay_out_cases(
     coords: Coordinates,
     entries: dict[Key, Entry],
     attacked: NDArray[np.bool_] | None = None,
+    seen: NDArray[np.bool_] | None = None,
 ) -> Arrays:
     """Return all variables for the targets of ``coords``.
 
     Cases of tasks without an entry are ``missing``, or ``unseen`` where the target is not attacked
     in the period (bool, shape (period, target)); those of failed tasks ``failed`` with the error.
-    Their numbers are NaN, and their counts 0.
+    Their numbers are NaN, and their counts 0. Cases of targets that are not ``seen`` in the period
+    (the same shape) are ``unseen``, too, though attacked: they are no evidence.
     """
     dims = RESULTS["auc"].dims
     variables = {name: empty_variable(coords, name) for name in (*_MEASURED, "privacy_loss")}
@@ -87,6 +89,8 @@ def lay_out_cases(
             for name in _MEASURED:
                 variables[name][case] = getattr(outcome, name)
             variables["privacy_loss"][case] = privacy_loss(outcome.auc)
+    if seen is not None:
+        status[(status == "done") & ~seen.T.reshape(*seen.T.shape, 1, 1, 1, 1)] = "unseen"
     gain = _gains(variables["auc"], coords["mechanism"][1].tolist())
     return {**variables, "privacy_gain": gain, "status": status, "error": error}
 
@@ -179,8 +183,9 @@ class ResultsTask:
         The targets.
     coords
         Coordinates of the dataset, with the targets of the block.
-    attacked
-        Periods in which each target is attacked, bool, shape (period, target); None for all.
+    attacked, seen
+        Periods in which each target is attacked, and has an event, bool, shape (period, target);
+        None for all.
     """
 
     uri: str
@@ -188,13 +193,14 @@ class ResultsTask:
     block: TargetBlock
     coords: Coordinates
     attacked: NDArray[np.bool_] | None
+    seen: NDArray[np.bool_]
 
 
 def write_block(task: ResultsTask) -> dict[str, str]:
     """Write the results of some targets, and return the digest of each chunk by its path."""
     rows = slice(task.first, task.first + len(task.block.users))
     with result_table.open_for_writing(task.uri) as (group, digests):
-        laid_out = lay_out_cases(task.coords, task.block.entries(), task.attacked)
+        laid_out = lay_out_cases(task.coords, task.block.entries(), task.attacked, task.seen)
         for name, values in laid_out.items():
             group[name][rows] = values
     return digests
@@ -214,7 +220,11 @@ def write_results(
     where it replaces an older one when it is complete. Values are missing for tasks that did not
     run or failed, and for mechanisms without an evaluation.
     """
-    coords = _coordinates(plan, cube, chosen)
+    presence = Presence.of(cube, plan.periods)
+    coords, seen = (
+        _coordinates(plan, cube, chosen, presence),
+        presence.n_events[:, chosen.users] > 0,
+    )
     columns: dict[str, Any] = {name: values for name, (_, values) in coords.items()}
     columns |= lay_out_evaluations(coords, plan.mechanisms, evaluations)
     errors = sorted(one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error)
@@ -223,6 +233,7 @@ def write_results(
         "plan": json.dumps(plan.describe()),
         "plan_digest": plan.digest,
         "seed": plan.seed,
+        "study": result_table.study_of(uri.rpartition("/")[0], "audit"),
         **describe_origin(cube, null_roi=plan.null_roi),
         "coordinates": " ".join(sorted(coords.keys() - _DIMS)),
         "evaluation_errors": json.dumps(errors),
@@ -238,7 +249,8 @@ def write_results(
             some = {name: coords[name] for name in (*RESULTS["auc"].dims, "level", "period_id")}
             some["target"] = ("target", chosen.users[first:last])
             attacked = None if chosen.attacked is None else chosen.attacked[:, first:last]
-            tasks.append(ResultsTask(staging, first, done.block(first, last), some, attacked))
+            block, own = done.block(first, last), seen[:, first:last]
+            tasks.append(ResultsTask(staging, first, block, some, attacked, own))
 
         def keep(task: ResultsTask, written: dict[str, str]) -> None:
             digests.update(written)
@@ -340,11 +352,14 @@ def open_results(uri: str | Path) -> xr.Dataset:
     if not result_table.is_table(store, RESULTS_FORMAT):
         manifest.check_root(store)
         raise FormatError(f"{store} does not contain the results of an audit")
+    result_table.require_own(store, "audit")
     return result_table.open_sealed(store, RESULTS)
 
 
-def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:
-    measures, presence = plan.utility.measures, Presence.of(cube, plan.periods)
+def _coordinates(
+    plan: AuditPlan, cube: TraceCube, chosen: Chosen, presence: Presence
+) -> Coordinates:
+    measures = plan.utility.measures
     return {
         "target": ("target", np.asarray(chosen.users, np.int64)),
         "pseudonym": ("target", cube.pseudonyms(chosen.users)),

@@ -15,6 +15,8 @@ from clusterscale.reporting.audit.cases import SummaryRow, strongest_rows
 from clusterscale.reporting.audit.gains import best_defence, largest_loss, least_gains
 from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport, GuaranteeTest
+from clusterscale.reporting.certificates import read_ceilings
+from clusterscale.reporting.coverage import leave_out_others
 from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.run import Run
 from clusterscale.utility import NEARLY_EMPTY
@@ -23,9 +25,19 @@ from clusterscale.validation_messages import find_ties
 _MOST_OPEN = 12  # lines of a table before the rest of the page
 
 
-def findings(audit: AuditReport, headline: str = "") -> Markup:
-    """Build the first screen, with its picture; it exists even if no test finished."""
-    table, defences = audit.cases, audit.defences
+def findings(audit: AuditReport, headline: str = "", run: Run | None = None) -> Markup:
+    """Build the first screen, with its picture; it exists even if no test finished.
+
+    ``run`` has the certificates of the audit, if there are any.
+    """
+    worst, table, defences = worst_finding(audit.findings), audit.cases, audit.defences
+    made = None if run is None else leave_out_others(run)[0].certify
+    ceilings = [
+        (line.worst, case.period)
+        for case in (() if made is None else read_ceilings(made))
+        for line in case.lines
+        if worst and line.mechanism == worst.mechanism
+    ]
     lines = strongest_rows(table)
     full = [line for line in lines if not defences.emptiest(line.setting.mechanism)]
     most, least = _tied(lines), _tied(full or lines, lowest=True)
@@ -46,7 +58,9 @@ def findings(audit: AuditReport, headline: str = "") -> Markup:
         nearly_empty=html.percent(NEARLY_EMPTY),
         several=len(list(defences.cases())) > 1,
         verdicts=_verdicts(audit),
-        worst_of_all=worst_finding(audit.findings),
+        worst_of_all=worst,
+        person=worst and audit.worst_person(worst.mechanism),
+        ceiling=max(ceilings, default=None),
         has_control=bool(np.isfinite(table.control).any()),
         n_done=int(np.isfinite(table.auc).sum()),
         not_tested=NOT_TESTED,
@@ -107,4 +121,6 @@ def render_sections(
     """
     audit, run = AuditReport.of(results), run or Run()
     headline = build_headline(audit, run.titles.get(run.chosen, run.chosen), run.limits)
-    return findings(audit, headline), [part for build in _SECTIONS for part in build(audit)]
+    return findings(audit, headline, run if run.audit is not None else None), [
+        part for build in _SECTIONS for part in build(audit)
+    ]

@@ -142,6 +142,18 @@ class AuditReport:
         """The worst finding of each mechanism."""
         return worst_findings(self.findings)
 
+    def worst_person(self, mechanism: str) -> dict[str, Any]:
+        """Return the pseudonym, AUC and period of the person whom a mechanism exposes most.
+
+        An adversary with raw counts can apply every mechanism to them.
+        """
+        every, settings = mechanism == self.defences.raw_counts, self.cases.settings
+        at = [i for i, one in enumerate(settings) if every or one.mechanism == mechanism]
+        auc = np.nan_to_num(self.cases.auc[at], nan=-1.0)
+        worst, *_, target = np.unravel_index(int(auc.argmax()), auc.shape)
+        name, period = self.results["pseudonym"].values[target], settings[at[int(worst)]].period
+        return {"pseudonym": str(name), "auc": float(auc.max()), "period": period}
+
     @cached_property
     def guarantees(self) -> dict[str, list[Any]]:
         """What each mechanism guarantees, by period.
