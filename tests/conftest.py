@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from copy import deepcopy
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -65,10 +66,23 @@ def dense():
     return draw_dense(np.random.default_rng(7), 60, 8, 48)
 
 
+_SHARED = []  # cubes of the session
+
+
 @pytest.fixture(scope="session")
 def cube(dense, tmp_path_factory):
     """The same traces as a cube."""
-    return write_cube(str(tmp_path_factory.mktemp("cube") / "cube.zarr"), dense)
+    made = write_cube(str(tmp_path_factory.mktemp("cube") / "cube.zarr"), dense)
+    _SHARED.append(made.uri)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def nothing_published():
+    """Forget the releases of shared cubes that a test has published."""
+    yield
+    for uri in _SHARED:
+        shutil.rmtree(f"{uri}.published", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

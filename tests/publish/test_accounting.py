@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from loops import for_each
 from oracles.publications import plan
 
-from clusterscale.analyses.publish.series import Series, compose, spent_by, spent_on_person
+from clusterscale.analyses.publish.series import Series
+from clusterscale.analyses.publish.spending import compose, spent_by, spent_on_person
 from clusterscale.contracts import Bounds
 from clusterscale.mechanisms import create
 from clusterscale.mechanisms.accounting import concentrated_epsilon, gaussian_epsilon, rho_of_unit

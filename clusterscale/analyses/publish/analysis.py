@@ -192,7 +192,8 @@ class PublishAnalysis(Analysis):
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return who is counted, the guarantee, the budget, and the predicted cost."""
         self.check(cube, memory)
-        plan, series = self.publish, Series(self.publish, cube.calendar.timezone)
+        plan = self.publish
+        series = Series(plan, cube.calendar.timezone, cube=cube.uri)
         entry = describe_entry(plan, cube, series, "")
         series.check(entry)
         n_users = count_users(plan, cube)
@@ -207,6 +208,7 @@ class PublishAnalysis(Analysis):
         )
         budget, days = plan.budget, (entry.first_day, entry.last_day)
         spends = state_guarantee(plan, entry) or NO_GUARANTEE
+        others = series.describe_others(entry, plan.mechanism)
         left = "none"
         if budget is not None:
             before, after = (round_up(series.spent(*more, days=days)) for more in ((), (entry,)))
@@ -223,6 +225,7 @@ class PublishAnalysis(Analysis):
             **_capped(plan),
             "guarantee": spends,
             "budget": left,
+            **({"other series": others} if others else {}),
             "release": f"{plan.folder}/{series.name(entry.number)}{ENDINGS[plan.format]}",
             **cost.describe("once"),
             **({"gate": "audits the release before it is stored, on top"} if self.gate else {}),
@@ -234,7 +237,7 @@ class PublishAnalysis(Analysis):
             return
         raise_refusal(job.uri)
         run_uri = job.uri.rpartition("/")[0]
-        series = Series(self.publish, job.cube.calendar.timezone, run_uri)
+        series = Series(self.publish, job.cube.calendar.timezone, run_uri, cube=job.cube.uri)
         run = name_of_run(job.uri)
         if series.find(run) is None:
             series.check(describe_entry(self.publish, job.cube, series, run))

@@ -223,6 +223,10 @@ class PublishPlan(ConfigModel):
         Format of the releases: ``zarr``, ``netcdf``, ``parquet`` or ``csv``.
     without_guarantee
         Whether a release without a guarantee is published, although no gate has audited it.
+    other_series
+        What happens if another series, or a copy of this one, has a release that counts days of
+        this cube that this one counts, too: ``add`` says what all spend together, ``refuse``
+        publishes nothing. Copies share one budget.
     per_year
         Number of such releases in a year, for the page to sign, e.g. ``52``; None: not stated.
     releases
@@ -245,6 +249,7 @@ class PublishPlan(ConfigModel):
     null_roi: bool = False
     format: Literal["zarr", "netcdf", "parquet", "csv"] = "zarr"
     without_guarantee: bool = False
+    other_series: Literal["add", "refuse"] = "add"
     per_year: Count | None = None
     releases: Address
 
@@ -335,7 +340,9 @@ class PublishPlan(ConfigModel):
         # Without these, ids are as they were.
         added = {"group_size", "places", "other_places", "choose_cap", *STATED}
         unset = {key for key in added if getattr(self, key) == type(self).model_fields[key].default}
-        return self.model_dump(mode="json", exclude={*unset, "without_guarantee", "per_year"})
+        return self.model_dump(
+            mode="json", exclude={*unset, "without_guarantee", "per_year", "other_series"}
+        )
 
     @property
     def digest(self) -> str:

@@ -4,10 +4,12 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import isfinite
 from typing import Any, Protocol
 
 from clusterscale import storage
 from clusterscale.analyses.publish.counting import Counted, counts_in
+from clusterscale.analyses.publish.noted import NotedRelease
 from clusterscale.analyses.publish.plan import PublishPlan
 from clusterscale.analyses.publish.release import (
     arrange,
@@ -18,10 +20,11 @@ from clusterscale.analyses.publish.release import (
     state_guarantee,
 )
 from clusterscale.analyses.publish.series import Series
+from clusterscale.analyses.publish.spending import spent_on_person
 from clusterscale.cube import TraceCube
 from clusterscale.errors import DamagedError, RefusedError, StoreError
 from clusterscale.phrases import option
-from clusterscale.release import RawRelease, read_table
+from clusterscale.release import LedgerEntry, RawRelease, read_table
 from clusterscale.release.checks import check_together, create_checks
 from clusterscale.release.entry import ReleaseEntry, files_of
 from clusterscale.release.metadata import README
@@ -187,7 +190,7 @@ class Publication(Stage[Any, Any]):
 
     def _make_once(self, lease: Lease, executor: Executor, tell: Tell) -> None:
         plan, job, cube = self.plan, self.job, self.job.cube
-        series = Series(plan, cube.calendar.timezone, job.uri.rpartition("/")[0])
+        series = self._open()
         series.begin()
         series.complete()
         entry, verdict, n_elsewhere, undecided = series.find(self.run_name), None, 0, ""
@@ -207,9 +210,36 @@ class Publication(Stage[Any, Any]):
                     self._refuse(error)
                     raise
                 lease.check()
+                self._note(series, entry)
                 page = {} if plan.format == "zarr" else {README: storage.read(f"{uri}{README}")}
                 series.commit(files_of(uri) | page, entry)
         self._finish(series, entry.number, verdict, n_elsewhere, undecided)
+
+    def _open(self) -> Series:
+        plan, cube, run = self.plan, self.job.cube, self.job.uri.rpartition("/")[0]
+        return Series(plan, cube.calendar.timezone, run, cube=cube.uri)
+
+    def _note(self, series: Series, entry: LedgerEntry) -> None:
+        """Note a release beside the cube, before it is published.
+
+        Only then are the others read again: of two runs that publish at once, one sees the other.
+        """
+        cube = self.job.cube.uri
+        epsilon, delta = spent_on_person([(entry, self.plan.mechanism)], 0.0)
+        noted = NotedRelease(
+            entry=entry,
+            first=(*series.entries, entry)[0].seal,
+            series=self.plan.series,
+            folder=series.uri,
+            epsilon=epsilon if isfinite(epsilon) else None,
+            delta=delta,
+        )
+        uri = noted.write(cube)
+        try:
+            self._open().check(entry)
+        except RefusedError:
+            storage.remove(uri)
+            raise
 
     def _compare(self, release: RawRelease, size: int, series: Series) -> str:
         """Compare a release with those of its series, and return what could not be decided.
@@ -276,6 +306,7 @@ class Publication(Stage[Any, Any]):
             "bytes": storage.size(uri),
             "elsewhere": n_elsewhere,
             "undecided": undecided,
+            "other_series": series.describe_others(entry, self.plan.mechanism),
         }
         self._remove_counts()
         storage.put(f"{self.job.uri}/{RECEIPT}", to_sealed(receipt))

@@ -22,12 +22,13 @@ from clusterscale.analyses.publish.plan import (
     bind_without_data,
     exceeds_sensitivity,
 )
-from clusterscale.analyses.publish.series import Series, guarantee_of, spent_on_person
+from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import (
     OperatingSystemSource,
     SecretNumbers,
     secret_numbers,
 )
+from clusterscale.analyses.publish.spending import guarantee_of, spent_on_person
 from clusterscale.contracts import CellCoordinates, Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import expand, read_block
@@ -263,10 +264,10 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     Returns
     -------
     dict[str, Any]
-        ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release, its
-        ``span`` of epochs, and its ``cube``, fingerprint and users; the ε of its unit that is
-        ``spent``, so far and with the release, and ``all_days``, what all days of the cube spend,
-        without a budget None;
+        ``name``, ``folder`` and ``budget``; ``days``, the first and the last of the release; the ε
+        of its unit that is ``spent``, so far and with the release, and ``all_days``, what all days
+        of the cube spend, without a budget None;
+        ``others``, which releases elsewhere count its days, empty without any;
         ``releases``, their number, and ``person``, ε and δ for one person who is in all of them,
         infinite if nothing bounds that, both by when: so far, with the release, and a year of it if
         that is stated; and ``refused``, why it cannot be published.
@@ -276,7 +277,7 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
     ClusterscaleError
         If the ledger cannot be read, or is not that of the plan.
     """
-    series, budget = Series(plan, cube.calendar.timezone), plan.budget
+    series, budget = Series(plan, cube.calendar.timezone, cube=cube.uri), plan.budget
     entry, refused = describe_entry(plan, cube, series, ""), ""
     try:
         series.check(entry)
@@ -293,9 +294,8 @@ def describe_series(plan: PublishPlan, cube: TraceCube) -> dict[str, Any]:
         "folder": series.uri,
         "budget": budget and budget.model_dump(mode="json"),
         "days": [date.fromordinal(day).isoformat() for day in (entry.first_day, entry.last_day)],
-        "span": plan.span,
-        "cube": (cube.fingerprint, cube.n_users),
         "spent": (series.spent(), series.spent(entry)) if budget else (),
+        "others": series.describe_others(entry, plan.mechanism),
         "all_days": series.spend_on_days(entry, range(first, last + 1)) if budget else None,
         "releases": {when: len(several) for when, several in cases.items()},
         "person": {when: spent_on_person(several, delta) for when, several in cases.items()},

@@ -4,22 +4,23 @@ A release and its entry are one store, which the metadata of the release contain
 write commits both; its number is in its name, so only one of several publishers can take it. Copies
 of entries in ``ledger/`` are written afterwards: they show if a release is removed later. The
 newest release is also recorded outside the folder of the series: beside it, and in the folder of
-the run. If all of that is removed too, nothing shows that it was published.
+the run. Each release is also noted beside the cube, for other series and for copies of the folder.
+If all of that is removed too, nothing shows that it was published.
 """
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
-from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from clusterscale import storage
+from clusterscale.analyses.publish.noted import NotedRelease
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
-from clusterscale.contracts import Guarantee, Mechanism, hash_of
+from clusterscale.analyses.publish.spending import TOLERANCE, compose, spent_by, spent_on_person
+from clusterscale.contracts import Mechanism, hash_of
 from clusterscale.errors import (
     ClusterscaleError,
     ConfigError,
@@ -28,13 +29,6 @@ from clusterscale.errors import (
     RefusedError,
     StoreError,
 )
-from clusterscale.mechanisms.accounting import (
-    LARGEST_ACCOUNTED,
-    ApproximateLoss,
-    concentrated_epsilon,
-    divide_person,
-    loss_step,
-)
 from clusterscale.phrases import privacy_unit, round_up
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
 from clusterscale.storage.files import put_new_files, put_new_folder, refuse_broken_link
@@ -42,148 +36,7 @@ from clusterscale.storage.manifest import read_sealed, to_sealed
 from clusterscale.validation_messages import plural
 
 _ROOT, _BESIDE, _NEWEST = "zarr.json", "-metadata.json", ".newest.json"
-_TOLERANCE = 1e-9  # of a sum of floating-point numbers, relative
 _MOST_RELEASES = 1000  # that are added up to find how many fit into a budget
-
-
-class Loss(NamedTuple):
-    """What a release spends on a unit: ε and δ, and ρ if its noise is discrete normal, else 0."""
-
-    epsilon: float
-    delta: float
-    rho: float = 0.0
-
-
-def compose(losses: Iterable[tuple[float, ...]] | Counter[Loss], delta: float) -> float:
-    """Return the smallest known ε at ``delta`` of several (ε, δ)-DP releases together.
-
-    It is the smaller one of basic composition and of the composition of dominating privacy-loss
-    distributions (Kairouz, Oh and Viswanath, ICML 2015; Sommer, Meiser and Mohammadi, PoPETs 2019),
-    which holds also if a release is chosen after others are seen. Losses are rounded up. Releases
-    with discrete normal noise compose by their ρ (Bun and Steinke, TCC 2016), if that is less.
-
-    Parameters
-    ----------
-    losses
-        ε and δ of each release, for the same unit, and ρ, as in a :class:`Loss`; or how many
-        releases have each.
-    delta
-        δ of all together.
-
-    Returns
-    -------
-    float
-        Infinite if no ε is known at ``delta``; 0 without releases.
-    """
-    every = losses if isinstance(losses, Counter) else Counter(Loss(*each) for each in losses)
-    pairs, rest = Counter[tuple[float, float]](), Counter[tuple[float, float]]()
-    for one, n in every.items():
-        pairs[one[:2]] += n
-        rest[one[:2]] += 0 if one.rho else n
-    found = _compose_pairs(pairs, delta)
-    rho = sum(one.rho * n for one, n in every.items())
-    share = delta - sum(each * n for (_, each), n in rest.items())  # that the others leave
-    if not rho or share <= 0:
-        return found
-    share /= 1 + any(rest.values())
-    rest[concentrated_epsilon(rho, share), share] += 1
-    # no release alone spends less than it states
-    return min(found, max(_compose_pairs(+rest, delta), *(one.epsilon for one in every)))
-
-
-def _compose_pairs(pairs: Mapping[tuple[float, float], int], delta: float) -> float:
-    """Return the smallest known ε at ``delta`` of so many (ε, δ)-DP releases of each pair."""
-    if not pairs:
-        return 0.0
-    total = float(sum(epsilon * n for (epsilon, _), n in pairs.items()))
-    total_delta = sum(each * n for (_, each), n in pairs.items())
-    basic = total if total_delta <= delta else np.inf
-    if delta == 0.0 or total > LARGEST_ACCOUNTED or sum(pairs.values()) == 1:
-        return basic
-    step = loss_step(total)
-    composed = reduce(
-        lambda one, other: one.compose(other),
-        (
-            ApproximateLoss(n, epsilon, each).distribution(step).self_compose(n)
-            for (epsilon, each), n in pairs.items()
-        ),
-    )
-    with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
-        return min(basic, float(composed.get_epsilon_for_delta(delta)))
-
-
-def spent_by(
-    entries: Sequence[LedgerEntry], unit: str, delta: float, days: tuple[int, int] | None = None
-) -> float:
-    """Return the ε that the releases of a series spend together on any one unit, at ``delta``.
-
-    A user can be in all of them, so all compose. An event or a user's day is only in those that
-    count its day, so the day with the largest sum decides.
-
-    Parameters
-    ----------
-    entries
-        The releases.
-    unit
-        Privacy unit of the series.
-    delta
-        δ of all together.
-    days
-        Only units of these local days, the first and the last; None: of any.
-
-    Returns
-    -------
-    float
-        Infinite if a release has no guarantee.
-    """
-    if any(entry.epsilon is None for entry in entries):
-        return np.inf
-    if unit == "user":
-        return compose(map(_loss_of, entries), delta)
-    first, last = days or (0, np.iinfo(np.int64).max)
-    found = {
-        tuple(sorted(_loss_of(one) for one in entries if one.first_day <= day <= one.last_day))
-        for day in {entry.first_day for entry in entries} | {first}
-        if first <= day <= last
-    }
-    return max((compose(losses, delta) for losses in found), default=0.0)
-
-
-def _loss_of(entry: LedgerEntry) -> Loss:
-    return Loss(entry.epsilon or 0.0, entry.delta, entry.rho or 0.0)
-
-
-def guarantee_of(entry: LedgerEntry) -> Guarantee:
-    """Return the guarantee of a release with its entry; ε is infinite without one."""
-    epsilon = np.inf if entry.epsilon is None else entry.epsilon
-    return Guarantee(entry.unit, epsilon, entry.delta, "add_remove", "its entry states it")
-
-
-def spent_on_person(
-    releases: Iterable[tuple[LedgerEntry, Mechanism]], delta: float
-) -> tuple[float, float]:
-    """Return ε and δ of releases together, for a person who is in all of them as often as possible.
-
-    Parameters
-    ----------
-    releases
-        The entry of each release, and its mechanism: trace steps may limit events, and noise may
-        be independent on each day.
-    delta
-        Least δ of all together.
-
-    Returns
-    -------
-    tuple[float, float]
-        ε is infinite if a release has no guarantee, or does not limit what a person changes.
-    """
-    losses = Counter[Loss]()
-    for entry, mechanism in releases:
-        n_days = entry.last_day - entry.first_day + 1
-        epsilon, own, n_parts = divide_person(guarantee_of(entry), n_days, mechanism)
-        losses[Loss(epsilon, own, entry.rho or 0.0)] += n_parts
-    delta = max(delta, sum(one.delta * n for one, n in losses.items()) * (1 + _TOLERANCE))
-    return (compose(losses, delta), delta) if delta < 1 else (np.inf, 1.0)
 
 
 class Series:
@@ -197,6 +50,8 @@ class Series:
         Time zone of the cube.
     run
         Output folder of the run that publishes; its record of the newest release is also kept.
+    cube
+        Address of the cube, beside which all releases of it are noted; None: they are not read.
 
     Attributes
     ----------
@@ -206,6 +61,8 @@ class Series:
         The ledger, in order.
     mechanisms
         Mechanisms of the releases that were read.
+    elsewhere
+        Releases of the cube in other folders: of other series, and of copies of this one.
 
     Raises
     ------
@@ -216,7 +73,9 @@ class Series:
         folder names a newer release.
     """
 
-    def __init__(self, plan: PublishPlan, timezone: str, run: str | None = None) -> None:
+    def __init__(
+        self, plan: PublishPlan, timezone: str, run: str | None = None, *, cube: str | None = None
+    ) -> None:
         self.plan, self.uri = plan, storage.absolute(plan.folder)
         name = f"{plan.series}{_NEWEST}"
         self._records = [f"{self.uri}{_NEWEST}", *([f"{run}/{name}"] if run else [])]
@@ -238,6 +97,11 @@ class Series:
             raise DamagedError(f"{self.uri}/{RULES} is missing, which says what may be spent")
         for record in self._records:
             self._compare_newest(record)
+        own = {entry.seal for entry in self.entries}
+        noted = [] if cube is None else [*NotedRelease.read_all(cube)]
+        self.elsewhere = [
+            one for one in noted if one.entry.seal not in own and one.folder != self.uri
+        ]
 
     def address(self, number: int) -> str:
         """Return the address of the release with a number."""
@@ -248,11 +112,40 @@ class Series:
         return f"{self.plan.series}-{number:04d}"
 
     def spent(self, *more: LedgerEntry, days: tuple[int, int] | None = None) -> float:
-        """Return the ε that the releases, and ``more``, spend together; 0 without a budget."""
-        budget = self.plan.budget
+        """Return the ε that the releases, and ``more``, spend together; 0 without a budget.
+
+        Releases of copies of the series spend of the same budget.
+        """
+        budget, first = self.plan.budget, [entry.seal for entry in self.entries[:1]]
         if budget is None:
             return 0.0
-        return spent_by([*self.entries, *more], budget.unit, budget.delta, days)
+        copies = [one.entry for one in self.elsewhere if one.first in first]
+        return spent_by([*self.entries, *copies, *more], budget.unit, budget.delta, days)
+
+    def describe_others(self, entry: LedgerEntry, mechanism: Mechanism) -> str:
+        """Return which releases elsewhere count days of a release, and the ε of all for a person.
+
+        Empty if there are none. Where a guarantee is for a user, all days count.
+        """
+        others = [
+            one
+            for one in self.elsewhere
+            if "user" in (entry.unit, one.entry.unit)
+            or (one.entry.first_day <= entry.last_day and entry.first_day <= one.entry.last_day)
+        ]
+        if not others:
+            return ""
+        before = zip(self.entries, self.mechanisms, strict=False)
+        own = [*(one for one in before if one[0].seal != entry.seal), (entry, mechanism)]
+        epsilon, delta = spent_on_person(own, self.plan.budget.delta if self.plan.budget else 0.0)
+        bounds = [(np.inf if one.epsilon is None else one.epsilon, one.delta) for one in others]
+        delta += sum(each for _, each in bounds)
+        epsilon = compose([(epsilon, delta), *bounds], delta) if delta < 1 else np.inf
+        spent = f"up to ε {round_up(epsilon):.6g}, δ {round_up(delta):.6g}"
+        lost = f"a person who is in all loses {spent if np.isfinite(epsilon) else 'any ε'}"
+        where = ", ".join(sorted({f"{one.series} in {one.folder}" for one in others}))
+        n = plural(len(others), "release")
+        return f"{n} elsewhere ({where}) counted days of the same people: {lost}"
 
     def describe_spent(self, entry: LedgerEntry) -> str:
         """Return what is spent on the units of a release of the series, and what is left."""
@@ -271,7 +164,7 @@ class Series:
             return f"up to {text}" if has_part else text
         n_more = bisect_right(
             range(1, _MOST_RELEASES + 1),
-            budget.epsilon * (1 + _TOLERANCE),
+            budget.epsilon * (1 + TOLERANCE),
             key=lambda n: self.spent(*[entry] * n),
         )
         at_least = "at least " if n_more == _MOST_RELEASES else ""
@@ -310,6 +203,10 @@ class Series:
                 f"{entry.period}; a further one spends again: give it another name"
             )
         budget = self.plan.budget
+        if self.plan.other_series == "refuse" and (
+            others := self.describe_others(entry, self.plan.mechanism)
+        ):
+            raise RefusedError(f"publish.other_series: refuse, and there is {others}")
         if budget is None:
             return
         together = self.spent(entry)
@@ -324,7 +221,7 @@ class Series:
 
     def _exceeds(self, epsilon: float) -> bool:
         budget = self.plan.budget
-        return budget is not None and epsilon > budget.epsilon * (1 + _TOLERANCE)
+        return budget is not None and epsilon > budget.epsilon * (1 + TOLERANCE)
 
     def spend_on_days(self, entry: LedgerEntry, days: range) -> dict[str, Any]:
         """Return what the series spends if further releases like one count all of some days.
