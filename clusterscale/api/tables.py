@@ -118,8 +118,9 @@ def check(
     )
     checks = create_checks()
     results = check_table(table, others, checks, seed=seed)
-    changes = str(getattr(values, "attrs", {}).get("changes", ""))
-    return _dataset(results, name, changes or open_comparison(checks, results))
+    changes = getattr(values, "attrs", {}).get("changes")
+    undecided = [*open_comparison(checks, results), *([] if changes is None else [changes])]
+    return _dataset(results, name, undecided)
 
 
 def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = None) -> xr.Dataset:
@@ -387,7 +388,7 @@ def _whole(counts: ArrayLike) -> NDArray[np.int32]:
     return given.astype(np.int32)
 
 
-def _dataset(results: Sequence[CheckResult], name: str, omitted: str) -> xr.Dataset:
+def _dataset(results: Sequence[CheckResult], name: str, undecided: Sequence[object]) -> xr.Dataset:
     import pandas as pd
     import xarray as xr
 
@@ -395,5 +396,5 @@ def _dataset(results: Sequence[CheckResult], name: str, omitted: str) -> xr.Data
 
     texts = dict.fromkeys(("check", "level", "text"), object)
     table = pd.DataFrame(list(results)).astype(texts).set_index("check")
-    attributes = {"table": name, "level": worst_level(results, omitted)}
+    attributes = {"table": name, "level": worst_level(results, undecided)}
     return xr.Dataset.from_dataframe(table).assign_attrs(attributes)

@@ -187,6 +187,8 @@ def _show(table: TableFindings) -> None:
     _show_verdict(table.verdict, table.name, table.mechanism)
     for note in table.notes:
         _print(note)
+    for related in table.related:
+        _print(f"related: {related.text}")
     open_checks: dict[str, list[str]] = {}
     for result in table.results:
         if result.decided:
@@ -227,6 +229,7 @@ def _plain(findings: Sequence[TableFindings], worst: str) -> dict[str, Any]:
             "verdict": CHECK_VERDICTS[table.verdict],
             "omitted": table.omitted,
             "notes": table.notes,
+            **({"related": [asdict(one) for one in table.related]} if table.related else {}),
             "checks": [json_safe(asdict(result)) for result in table.results],
             **({"open": [asdict(cell) for cell in table.open_cells]} if table.open_cells else {}),
         }

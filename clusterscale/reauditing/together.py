@@ -58,6 +58,7 @@ class SeriesTables(ConfigModel):
                 people=release.name if release.subset_of else None,
                 complete=self.complete if entry.absent_places in (None, "zero") else False,
                 subset_of=tuple(name for name in release.subset_of if name in names),
+                alone=True,  # releases of other times are meant to be related to none
                 **{name: getattr(self, name) for name in stated},
             )
             for entry, release in releases

@@ -21,7 +21,8 @@ from scipy import sparse
 from clusterscale.contracts import NO_NOISE, Ints, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.release.cells import UNKNOWN, Cells, relate
+from clusterscale.release.cells import UNKNOWN, Cells
+from clusterscale.release.lattice import relate
 from clusterscale.release.publication import Publication
 from clusterscale.release.relations import Relations, spans
 from clusterscale.validation_messages import exact_number

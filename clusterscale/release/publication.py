@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Literal, Self
@@ -24,6 +24,8 @@ from clusterscale.release.metadata import DeclaredMechanism, Size, as_several
 
 MARGINS = {"within", "percent"}
 """Settings of a publication that declare when a count is known too well."""
+
+_H3_DIGITS = 16  # of a number of 64 bits
 
 CODES = "codes"
 """Name of the hierarchy that codes of places have in themselves."""
@@ -85,6 +87,9 @@ class PublicationTable(ConfigModel):
         e.g. ``{trips.csv: origin}``.
     unchanged_from
         Table of an earlier time with the same counts at each place, e.g. ``week-01.csv``.
+    alone
+        Whether the table is meant to be related to no other one, e.g. ``true``; else a table that
+        is related to none is inconclusive.
     """
 
     counts: Address
@@ -104,6 +109,7 @@ class PublicationTable(ConfigModel):
     parts_of: Name | None = None
     margins_of: Mapping[str, Literal["origin", "destination"]] = {}
     unchanged_from: Name | None = None
+    alone: Annotated[bool, Strict()] = False
 
     @property
     def label(self) -> str:
@@ -134,6 +140,9 @@ class Publication(ConfigModel):
         is set here, such cells are inconsistent, and else inconclusive.
     percent
         The same as a share of the count in per cent, e.g. ``10``.
+    zeros
+        Whether hidden counts that must be 0 are found like any others (``protected``), since
+        whoever was there is then in the other categories; or ``unprotected``, and only counted.
     """
 
     tables: Annotated[tuple[PublicationTable, ...], Field(min_length=1), Strict(False)]
@@ -142,6 +151,7 @@ class Publication(ConfigModel):
     group_size: Size | None = None
     within: Annotated[int, Strict(), Field(ge=0)] = 1
     percent: Positive | None = None
+    zeros: Literal["protected", "unprotected"] = "protected"
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
@@ -157,6 +167,56 @@ class Publication(ConfigModel):
                     raise ValueError(
                         f"tables: {table.label} names {name}, which is none of {named}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _each_column_has_one_role(self) -> Self:
+        for table in self.tables:
+            roles = [("level", table.level), *(("strata", one) for one in table.strata)]
+            roles += [("parent_columns", one) for one in table.parent_columns]
+            form = table.format or self.format
+            if isinstance(form, LongTable):
+                places = ("place",) if form.origin is None else ("origin", "destination")
+                named = (*places, "time", "hour", "count", "status")
+                roles += [(one, getattr(form, one)) for one in named]
+            for i, (role, column) in enumerate(roles):
+                for other, same in roles[:i]:
+                    if column is not None and column == same:
+                        raise ValueError(
+                            f"tables: column {column} of {table.label} has two roles: {other} and "
+                            f"{role}"
+                        )
+        return self
+
+    @model_validator(mode="after")
+    def _relations_have_an_order(self) -> Self:
+        # Of people, a part is smaller than its whole: in a circle, all would count the same people.
+        graph = {
+            "subset_of and parts_of": [
+                (self.people_of(table.label), self.people_of(whole), table.label)
+                for table in self.tables
+                for whole in (*table.subset_of, *filter(None, [table.parts_of]))
+            ],
+            "margins_of": [
+                (table.label, trips, table.label)
+                for table in self.tables
+                for trips in table.margins_of
+            ],
+            "unchanged_from": [
+                (table.label, table.unchanged_from, table.label)
+                for table in self.tables
+                if table.unchanged_from is not None
+            ],
+        }
+        for setting, links in graph.items():
+            above: dict[str, tuple[str, ...]] = {}
+            for one, two, label in links:
+                if one == two:
+                    raise ValueError(f"tables: {setting} of {label} names its own counts")
+                above[one] = (*above.get(one, ()), two)
+            if cycle := find_cycle(above):
+                named = " → ".join(one or "all people" for one in cycle)
+                raise ValueError(f"tables: {setting} leads in a circle: {named}")
         return self
 
     def people_of(self, name: str) -> str:
@@ -241,11 +301,48 @@ def _parts_of(
     yield from found
 
 
+def find_cycle(above: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return names that lead from one to the next and back to the first; empty if none do."""
+    done = set[str]()
+    for start in above:
+        path = {} if start in done else {start: iter(above[start])}
+        while path:
+            name = next(reversed(path))
+            up = next(path[name], None)
+            if up is None:
+                done.add(name)
+                del path[name]
+            elif up in path:
+                names = [*path]
+                return [*names[names.index(up) :], up]
+            elif up not in done:
+                path[up] = iter(above.get(up, ()))
+    return []
+
+
 class Hierarchy:
     """What places are parts of, by their codes or by pairs of place and parent."""
 
-    def __init__(self, pairs: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        self._pairs = pairs
+    def __init__(self, pairs: Mapping[str, tuple[str, ...]] | None = None, name: str = "") -> None:
+        self.name, self._pairs = name or CODES, pairs
+        self._parts: dict[str, list[str]] = {}
+        for place, parents in (pairs or {}).items():
+            for parent in parents:
+                self._parts.setdefault(parent, []).append(place)
+        if pairs and (cycle := find_cycle(pairs)):
+            raise InputError(
+                f"{self.name}: {' is a part of '.join(cycle)}: a place cannot be a part of itself"
+            )
+
+    def lists_all(self, place: str, listed: Collection[str]) -> bool:
+        """Return whether all parts of a place are listed, or all of their parts; for codes, True.
+
+        Codes do not say which parts there are.
+        """
+        return all(
+            part in listed or (part in self._parts and self.lists_all(part, listed))
+            for part in self._parts.get(place, ())
+        )
 
     def above(self, place: str) -> Iterator[tuple[int, str]]:
         """Yield the places of which one is a part, direct or not, and how many steps away."""
@@ -268,7 +365,7 @@ class Hierarchy:
 
 def _coarser(code: str) -> Iterator[str]:
     """Yield the codes of which one is a part, the longest first."""
-    if h3.is_valid_cell(code):
+    if len(code) <= _H3_DIGITS and h3.is_valid_cell(code):  # it fails for longer numbers
         for resolution in range(h3.get_resolution(code) - 1, -1, -1):
             yield h3.cell_to_parent(code, resolution)
         return
@@ -299,5 +396,5 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
             place, parent = (texts[name] for name in columns)
             if parent and parent != place:
                 pairs[place] = (*pairs.get(place, ()), parent)
-        found.append((labels, Hierarchy(pairs)))
+        found.append((labels, Hierarchy(pairs, uri)))
     return found

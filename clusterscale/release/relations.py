@@ -111,13 +111,18 @@ class Relations:
         rows = np.unique(relation[spans(first, last - first)])
         return rows.astype(np.int64, copy=False)
 
-    def only(self, rows: Ints) -> tuple[Self, Ints]:
-        """Return some relations alone, and the cells that their numbers of cells stand for."""
+    def rows(self, rows: Ints) -> Self:
+        """Return some relations alone, of the same numbers of cells."""
         sizes = np.diff(self.offsets)[rows]
         parts = self.parts[spans(self.offsets[rows], sizes)]
-        cells, number = np.unique(np.concatenate([self.whole[rows], parts]), return_inverse=True)
-        n, offsets = len(rows), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return type(self)(number[:n], number[n:], offsets, self.adds[rows]), cells
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return type(self)(self.whole[rows], parts, offsets, self.adds[rows])
+
+    def only(self, rows: Ints) -> tuple[Self, Ints]:
+        """Return some relations alone, and the cells that their numbers of cells stand for."""
+        some, n = self.rows(rows), len(rows)
+        cells, number = np.unique(np.concatenate([some.whole, some.parts]), return_inverse=True)
+        return type(self)(number[:n], number[n:], some.offsets, some.adds), cells
 
 
 def spans(starts: Ints, sizes: Ints) -> Ints:

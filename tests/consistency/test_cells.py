@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from clusterscale.release.cells import UNKNOWN, Cells, relate
+from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.intervals import bound_counts
+from clusterscale.release.lattice import relate
 from clusterscale.release.publication import Publication
 
 HOUR = 3600
@@ -25,7 +26,7 @@ def table(rng, counts, places, hours, *, k, **about):
     defaults = {"name": about["label"], "people": "", "measure": "visits", "complete": True}
     return Cells(
         **{**defaults, "categories": frozenset(), **about}, places=places, starts=starts,
-        ends=starts + HOUR * hours, values=values, filled=values, low=low, high=high,
+        ends=starts + HOUR * hours, values=values, low=low, high=high,
         covered=np.ones(counts.shape, bool), secondary=np.zeros(counts.shape, bool), timezone="UTC",
     )  # fmt: skip
 

@@ -91,8 +91,16 @@ def test_totals_of_shown_cells_give_no_further_cell_away():
     repair_tables("p.yaml", "out")
     assert [(row["table"], row["place"]) for row in mask()] == [("r.csv", "A"), ("r.csv", "B")]
     together, *_ = check_tables(["out/publication.yaml"])
+    assert together.verdict == "warn"  # no region shows any more that a hidden count is not 0
+    assert together.omitted.startswith("if 2 sums count hidden cells, 2 cells follow: A2 at")
+    repaired = Path("out/publication.yaml").read_text()
+    Path("out/publication.yaml").write_text(repaired + "zeros: unprotected\n")
+    together, *_ = check_tables(["out/publication.yaml"])
     assert together.verdict == "pass"
-    assert together.notes == ("2 sums of shown cells only, without those too small",)
+    assert together.notes == (
+        "2 sums of shown cells only, without those too small",
+        "zeros are declared unprotected: 0 hidden cells must be 0",
+    )
 
 
 def test_the_cost_is_that_of_cells_or_of_people():

@@ -76,7 +76,7 @@ def test_what_follows_only_if_sums_are_of_shown_cells_is_not_decided(tmp_path):
     ]
     result, texts = opened(tmp_path, tables, within=0)
     assert (result.level, texts) == ("unknown", [])
-    assert result.text.endswith("if 3 sums are of shown cells only, 1 cell follows")
+    assert "if 3 sums are of shown cells only, 1 cell follows: B at" in result.text
 
 
 def test_noise_takes_no_part_and_is_named(tmp_path):

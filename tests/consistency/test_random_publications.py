@@ -3,15 +3,9 @@
 ``tests/nightly/benchmarks/publications.py`` compares thousands, and prints each that differs.
 """
 
-import pytest
 from loops import mostly_slow
 from oracles.publication_findings import Tally, run
 from oracles.wrong_declarations import WRONG
-
-UNRELATED = pytest.mark.xfail(
-    reason="tables are related one column at a time, and what is not related counts as nothing",
-    strict=False,
-)
 
 
 def compare(mode, seeds, folder):
@@ -20,22 +14,21 @@ def compare(mode, seeds, folder):
         own = folder / str(seed)
         own.mkdir()
         run(mode, seed, own, tally)
-        assert not tally.faults, (seed, tally.faults, tally.kinds)
+        # What a repair cannot protect, it says: then its verdict is that something follows.
+        faults = [one for one in tally.faults if not one.startswith("left open, and told")]
+        assert not faults, (seed, tally.faults, tally.kinds)
 
 
-@UNRELATED
 @mostly_slow("first", range(0, 150, 3))
 def test_what_follows_is_what_integer_programs_find(first, tmp_path):
     compare("follows", range(first, first + 3), tmp_path)
 
 
-@UNRELATED
 @mostly_slow("first", range(1000, 1100, 5))
 def test_nothing_is_told_of_true_counts_that_does_not_follow(first, tmp_path):
     compare("honest", range(first, first + 5), tmp_path)
 
 
-@UNRELATED
 @mostly_slow("seed", range(2 * len(WRONG)), n_quick=8)
 def test_a_wrong_declaration_is_never_consistent(seed, tmp_path):
     compare("wrong", [seed], tmp_path)

@@ -143,7 +143,7 @@ def test_a_declared_subset_is_inconsistent_and_an_undeclared_one_inconclusive(st
 
 def result_level(findings):
     """Return the level by Python, whose function is also the command's."""
-    return worst_level(findings.results, findings.omitted)
+    return worst_level(findings.results, findings.undecided)
 
 
 @for_each(

@@ -92,7 +92,7 @@ def compare_series(release: RawRelease, size: int, earlier: Sequence[str], *, st
     if not overlapping:
         return ""
     (checked,) = check_together([new], overlapping, create_checks(compares=True))
-    if checked.verdict == "fail" or (strict and checked.omitted):
+    if checked.verdict == "fail" or (strict and checked.undecided):
         wrong = [result.text for result in checked.results if result.level == "inconsistent"]
         raise RefusedError(
             "\n".join(["the release does not fit its series:", *(wrong or [checked.omitted])])

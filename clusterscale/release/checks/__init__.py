@@ -55,6 +55,7 @@ from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     PublishedTable,
+    Undecided,
     check_table,
     open_comparison,
     worst_level,
@@ -62,7 +63,7 @@ from clusterscale.release.checks.table import (
 from clusterscale.release.checks.together import OpenCell, TableFindings, alike, check_together
 
 __all__ = ["CHECKS", "MASK", "Check", "CheckResult", "Masked", "OpenCell", "PublishedTable"]
-__all__ += ["TableFindings", "alike", "mask_publication"]
+__all__ += ["TableFindings", "Undecided", "alike", "mask_publication"]
 __all__ += ["add_levels", "check_publication", "check_table", "check_together", "create"]
 __all__ += ["create_checks", "open_comparison", "worst_level"]
 

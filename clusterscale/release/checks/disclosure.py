@@ -11,15 +11,23 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release.averaging import describe_averaging
-from clusterscale.release.cells import UNKNOWN, Cells, Sums, relate
+from clusterscale.release.cells import UNKNOWN, Cells, Sums
 from clusterscale.release.checks.parts import Part, read_parts
-from clusterscale.release.checks.table import Check, CheckResult, agree, smallest_shown
+from clusterscale.release.checks.table import (
+    Check,
+    CheckResult,
+    Undecided,
+    agree,
+    smallest_shown,
+)
 from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
 from clusterscale.release.content import TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
+from clusterscale.release.lattice import relate
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import CODES, MARGINS, Publication, PublicationTable
-from clusterscale.release.reasons import chain, conflict
+from clusterscale.release.reasons import Reasons, chain, conflict
+from clusterscale.release.related import Matches
 from clusterscale.release.relations import Relations
 from clusterscale.validation_messages import exact_number, plural
 
@@ -28,6 +36,7 @@ LEVEL, TOGETHER = "level", "together"
 _MOST = 100  # cells that are listed with what they follow from
 _MOST_HIDDEN = 10_000  # counts of a publication whose integer programs this process solves
 _SHOWN = 6  # published values in a sentence
+_MOST_CONFLICTS, _MOST_TRIED = 20, 6  # contradictions, and relations left out in turn
 
 _Flags = NDArray[np.bool_]
 _WORDS = {
@@ -59,14 +68,25 @@ def check_publication(
     noisy = [
         (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
     ]
+    undecided, notes = list(together.undecided), together.notes
     if noisy:
         names = ", ".join(shown.name for shown, _, _ in noisy)
         why = f"values of {names} do not determine counts, and take no part"
+        undecided.insert(0, Undecided("noise", why))
         cells = [one for part in parts for one in part.cells]
-        notes = (*together.notes, *describe_averaging(noisy, cells, plan))
-        omitted = "; ".join(filter(None, (why, together.omitted)))
-        together = replace(together, omitted=omitted, notes=notes)
+        notes = (*notes, *describe_averaging(noisy, cells, plan))
+    matches = match_tables(parts, plan)
+    undecided += [Undecided("relation", text) for text in matches.problems()]
+    together = replace(
+        together, undecided=tuple(undecided), notes=notes, related=tuple(matches.related)
+    )
     return [together, *findings]
+
+
+def match_tables(parts: Sequence[Part], plan: Publication) -> Matches:
+    """Return what the relations of all tables of a publication match, also of those with noise."""
+    tables = [cells for part in parts for cells in (*part.cells, *part.noisy)]
+    return Matches(relate(tables, plan), tables, plan)
 
 
 def add_levels(
@@ -90,13 +110,17 @@ def add_levels(
     try:
         levels = check_publication(plan, found.name, [], run=run)[0]
     except ClusterscaleError as error:
-        return replace(found, omitted=found.omitted or f"its levels are not compared: {error}")
+        why = Undecided("relation", f"its levels are not compared: {error}")
+        return replace(found, undecided=(*found.undecided, why))
     if (wrong := levels.results[0]).check == TOGETHER:
-        return replace(found, omitted=found.omitted or wrong.text)
+        return replace(found, undecided=(*found.undecided, Undecided("relation", wrong.text)))
     more = tuple(result for result in levels.results if result.level == "inconsistent")
-    omitted = found.omitted or levels.omitted
     return replace(
-        found, results=found.results + more, omitted=omitted, open_cells=levels.open_cells
+        found,
+        results=found.results + more,
+        undecided=(*found.undecided, *levels.undecided),
+        open_cells=levels.open_cells,
+        related=levels.related,
     )
 
 
@@ -104,7 +128,7 @@ def add_levels(
 class System:
     """The cells of all tables, what is known of them, and what follows.
 
-    ``values``, ``filled``, ``low`` and ``high`` have shape (cell,), and rests come last. A count of
+    ``values``, ``low`` and ``high`` have shape (cell,), and rests come last. A count of
     which two values are possible that are further apart than ``width`` is not known. The
     ``shortest`` epoch is that of which only the beginning is shown.
     """
@@ -114,13 +138,12 @@ class System:
     low: Ints
     high: Ints
     values: Values
-    filled: Values
     hidden: _Flags
     width: Ints
     ranges: Ranges
     small: int
     n_computed: int
-    n_doubtful: int
+    n_either: int
     shortest: int
     run: Run | None
 
@@ -130,11 +153,11 @@ class System:
         parts: Sequence[Part],
         plan: Publication,
         run: Run | None = None,
-        assume_shown: bool = False,
+        of_shown: bool | None = None,
     ) -> System:
         """Relate the cells of a publication, and bound their counts.
 
-        Sums that may be those of shown cells only are assumed to be if it is ``assume_shown``.
+        ``of_shown`` is that of ``Sums.relations``.
         """
         tables = [cells for part in parts for cells in part.cells]
         sums = relate(tables, plan)
@@ -146,7 +169,7 @@ class System:
 
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         secondary = flat("secondary", 0).astype(np.bool_)
-        relations, n_computed, n_doubtful = sums.relations(low, high, secondary, assume_shown)
+        relations, n_computed, n_either = sums.relations(low, high, secondary, of_shown)
         hidden = (low < high) & flat("covered", 1).astype(np.bool_)
         small = smallest_shown(None, *(part.table for part in parts))
         width: Ints = np.full(len(low), 2 * plan.within)
@@ -159,13 +182,12 @@ class System:
             low=low,
             high=high,
             values=flat("values", np.nan),
-            filled=flat("filled", np.nan),
             hidden=hidden,
             width=width,
             ranges=_ranges(low, high, relations, hidden, width, run),
             small=small,
             n_computed=n_computed,
-            n_doubtful=n_doubtful,
+            n_either=n_either,
             run=run,
             shortest=min((int((one.ends - one.starts).min()) for one in tables), default=0),
         )
@@ -176,6 +198,11 @@ class System:
         ranges = _ranges(low, high, self.relations, wanted, self.width, self.run)
         return replace(self, low=low, high=high, ranges=ranges)
 
+    def with_relations(self, relations: Relations) -> System:
+        """Return the same cells with fewer relations, and what follows."""
+        ranges = _ranges(self.low, self.high, relations, self.hidden, self.width, self.run)
+        return replace(self, relations=relations, ranges=ranges)
+
     def findings(
         self,
         parts: Sequence[Part],
@@ -184,35 +211,54 @@ class System:
         kinds: Mapping[str, _Flags] | None = None,
     ) -> TableFindings:
         """Return what follows, the most disclosing first: all open cells, or these."""
-        mechanism = f"{plural(len(self.sums.tables), 'table')} together"
+        mechanism = f"{plural(len(plan.tables), 'table')} together"
         notes: tuple[str, ...] = ()
         if self.n_computed:
             notes = (
                 f"{plural(self.n_computed, 'sum')} of shown cells only, without those too small",
             )
         if self.ranges.contradiction is not None:
-            return TableFindings(name, mechanism, (self._contradiction(),), notes=notes)
+            results, cells = self._contradictions(plan)
+            return TableFindings(name, mechanism, results, (), notes, cells)
         kinds = self.open_flags(plan) if kinds is None else kinds
+        certain, doubts = self._doubts(parts, plan)
+        kinds = {kind: cells & certain for kind, cells in kinds.items()}
         results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
-        omitted = []
+        why = list[str]()
         if kinds["narrowed"].any() and not plan.model_fields_set & MARGINS:
-            omitted.append(results[-1].text)
+            why.append(results[-1].text)
             results = results[:-1]
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
-            omitted.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
-        if self.n_doubtful and (doubt := self._doubt(parts, plan)):
-            omitted.append(doubt)
-        cells = self._list_open(kinds)
-        return TableFindings(name, mechanism, results, "; ".join(omitted), notes, cells)
+            why.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
+        why += doubts
+        if plan.zeros == "unprotected":
+            is_zero = self.hidden & (self.ranges.high == 0)
+            n_zero = int(is_zero[: self.sums.n].sum())
+            notes += (f"zeros are declared unprotected: {plural(n_zero, 'hidden cell')} must be 0",)
+        undecided = tuple(Undecided("range", text) for text in why)
+        return TableFindings(name, mechanism, results, undecided, notes, self._list_open(kinds))
 
-    def _doubt(self, parts: Sequence[Part], plan: Publication) -> str:
-        """Return what follows if sums are of shown cells only that may be, as text; else empty."""
-        other = System.of(parts, plan, self.run, True)
-        n = int(other.known(plan).sum())
-        if other.ranges.contradiction is not None or not n:
-            return ""
-        sums = plural(self.n_doubtful, "sum")
-        return f"if {sums} are of shown cells only, {plural(n, 'cell')} {agree(n, 'follow')}"
+    def _doubts(self, parts: Sequence[Part], plan: Publication) -> tuple[_Flags, list[str]]:
+        """Return which cells follow whatever sums count that may be of shown cells only.
+
+        And texts on what else follows if all of these are, or none.
+        """
+        found = list[tuple[str, System, _Flags]]()
+        for of_shown in (True, False) if self.n_either else ():
+            other = System.of(parts, plan, self.run, of_shown)
+            if other.ranges.contradiction is None:
+                are = "are of shown cells only" if of_shown else "count hidden cells"
+                found.append((are, other, other.known(plan)))
+        certain = np.logical_and.reduce(
+            [np.ones(len(self.low), np.bool_), *(one[2] for one in found)]
+        )
+        texts, sums = list[str](), plural(self.n_either, "sum")
+        for are, other, known in found:
+            if n := int((known & ~certain).sum()):
+                cells = np.flatnonzero(known & ~certain)[:_SHOWN]
+                named = _listed([other.open_cell(int(cell)).text for cell in cells])
+                texts.append(f"if {sums} {are}, {plural(n, 'cell')} {agree(n, 'follow')}: {named}")
+        return np.asarray(certain), texts
 
     def known(self, plan: Publication) -> _Flags:
         """Return which cells are determined, differences of few people, or known too well."""
@@ -229,8 +275,9 @@ class System:
         follows = (low > self.low) | (high < self.high)
         close = (low < high) & (high - low <= width) & (high >= 1)
         hidden = self.hidden & ~is_rest
+        told = (high > 0) | (plan.zeros == "protected")
         return {
-            "determined": hidden & (low == high) & (self.filled != low),
+            "determined": hidden & (low == high) & told,
             "differences": is_rest & (low >= 1) & (high < self.small),
             "narrowed": hidden & follows & close,
         }
@@ -254,6 +301,8 @@ class System:
         if n:
             text += f"; {n_small:,} {agree(n_small, 'count')} 1 to {self.small - 1} people"
             text += f" ({n_single:,} a single person)" if n_single else ""
+            n_zero = int(np.count_nonzero(high == 0))
+            text += f", {n_zero:,} {'is' if n_zero == 1 else 'are'} 0" if n_zero else ""
         return CheckResult.of_faults(kind, n, len(self.low), text)
 
     def open_cell(self, cell: int) -> OpenCell:
@@ -283,15 +332,46 @@ class System:
         text = f"{place} ({who}) at {time}" if who else f"{place} at {time}"
         return f"the difference of {text}" if cell >= self.sums.n else text
 
-    def _contradiction(self) -> CheckResult:
-        found = conflict(self.low, self.high, self.relations)
-        assert found is not None
-        known = _listed([self._known(int(one)) for one in found.cells])
-        text = (
-            f"no counts fit what is published: {known}; if these do not "
-            "belong together, a parent, a total or a group is declared wrongly"
-        )
-        return CheckResult(TOGETHER, "inconsistent", 1.0, 0.0, len(self.low), text)
+    def _contradictions(
+        self, plan: Publication
+    ) -> tuple[tuple[CheckResult, ...], tuple[OpenCell, ...]]:
+        """Return the few values that contradict, and what follows without them.
+
+        Of relations that contradict, it is not known which ones do not hold: so each one is left
+        out in turn, and what then follows from the others is returned.
+        """
+        conflicts, kept = list[Reasons](), np.arange(len(self.relations.whole))
+        while len(conflicts) < _MOST_CONFLICTS:
+            relations = self.relations.rows(kept)
+            if (found := conflict(self.low, self.high, relations)) is None:
+                break
+            rows = kept[found.relations]
+            conflicts.append(Reasons(rows, found.cells))
+            kept = np.setdiff1d(kept, rows)
+        texts = [_listed([self._known(int(one)) for one in some.cells]) for some in conflicts]
+        results = [
+            CheckResult(
+                TOGETHER, "inconsistent", 1.0, 0.0, len(self.low),
+                f"no counts fit what is published: {text}; if these do not belong together, a "
+                "parent, a total or a group is declared wrongly",
+            )
+            for text in texts
+        ]  # fmt: skip
+        without = [kept]
+        for some in conflicts[:_MOST_TRIED]:
+            left_out = some.relations[:_MOST_TRIED]
+            without += [np.union1d(kept, some.relations[some.relations != r]) for r in left_out]
+        cells: dict[str, OpenCell] = {}
+        for rows in without:
+            other = self.with_relations(self.relations.rows(rows))
+            if other.ranges.contradiction is None:
+                cells |= {one.text: one for one in other._list_open(other.open_flags(plan))}
+        told = [one for one in cells.values() if one.low == one.high or one.rest][:_MOST]
+        if told:
+            text = f"without values that contradict, {plural(len(told), 'hidden cell')} "
+            text += agree(len(told), "follow")
+            results.append(CheckResult.of_faults("determined", len(told), len(self.low), text))
+        return tuple(results), tuple(told)
 
     def find(self, cell: int) -> tuple[Cells, str, str]:
         """Return the table, the place and the time of a cell; for a rest, those of the whole."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.errors import ConfigError
 from clusterscale.reading.places import match_codes
 from clusterscale.release.cells import UNKNOWN
-from clusterscale.release.checks.disclosure import System
+from clusterscale.release.checks.disclosure import System, match_tables
 from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.checks.table import CheckResult
 from clusterscale.release.publication import MARGINS, Publication
@@ -54,7 +54,8 @@ def find_opened(
     known = np.logical_or.reduce([*opened.values()])
     n_own, n_earlier = (int(np.count_nonzero(known & some)) for some in (own, ~own))
     text = f"release {label} opened {plural(n_earlier, 'count')} of earlier tables"
-    omitted = [*_not_compared(parts, system, own), *filter(None, [found.omitted])]
+    omitted = [*_not_compared(parts, system, own), *(one.text for one in found.undecided)]
+    omitted += match_tables(parts, plan).problems()
     if missing:
         omitted.append(
             f"not compared with {', '.join(missing)}: not in the series, not readable, or changed "

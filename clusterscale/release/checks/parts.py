@@ -16,7 +16,6 @@ from clusterscale.release.checks.table import (
     PublishedTable,
     count_bounds,
     count_intervals,
-    fill_suppressed,
 )
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
@@ -78,7 +77,8 @@ def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints, tuple[
 
     None with noise.
     """
-    intervals, bounds = count_intervals(table), count_bounds(table)
+    intervals = count_intervals(table, drawn=True)
+    bounds = count_bounds(table, drawn=True)
     if intervals is None or bounds is None:
         return None
     if size is None:
@@ -113,7 +113,6 @@ def _cells_of(
         starts=starts,
         ends=ends,
         values=table.values,
-        filled=fill_suppressed(table),
         low=low,
         high=high,
         covered=~(gaps | secondary),
@@ -126,7 +125,7 @@ def _cells_of(
     marked, found = bool(getattr(one.form, "secondary", ())), [cells]
     if table.epoch_totals is not None:
         total = getattr(one.form, "total", None) or TOTAL
-        summed = replace(cells, places=(total,), total_of=table.name)
+        summed = replace(cells, places=(total,), total_of=cells.label)
         found.append(_with_totals(summed, table.epoch_totals[None], changed, marked))
     if table.roi_totals is not None and len(starts) > 1:
         summed = replace(cells, starts=starts[:1], ends=ends[-1:])
@@ -146,4 +145,4 @@ def _with_totals(cells: Cells, totals: Values, changed: bool, marked: bool) -> C
     high = np.where(known, whole, UNKNOWN)
     cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)
     others = np.isnan(totals) & marked
-    return replace(cells, values=totals, filled=totals, low=whole, high=high, secondary=others)
+    return replace(cells, values=totals, low=whole, high=high, secondary=others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -455,26 +455,38 @@ def check_table(
     ]
 
 
-def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> str:
-    """Return why a comparison with a table or known counts is not decided; empty if all are."""
-    undecided = (
-        result.text
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Why a verdict is not decided, whatever the text.
+
+    ``kind`` is ``comparison`` for one that was not made or decided, ``relation`` for what is not
+    related, ``range`` for counts that may be known, ``noise`` for values that bound no count,
+    ``reading`` for what was merged or dropped in reading, ``check`` for one that failed.
+    """
+
+    kind: Literal["comparison", "relation", "range", "noise", "reading", "check"]
+    text: str
+
+
+def open_comparison(checks: Sequence[Check], results: Sequence[CheckResult]) -> list[Undecided]:
+    """Return the first open comparison with a table or known counts; none if all are decided."""
+    undecided = [
+        Undecided("comparison", result.text or f"{check.name} gives no reason")
         for check, result in zip(checks, results, strict=True)
         if result.level == "unknown" and (check.compares or (check.statistical and result.n_cells))
-    )
-    return next(undecided, "")
+    ]
+    return undecided[:1]
 
 
-def worst_level(results: Sequence[CheckResult], omitted: str) -> Level:
+def worst_level(results: Sequence[CheckResult], undecided: Collection[object] = ()) -> Level:
     """Return the level of a table from the results of all checks.
 
-    It is ``consistent`` if a check could decide, none found a fault, and nothing is ``omitted``: a
-    comparison that is not decided, or what was merged or dropped in reading.
+    It is ``consistent`` if a check could decide, none found a fault, and nothing is undecided.
     """
     if any(result.level == "inconsistent" for result in results):
         return "inconsistent"
     decided = any(result.decided for result in results)
-    return "consistent" if decided and not omitted else "unknown"
+    return "consistent" if decided and not len(undecided) else "unknown"
 
 
 def agree(n: int, verb: str) -> str:

@@ -17,11 +17,13 @@ from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     PublishedTable,
+    Undecided,
     check_table,
     doubt_bands,
     open_comparison,
     worst_level,
 )
+from clusterscale.release.related import Related
 
 _Rows = NDArray[np.int64] | slice
 _ALL = slice(None)  # a view, where rows would be a copy
@@ -53,17 +55,24 @@ class OpenCell:
 class TableFindings:
     """Results of all checks of one table, in their order.
 
-    ``mechanism`` is the label of the declared one. ``omitted`` says why some checks were not done
-    or not decided that should have been; empty if all were. ``notes`` say how the table was read.
+    ``mechanism`` is the label of the declared one. ``undecided`` has why some checks were not done
+    or not decided that should have been; none if all were. ``notes`` say how the table was read.
     ``open_cells`` are counts that follow from several tables, the most disclosing first.
+    ``related`` is what the relations of a publication related.
     """
 
     name: str
     mechanism: str
     results: tuple[CheckResult, ...]
-    omitted: str = ""
+    undecided: tuple[Undecided, ...] = ()
     notes: tuple[str, ...] = ()
     open_cells: tuple[OpenCell, ...] = ()
+    related: tuple[Related, ...] = ()
+
+    @property
+    def omitted(self) -> str:
+        """Why the verdict is not decided, as one text."""
+        return "; ".join(dict.fromkeys(one.text for one in self.undecided))
 
     @property
     def verdict(self) -> Level:
@@ -72,7 +81,7 @@ class TableFindings:
         Where it is ``warn``, that nothing was found says nothing.
         """
         levels: dict[str, Level] = {"inconsistent": "fail", "consistent": "pass"}
-        return levels.get(worst_level(self.results, self.omitted), "warn")
+        return levels.get(worst_level(self.results, self.undecided), "warn")
 
     @property
     def decided(self) -> str:
@@ -120,34 +129,37 @@ def check_together(
         replace(as_published(item, mechanism, group_size), subset_of=wholes[item.name])
         for item in everything
     ]
-    why, shared = _align(everything, alone)
-    unsized = any(_size(item, group_size) is None for item in everything)
-    if not why and unsized and len(everything) > 1:
-        why = "the number of people in a table is not stated, so tables are not compared"
+    reasons, shared = _align(everything, alone)
+    if len(everything) > 1 and any(_size(item, group_size) is None for item in everything):
+        reasons += ["the number of people in a table is not stated, so tables are not compared"]
     if len(everything) > 1 and any(item.secondary is not None for item in everything):
-        why = why or "tables with cells hidden to protect others are compared in a publication file"
-    some_gaps = any(item.not_covered is not None for item in everything)
-    gaps = "places that a table does not cover are not compared" if some_gaps else ""
+        reasons += ["tables with cells hidden to protect others are compared in a publication file"]
+    why, gaps = [Undecided("comparison", text) for text in reasons[:1]], list[Undecided]()
+    if any(item.not_covered is not None for item in everything):
+        gaps.append(Undecided("comparison", "places that a table does not cover are not compared"))
     findings = []
     for i, (item, table) in enumerate(zip(releases, alone[: len(releases)], strict=True)):
         others = [other for j, other in enumerate(shared) if j != i]
-        results, omitted = list[CheckResult](), (why or gaps) if others else ""
+        results, undecided = list[CheckResult](), (why or gaps) if others else []
         for check in checks:
             try:
                 if check.compares and why:
-                    results.append(CheckResult.unknown(check.name, 0, why))
+                    results.append(CheckResult.unknown(check.name, 0, why[0].text))
                 else:
                     given = (shared[i], others) if check.compares else (table, [])
                     results += check_table(*given, [check], seed=seed)
             except ClusterscaleError as error:
-                omitted = f"{check.name} cannot run: {error}"
-                results.append(CheckResult.unknown(check.name, 0, omitted))
-        omitted = omitted or open_comparison(checks, results)
-        omitted = "; ".join((*item.changes, *doubt_bands(item.bands, table.mechanism))) or omitted
+                undecided = [Undecided("check", f"{check.name} cannot run: {error}")]
+                results.append(CheckResult.unknown(check.name, 0, undecided[0].text))
+        undecided = undecided or open_comparison(checks, results)
+        changes = (*item.changes, *doubt_bands(item.bands, table.mechanism))
+        undecided = [Undecided("reading", text) for text in changes] or undecided
         results += _check_rows(item, table, checks, seed)
         label = table.mechanism.label
         findings.append(
-            TableFindings(item.name, label, tuple(results), omitted, (*item.notes, *renamed))
+            TableFindings(
+                item.name, label, tuple(results), tuple(undecided), (*item.notes, *renamed)
+            )
         )
     return findings
 
@@ -233,14 +245,14 @@ def as_published(
 
 def _align(
     items: Sequence[RawRelease], tables: Sequence[PublishedTable]
-) -> tuple[str, list[PublishedTable]]:
+) -> tuple[list[str], list[PublishedTable]]:
     """Return why the tables cannot be compared, or the tables on shared places and epochs."""
     try:
         firsts = _first_epochs([item.epochs for item in items])
         rows = _shared_places(items)
     except ConfigError as error:
-        return str(error), list(tables)
-    return "", [
+        return [str(error)], list(tables)
+    return [], [
         replace(
             table,
             values=(values := np.ascontiguousarray(table.values[keep])),

@@ -18,7 +18,6 @@ from clusterscale.release.checks.table import (
     Whole,
     agree,
     count_bounds,
-    fill_suppressed,
     smallest_shown,
     suppressed_up_to,
 )
@@ -35,7 +34,7 @@ class Totals(Check):
 
     The check computes exactly which cells are equal in all tables of whole numbers that match the
     published values and the totals (Gusfield 1988). It is inconsistent if a hidden cell is
-    determined, other than a published 0 whose count is 0, or if no table has these totals.
+    determined, also if it is 0, or if no table has these totals.
 
     Totals are assumed to be those of the true counts. If each is the sum of the published cells,
     they add no information. A total of 0 next to suppressed cells may be suppressed itself and is
@@ -92,10 +91,10 @@ class Totals(Check):
             if np.isnan(table.values).any() and suppressed_up_to(table.mechanism) is not None:
                 text += "; if larger values are hidden too, to protect others, declare exact"
             return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
-        hidden, filled = (low < high).ravel(), fill_suppressed(table).ravel()
+        hidden = (low < high).ravel()
         hidden &= True if table.secondary is None else ~table.secondary.ravel()
         counts, most = found.low[: low.size], found.high[: low.size]
-        counts = counts[hidden & (counts == most) & (filled != counts)]
+        counts = counts[hidden & (counts == most)]
         small = smallest_shown(self.small, table)
         n, n_small = len(counts), int(((counts >= 1) & (counts < small)).sum())
         text = (

@@ -1,0 +1,315 @@
+"""Counts that nobody publishes and that relate tables: what two of them both add up to.
+
+Tables of the same people and measure are compared in pairs, by their places, epochs and columns of
+categories. Where both add up to counts that none of them has, these become cells.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations, pairwise, product
+
+import numpy as np
+
+from clusterscale.release.cells import UNKNOWN, Cells, Counted
+from clusterscale.release.publication import Hierarchy, Publication
+
+Epoch = tuple[int, int]
+_Epochs = frozenset[Epoch]
+_Columns = frozenset[tuple[str, frozenset[str]]]
+
+ADDITIVE = ("visits", "trips")
+"""Measures that add up over places and times."""
+
+
+def tilings(epochs: Sequence[Epoch]) -> Iterator[tuple[int, list[int]]]:
+    """Yield which epochs are filled by which shorter ones, of those that increase.
+
+    The fewest shorter ones come first. Others follow where they do not begin at all of the times at
+    which those of an earlier way begin: else each of these is filled itself, and says the same.
+    """
+    starting: dict[int, list[tuple[int, int]]] = {}
+    for i, (begin, end) in enumerate(epochs):
+        starting.setdefault(begin, []).append((end, i))
+    for i, epoch in enumerate(epochs):
+        used, accepted = {i}, list[set[int]]()
+        while path := _fewest(epoch, starting, used):
+            used.update(path)
+            begins = {epochs[j][0] for j in path}
+            if not any(earlier <= begins for earlier in accepted):
+                accepted.append(begins)
+                yield i, path
+
+
+def _fewest(
+    epoch: Epoch, starting: Mapping[int, Sequence[tuple[int, int]]], used: Collection[int]
+) -> list[int]:
+    """Return the fewest epochs that fill one, of those that are not used; none if they do not."""
+    begin, stop = epoch
+    reached, queue = {begin: (begin, -1)}, deque([begin])
+    while queue and stop not in reached:
+        now = queue.popleft()
+        for end, i in starting.get(now, ()):
+            if end <= stop and end not in reached and i not in used:
+                reached[end] = now, i
+                queue.append(end)
+    path, now = list[int](), stop
+    while now != begin and now in reached:
+        now, i = reached[now]
+        path.append(i)
+    return path[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Shape:
+    """Tables of the same people, measure, columns of categories, and places, at any times."""
+
+    tables: tuple[Cells, ...]
+    columns: _Columns
+    above: frozenset[str]
+    times: _Epochs
+
+    def sums_to(self, other: _Shape) -> bool:
+        """Return whether counts of another shape are sums of counts of this one."""
+        return (
+            self.tables[0].counted[:2] == other.tables[0].counted[:2]
+            and self.columns >= other.columns
+            and bool((self.places | self.above) & other.places)
+            and bool(_join_times(self.times, other.times)[0] & other.times)
+        )
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        """Names of places."""
+        return frozenset(self.tables[0].places)
+
+    @cached_property
+    def labels(self) -> frozenset[str]:
+        """Names of the tables."""
+        return frozenset(table.label for table in self.tables)
+
+    def at(self, columns: _Columns) -> set[frozenset[tuple[str, str]]]:
+        """Return the categories of these columns only."""
+        kept = {column for column, _ in columns}
+        return {
+            frozenset(one for one in table.categories if one[0] in kept) for table in self.tables
+        }
+
+
+_Need = dict[tuple[Counted, tuple[str, ...], str, str, bool], set[Epoch]]
+"""Epochs of unpublished counts, by what is counted, places, label, and what they are totals of."""
+
+
+def unpublished(
+    tables: Sequence[Cells],
+    plan: Publication,
+    hierarchies: Sequence[tuple[frozenset[str], Hierarchy]],
+) -> Iterator[Cells]:
+    """Yield cells that no table has, between those of two tables and what both add up to."""
+    texts: dict[tuple[str, str], set[str]] = {}
+    for table in tables:
+        for column, text in table.categories:
+            texts.setdefault((table.label, column), set()).add(text)
+
+    def columns_of(table: Cells) -> _Columns:
+        found = {column for column, _ in table.categories}
+        return frozenset((one, frozenset(texts[table.label, one])) for one in found)
+
+    groups: dict[object, list[Cells]] = {}
+    for table in tables:
+        key = table.counted[:2], columns_of(table), table.places, table.total_of
+        groups.setdefault(key, []).append(table)
+    shapes = []
+    for group in groups.values():
+        labels = {table.label for table in group}
+        above = {
+            up
+            for known, hierarchy in hierarchies
+            if labels & known and not group[0].total_of
+            for place in group[0].places
+            for _, up in hierarchy.above(place)
+        }
+        times = frozenset(one for table in group for one in table.times)
+        shapes.append(_Shape(tuple(group), columns_of(group[0]), frozenset(above), times))
+    need: _Need = {}
+    links = _links(plan)
+    for alike in shapes:
+        axes = {frozenset(table.times) for table in alike.tables}
+        for one_axis, other in combinations(sorted(axes, key=min), 2):
+            if min(other)[0] < max(end for _, end in one_axis):  # else they share no time
+                joint, *_ = _join_times(one_axis, other)
+                _need_at(alike, alike.tables[0].places, alike.columns, joint, need)
+    for one, two in combinations(shapes, 2):
+        _join(one, two, links, need)
+        _meet(one, two, shapes, need)
+    have: dict[Counted, list[Cells]] = {}
+    for table in tables:
+        have.setdefault(table.counted, []).append(table)
+    for (counted, places, label, total_of, complete), epochs in need.items():
+        known, wanted = set[Epoch](), set(places)
+        for table in have.get(counted, ()):
+            if wanted <= set(table.places):
+                known.update(table.times)
+        if left := sorted(epochs - known):
+            shape = len(places), len(left)
+            starts, ends = np.array(left, np.int64).T
+            yield Cells(
+                name=label,
+                label=label,
+                people=counted[0],
+                measure=counted[1],
+                categories=counted[2],
+                places=places,
+                starts=starts,
+                ends=ends,
+                values=np.full(shape, np.nan),
+                low=np.zeros(shape, np.int64),
+                high=np.full(shape, UNKNOWN),
+                covered=np.zeros(shape, np.bool_),
+                secondary=np.zeros(shape, np.bool_),
+                timezone=next(one.timezone for one in tables if one.label == label),
+                complete=complete,
+                total_of=total_of,
+            )
+
+
+def _links(plan: Publication) -> set[tuple[str, str]]:
+    """Return the pairs of people, and of labels of tables, that a publication relates."""
+    links = set[tuple[str, str]]()
+    for entry in plan.tables:
+        own = plan.people_of(entry.label)
+        links |= {(own, plan.people_of(one)) for one in entry.subset_of}
+        if entry.parts_of is not None:
+            links.add((own, plan.people_of(entry.parts_of)))
+        links |= {
+            (f"/{entry.label}", f"/{one}") for one in (*entry.margins_of, entry.unchanged_from)
+        }
+    return links | {(two, one) for one, two in links}
+
+
+def _join(one: _Shape, two: _Shape, links: set[tuple[str, str]], need: _Need) -> None:
+    """Note what two shapes need so that both add up to the same counts."""
+    a, b = one.tables[0], two.tables[0]
+    beside = any((f"/{x}", f"/{y}") in links for x, y in product(one.labels, two.labels))
+    related = a.people == b.people or (a.people, b.people) in links
+    if not beside and (a.measure != b.measure or not related):
+        return
+    meet = one.places & two.places
+    up = two.places if b.total_of in one.labels and not a.total_of else one.above & two.places
+    down = one.places if a.total_of in two.labels and not b.total_of else two.above & one.places
+    common = frozenset[str]()
+    if not (beside or meet or up or down):
+        common = one.above & two.above
+        if not common:
+            return
+    columns = one.columns & two.columns
+    joint, ones, twos = _join_times(one.times, two.times)
+    if beside and not joint:
+        for shape in (one, two):
+            _need(shape, columns, shape.times, frozenset(), (), need)
+        return
+    if not joint:
+        return
+    # Counts of other people are no wholes of these: theirs must be added up to the same places.
+    apart = a.people != b.people
+    for shape, longer, other in ((one, ones, b if up else None), (two, twos, a if down else None)):
+        places = () if meet or other is None else other.places
+        _need(shape, columns, joint, longer, places, need)
+        if apart and places:
+            _need_at(shape, places, columns, joint, need)
+    if common:
+        _need_at(one, tuple(sorted(common)), columns, joint, need)
+
+
+def _meet(one: _Shape, two: _Shape, shapes: Sequence[_Shape], need: _Need) -> None:
+    """Note the counts that two shapes divide, if a third one adds up to neither of both alone.
+
+    Two tables fit each other whenever they agree in what both add up to. Of three, such as sex and
+    age of districts, and both of their region, that is not enough: there must be counts by all.
+    """
+    a, b = one.tables[0], two.tables[0]
+    joint, ones, twos = _join_times(one.times, two.times)
+    if a.counted[:2] != b.counted[:2] or not joint or a.total_of or b.total_of:
+        return
+    fine = two if two.above & one.places and not one.places & two.places else one
+    other = one if fine is two else two
+    if not (one.places & two.places or fine.above & other.places):
+        return
+    columns, times = one.columns | two.columns, one.times if ones else two.times if twos else joint
+    if len({name for name, _ in columns}) < len(columns):
+        return
+    below = replace(fine, columns=columns, times=times)
+    if any(
+        below.sums_to(three) and not (one.sums_to(three) or two.sums_to(three)) for three in shapes
+    ):
+        names = [[(name, text) for text in sorted(texts)] for name, texts in sorted(columns)]
+        first = fine.tables[0]
+        for categories in product(*names):
+            counted = first.people, first.measure, frozenset(categories)
+            key = counted, first.places, first.label, "", a.complete and b.complete
+            need.setdefault(key, set()).update(times)
+
+
+def _need(
+    shape: _Shape,
+    columns: _Columns,
+    joint: _Epochs,
+    longer: _Epochs,
+    places: tuple[str, ...],
+    need: _Need,
+) -> None:
+    """Note the counts between those of a shape, and those of fewer columns at joint epochs.
+
+    Visits add up in any order, so that one way is enough: times, columns one by one, and places.
+    What does not add up is bounded by each way in turn.
+    """
+    first = shape.tables[0]
+    chain = [shape.columns]
+    for column in sorted(shape.columns - columns, key=lambda one: one[0]):
+        chain.append(chain[-1] - {column})
+    corners = [(first.places, shape.columns, longer)]
+    corners += [(first.places, some, joint) for some in chain[1:]]
+    if first.measure not in ADDITIVE:
+        corners += [(first.places, some, shape.times) for some in chain[1:]]
+        every = joint | shape.times
+        corners += [(places, some, every) for some in chain if places]
+    for where, some, epochs in corners:
+        _need_at(shape, where, some, epochs, need)
+
+
+def _need_at(
+    shape: _Shape, places: tuple[str, ...], columns: _Columns, epochs: _Epochs, need: _Need
+) -> None:
+    """Note the counts of places, categories of columns, and epochs, to which a shape adds up."""
+    first = shape.tables[0]
+    total_of = first.total_of if places == first.places else ""
+    complete = all(table.complete for table in shape.tables)
+    for categories in shape.at(columns) if epochs else ():
+        counted = first.people, first.measure, categories
+        need.setdefault((counted, places, first.label, total_of, complete), set()).update(epochs)
+
+
+@lru_cache(1 << 10)
+def _join_times(one: _Epochs, two: _Epochs) -> tuple[_Epochs, _Epochs, _Epochs]:
+    """Return the epochs that both have or fill, and of these those that each only fills."""
+    same = one & two
+    if same == one == two:
+        return same, frozenset(), frozenset()
+    ones, twos = _filled(two - one, one), _filled(one - two, two)
+    if not (same or ones or twos):  # such as 2 h and 3 h, which both fill 6 h
+        ends = [{end for epoch in some for end in epoch} for some in (one, two)]
+        both = sorted(ends[0] & ends[1])
+        crossing = frozenset(pairwise(both))
+        ones = twos = _filled(crossing, one) & _filled(crossing, two)
+    return same | ones | twos, ones, twos
+
+
+def _filled(epochs: _Epochs, by: _Epochs) -> _Epochs:
+    """Return which epochs several others fill."""
+    starting: dict[int, list[tuple[int, int]]] = {}
+    for i, (begin, end) in enumerate(by):
+        starting.setdefault(begin, []).append((end, i))
+    return frozenset(one for one in epochs if len(_fewest(one, starting, ())) > 1)

@@ -1,0 +1,281 @@
+"""Tables are related through places, times and categories, also where nobody publishes a total."""
+
+import pytest
+
+from clusterscale.api import check_tables, repair_tables
+from clusterscale.errors import ClusterscaleError
+from clusterscale.release.unpublished import tilings
+
+HEAD = """
+format: {name: long, place: zone, count: people, step: 1h}
+mechanism: {name: threshold, k: 5, shown: hidden}
+group_size: 500
+"""
+AT = "at 2026-03-02 08:00"
+
+
+def publish(folder, tables, head=HEAD, **files):
+    """Write tables, each a text of lines ``zone hour value …``, and a publication of them."""
+    for name, text in files.items():
+        rows = [line.split() for line in text.strip().splitlines()]
+        columns = rows.pop(0)[2:] if rows[0][0] == "zone" else ["people"]
+        lines = [f"{zone},2026-03-02T{hour}:00Z,{','.join(rest)}" for zone, hour, *rest in rows]
+        text = "\n".join([",".join(["zone", "time", *columns]), *lines, ""])
+        (folder / f"{name}.csv").write_text(text)
+    entries = "\n".join(f"  - {line.strip()}" for line in tables.strip().splitlines())
+    (folder / "p.yaml").write_text(f"{head}tables:\n{entries}\n".replace("FOLDER", str(folder)))
+    return check_tables([str(folder / "p.yaml")])[0]
+
+
+def told(found):
+    return {
+        cell.text.split(":00 is ")[0] + ":00": (cell.low, cell.high) for cell in found.open_cells
+    }
+
+
+DISTRICTS_BY_SEX = "zone hour people sex\nES11 08 11 F\nES11 08 * M\nES12 08 6 F\nES12 08 7 M"
+
+
+def test_a_region_gives_districts_by_sex_away_that_have_no_total(tmp_path):
+    tables = "{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, strata: {sex: null}, parents: codes}"
+    found = publish(tmp_path, tables, r="ES1 08 25", d=DISTRICTS_BY_SEX)
+    assert (found.verdict, told(found)) == ("fail", {f"ES11 (sex M) {AT}": (1, 1)})
+    repair_tables(str(tmp_path / "p.yaml"), str(tmp_path / "fixed"))
+    assert check_tables([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
+
+
+def test_two_tables_with_unlike_categories_are_related_by_totals_that_nobody_publishes(tmp_path):
+    """Women and men are as many as children and adults, whose one hidden count is then known."""
+    tables = (
+        "{counts: FOLDER/s.csv, strata: {sex: null}}\n{counts: FOLDER/a.csv, strata: {age: null}}"
+    )
+    found = publish(
+        tmp_path, tables,
+        s="zone hour people sex\nA 08 20 F\nA 08 13 M",
+        a="zone hour people age\nA 08 31 adult\nA 08 * child",
+    )  # fmt: skip
+    assert told(found) == {f"A (age child) {AT}": (2, 2)}
+
+
+def test_three_tables_of_which_each_two_fit_are_bounded_by_the_counts_they_divide(tmp_path):
+    """Of districts by sex, districts by age, and their region by both, all cells must fit.
+
+    Each pair of tables leaves 4 to 6 children in D1.
+    """
+    tables = """
+{counts: FOLDER/s.csv, strata: {sex: null}, parents: codes, mechanism: exact}
+{counts: FOLDER/a.csv, strata: {age: null}, parents: codes}
+{counts: FOLDER/r.csv, strata: {sex: null, age: null}, mechanism: exact}
+"""
+    found = publish(
+        tmp_path, tables,
+        # Women: 10 children and no adult; men: no child and 10 adults. So women are the children.
+        r="zone hour people sex age\nD 08 10 F child\nD 08 0 F adult\n"
+        "D 08 0 M child\nD 08 10 M adult",
+        s="zone hour people sex\nD1 08 6 F\nD1 08 4 M\nD2 08 4 F\nD2 08 6 M",
+        a="zone hour people age\nD1 08 * child\nD1 08 * adult\nD2 08 * child\nD2 08 * adult",
+        head=HEAD.replace("k: 5", "k: 7"),
+    )  # fmt: skip
+    assert told(found)[f"D1 (age child) {AT}"] == (6, 6)
+
+
+def test_epochs_that_cross_are_related_by_those_that_both_fill(tmp_path):
+    format_ = "format: {name: long, place: zone, count: people, step: %dh}"
+    tables = (
+        f"{{counts: FOLDER/two.csv, {format_ % 2}}}\n{{counts: FOLDER/three.csv, {format_ % 3}}}"
+    )
+    found = publish(tmp_path, tables, HEAD, two="A 06 9\nA 08 12\nA 10 *", three="A 06 13\nA 09 11")
+    assert told(found) == {"A at 2026-03-02 10:00": (3, 3)}
+    assert list(tilings([(0, 2), (0, 3), (0, 6), (2, 4), (3, 6), (4, 6)])) == [
+        (2, [1, 4]), (2, [0, 3, 5]),
+    ]  # fmt: skip
+
+
+def test_persons_are_bounded_by_each_way_to_add_up(tmp_path):
+    """Of each sex, at least as many are in a region as in any of its districts: 12 + 9 = 21."""
+    tables = """
+{counts: FOLDER/r.csv, measure: persons}
+{counts: FOLDER/d.csv, measure: persons, strata: {sex: null}, parents: codes}
+"""
+    found = publish(
+        tmp_path, tables,
+        r="D 08 R",
+        d="zone hour people sex\nD1 08 12 F\nD1 08 5 M\nD2 08 6 F\nD2 08 9 M",
+        head=HEAD.replace("count: people,", "count: people, secondary: [R],") + "within: 1000\n",
+    )  # fmt: skip
+    assert found.verdict == "pass"  # what protects others is no finding
+    found = publish(tmp_path, tables, r="D 08 20")
+    assert "no counts fit" in found.results[0].text  # max(12, 6) + max(5, 9) = 21
+
+
+def test_hidden_zeros_follow_unless_they_are_declared_unprotected(tmp_path):
+    tables = "{counts: FOLDER/s.csv, strata: {sex: _T}}"
+    rows = "zone hour people sex\nA 08 12 _T\nA 08 12 F\nA 08 * M\nB 08 30 _T\nB 08 18 F\nB 08 12 M"
+    found = publish(tmp_path, tables, s=rows)
+    assert (found.verdict, told(found)) == ("fail", {f"A (sex M) {AT}": (0, 0)})
+    assert found.results[0].text.endswith("0 count 1 to 4 people, 1 is 0")
+    repair_tables(str(tmp_path / "p.yaml"), str(tmp_path / "fixed"))
+    assert check_tables([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
+    found = publish(tmp_path, tables, head=HEAD + "zeros: unprotected\n", s=rows)
+    assert (found.verdict, told(found)) == ("pass", {})
+    assert found.notes == ("zeros are declared unprotected: 1 hidden cell must be 0",)
+
+
+def test_what_follows_without_values_that_contradict_is_told(tmp_path):
+    """Over sexes B's total counts what is shown; over places all: 43 − 23 − 17 = 3 men."""
+    found = publish(
+        tmp_path, "{counts: FOLDER/t.csv, strata: {sex: _T}}",
+        head=HEAD.replace("count: people", "count: people, total: All"),
+        t="zone hour people sex\nA 08 43 _T\nA 08 20 F\nA 08 23 M\n"
+        "B 08 11 _T\nB 08 11 F\nB 08 * M\nC 08 33 _T\nC 08 16 F\nC 08 17 M\n"
+        "All 08 90 _T\nAll 08 47 F\nAll 08 43 M",
+    )  # fmt: skip
+    assert found.verdict == "fail"
+    assert sum("no counts fit" in one.text for one in found.results) == 2
+    assert [(one.low, one.high) for one in found.open_cells] == [(0, 0), (3, 3)]
+
+
+def test_subtotals_in_the_column_of_places_are_not_added_twice(tmp_path):
+    found = publish(
+        tmp_path, "{counts: FOLDER/t.csv, parents: codes}",
+        head=HEAD.replace("count: people", "count: people, total: Total"),
+        t="A 08 20\nA1 08 12\nA2 08 8\nB 08 9\nB1 08 9\nB2 08 *\nTotal 08 29",
+    )  # fmt: skip
+    assert (found.verdict, told(found)) == ("fail", {f"B2 {AT}": (0, 0)})
+
+
+def test_places_of_unequal_depth_add_up_at_each_level(tmp_path):
+    """Districts of a region, of which only one is divided once more, are all in its sum."""
+    (tmp_path / "of.csv").write_text("place,parent\nd1,R\nd2,R\nS,R\nd3,S\nd4,S\n")
+    tables = """
+{counts: FOLDER/r.csv}
+{counts: FOLDER/s.csv, complete: false}
+{counts: FOLDER/d.csv, parents: [FOLDER/of.csv]}
+"""
+    found = publish(
+        tmp_path, tables, r="R 08 40", s="S 08 *", d="d1 08 13\nd2 08 9\nd3 08 16\nd4 08 *"
+    )
+    assert told(found) == {f"d4 {AT}": (2, 2)}
+
+
+RELATED = {"r": "ES2 08 14\nES3 08 *", "d": "ES21 08 11\nES22 08 *\nES30 08 *"}
+
+
+@pytest.mark.parametrize(
+    ("tables", "files", "names"),
+    [
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: [FOLDER/of.csv]}", {},
+         ["ES21, ES22 in d.csv are part of no place", "ES2 in r.csv has no parts in d.csv"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes}",
+         {"r": "es2 08 14\nES3 08 *"}, ["only their spelling differs: 'ES2' and 'es2'"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes}",
+         {"r": "ES2\u200b 08 14\nES3 08 *"}, [r"'ES2' and 'ES2\u200b'"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes, people: residents}", {},
+         ["r.csv is related to no other table", "ES21, ES22, ES30 in d.csv are part of no place"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes, measure: trips}", {},
+         ["d.csv is related to no other table"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes}",
+         {"r": "ES2 11 14\nES3 11 *"}, ["d.csv is related to no other table"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv}", {}, ["d.csv is related to no other"]),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, subset_of: r.csv}", {},
+         ["subset of r.csv of d.csv relates nothing"]),
+        ("{counts: FOLDER/d.csv}", {}, ["nothing in d.csv is related"]),
+        ("{counts: FOLDER/s.csv, strata: {sex: null}}\n{counts: FOLDER/t.csv, strata: {sex: null}}",
+         {"s": "zone hour people sex\nA 08 20 F\nA 08 * M",
+          "t": "zone hour people sex\nA 08 20 f\nA 08 * M"},
+         ["categories of sex in s.csv and t.csv differ in F, f"]),
+    ],
+)  # fmt: skip
+def test_what_relates_nothing_is_said_and_is_not_consistent(tmp_path, tables, files, names):
+    (tmp_path / "of.csv").write_text("place,parent\nES21,ES02\nES22,ES02\nES30,ES3\n")
+    found = publish(tmp_path, tables, **{**RELATED, **files})
+    assert found.verdict == "warn"
+    for name in names:
+        assert name in found.omitted
+
+
+def test_a_table_may_be_declared_to_stand_alone(tmp_path):
+    found = publish(tmp_path, "{counts: FOLDER/d.csv, alone: true}", d=RELATED["d"])
+    assert (found.verdict, found.omitted) == ("pass", "")
+
+
+def test_what_each_relation_related_is_said(tmp_path):
+    tables = "{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes}"
+    found = publish(tmp_path, tables, **RELATED)
+    assert [one.text for one in found.related] == [
+        "d.csv to r.csv by places: 3 of 3 places, 1 of 1 time",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ("{counts: FOLDER/r.csv, subset_of: d.csv}\n{counts: FOLDER/d.csv, subset_of: r.csv}",
+         "subset_of and parts_of leads in a circle: r.csv → d.csv → r.csv"),
+        ("{counts: FOLDER/r.csv, people: all, subset_of: all}", "r.csv names its own counts"),
+        ("{counts: FOLDER/r.csv, unchanged_from: d.csv}\n"
+         "{counts: FOLDER/d.csv, unchanged_from: r.csv}",
+         "unchanged_from leads in a circle"),
+        ("{counts: FOLDER/r.csv, strata: {zone: null}}", "column zone of r.csv has two roles"),
+        ("{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: [FOLDER/of.csv]}",
+         "a is a part of b is a part of a: a place cannot be a part of itself"),
+    ],
+)  # fmt: skip
+def test_relations_without_an_order_are_refused(tmp_path, tables, message):
+    (tmp_path / "of.csv").write_text("place,parent\na,b\nb,a\n")
+    with pytest.raises(ClusterscaleError, match=message):
+        publish(tmp_path, tables, **RELATED)
+
+
+def test_codes_of_any_length_are_names(tmp_path):
+    found = publish(
+        tmp_path, "{counts: FOLDER/t.csv, parents: codes}",
+        t="0123456789abcdef0123456789abcdef 08 14\n10000000000000000 08 *",
+    )  # fmt: skip
+    assert "are part of no place" in found.omitted
+
+
+def test_rounded_counts_are_evidence_within_the_reach_of_rounding(tmp_path):
+    tables = """
+{counts: FOLDER/r.csv, mechanism: exact}
+{counts: FOLDER/d.csv, parents: codes, mechanism: {name: round_to_base, base: 3}}
+"""
+    found = publish(tmp_path, tables, r="ES1 08 4", d="ES11 08 0\nES12 08 0")
+    assert told(found) == {f"ES11 {AT}": (2, 2), f"ES12 {AT}": (2, 2)}  # each is 0, 1 or 2
+    found = publish(
+        tmp_path, tables, head=HEAD + "within: 0\n", r="ES1 08 8", d="ES11 08 3\nES12 08 3"
+    )
+    assert (found.verdict, found.open_cells) == ("pass", ())  # 3 shows 1 to 5
+    tables = tables.replace("exact", "{name: cell_key, deviation: 2, variance: 1.0}")
+    tables = tables.replace("{name: round_to_base, base: 3}", "exact")
+    found = publish(tmp_path, tables, r="ES1 08 20", d="ES11 08 11\nES12 08 12")
+    assert "no counts fit" in found.results[0].text  # 23 is never published as 20
+
+
+def test_two_random_roundings_of_the_same_counts_are_evidence_together(tmp_path):
+    form = "mechanism: {name: round_to_base, base: 3}"
+    tables = f"{{counts: FOLDER/a.csv, {form}}}\n{{counts: FOLDER/b.csv, {form}}}"
+    found = publish(
+        tmp_path, tables, head=HEAD + "within: 0\n", a="A 08 3\nB 08 3", b="A 08 6\nB 08 3"
+    )
+    assert found.verdict == "pass"  # A is 4 or 5, B is 1 to 5
+    found = publish(tmp_path, tables, a="A 08 3\nB 08 3", b="A 08 9\nB 08 3")
+    assert "no counts fit" in found.results[0].text
+
+
+def test_values_that_are_rounded_before_they_are_added_do_not_contradict(tmp_path):
+    """65 − 60 = 5 leaves 0 to 7 women, as the threshold does; 30 beside 15 and 20 is no fault."""
+    found = publish(
+        tmp_path, "{counts: FOLDER/t.csv, strata: {sex: _T}}",
+        head="""
+format: {name: long, place: zone, count: people, step: 1h}
+mechanism:
+  name: chain
+  steps: [{name: threshold, k: 8, shown: hidden}, {name: round_to_base, base: 5, rule: nearest}]
+group_size: 500
+within: 0
+""",
+        t="zone hour people sex\nA 08 100 _T\nA 08 45 F\nA 08 55 M\n"
+        "B 08 65 _T\nB 08 * F\nB 08 60 M\nC 08 30 _T\nC 08 15 F\nC 08 20 M",
+    )  # fmt: skip
+    assert (found.verdict, found.open_cells) == ("pass", ())
