@@ -109,33 +109,7 @@ def unpublished(
     hierarchies: Sequence[tuple[frozenset[str], Hierarchy]],
 ) -> Iterator[Cells]:
     """Yield cells that no table has, between those of two tables and what both add up to."""
-    texts: dict[tuple[str, str], set[str]] = {}
-    for table in tables:
-        for column, text in table.categories:
-            texts.setdefault((table.label, column), set()).add(text)
-
-    def columns_of(table: Cells) -> _Columns:
-        found = {column for column, _ in table.categories}
-        return frozenset((one, frozenset(texts[table.label, one])) for one in found)
-
-    groups: dict[object, list[Cells]] = {}
-    for table in tables:
-        key = table.counted[:2], columns_of(table), table.places, table.total_of
-        groups.setdefault(key, []).append(table)
-    shapes = []
-    for group in groups.values():
-        labels = {table.label for table in group}
-        above = {
-            up
-            for known, hierarchy in hierarchies
-            if labels & known and not group[0].total_of
-            for place in group[0].places
-            for _, up in hierarchy.above(place)
-        }
-        times = frozenset(one for table in group for one in table.times)
-        shapes.append(_Shape(tuple(group), columns_of(group[0]), frozenset(above), times))
-    need: _Need = {}
-    links = _links(plan)
+    shapes, need, links = _shapes(tables, hierarchies), _Need(), _links(plan)
     for alike in shapes:
         axes = {frozenset(table.times) for table in alike.tables}
         for one_axis, other in combinations(sorted(axes, key=min), 2):
@@ -174,6 +148,38 @@ def unpublished(
                 complete=complete,
                 total_of=total_of,
             )
+
+
+def _shapes(
+    tables: Sequence[Cells], hierarchies: Sequence[tuple[frozenset[str], Hierarchy]]
+) -> list[_Shape]:
+    """Return tables by their people, measure, columns of categories and places."""
+    texts: dict[tuple[str, str], set[str]] = {}
+    for table in tables:
+        for column, text in table.categories:
+            texts.setdefault((table.label, column), set()).add(text)
+
+    def columns_of(table: Cells) -> _Columns:
+        found = {column for column, _ in table.categories}
+        return frozenset((one, frozenset(texts[table.label, one])) for one in found)
+
+    groups: dict[object, list[Cells]] = {}
+    for table in tables:
+        key = table.counted[:2], columns_of(table), table.places, table.total_of
+        groups.setdefault(key, []).append(table)
+    shapes = []
+    for group in groups.values():
+        labels = {table.label for table in group}
+        above = {
+            up
+            for known, hierarchy in hierarchies
+            if labels & known and not group[0].total_of
+            for place in group[0].places
+            for _, up in hierarchy.above(place)
+        }
+        times = frozenset(one for table in group for one in table.times)
+        shapes.append(_Shape(tuple(group), columns_of(group[0]), frozenset(above), times))
+    return shapes
 
 
 def _links(plan: Publication) -> set[tuple[str, str]]:

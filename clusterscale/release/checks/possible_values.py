@@ -94,6 +94,7 @@ class PossibleValues(Check):
         if only_zeros:
             wrong, reason = values == 0, "would be hidden, as other values are,"
         n = int(wrong.sum())
+        text = f"all {values.size:,} published values are possible under {table.mechanism.label}"
         if n:
             example = values[np.argmax(wrong)]
             text = (
@@ -109,10 +110,6 @@ class PossibleValues(Check):
                 text += "; if they were rounded, add round_to_base(base=1, rule='nearest') after it"
             elif fits := _other_rule(table, values):
                 text += f"; all are possible under {fits}"
-        else:
-            text = (
-                f"all {values.size:,} published values are possible under {table.mechanism.label}"
-            )
         return CheckResult.of_faults(self.name, n, values.size, text)
 
 
