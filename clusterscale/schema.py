@@ -20,7 +20,7 @@ CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 2
 RESULTS_FORMAT = "clusterscale-results"
 
-RESULTS_REVISION = 3
+RESULTS_REVISION = 4
 """Raised whenever any number of any result may change; runs and verdicts of another are redone."""
 
 RAW_COUNTS = "exact"
