@@ -128,6 +128,7 @@ class _LinearScoreAttack(BaseAttack):
     """An attack whose score is linear in the values."""
 
     needs_whereabouts: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
     _uses_training_moments: ClassVar[bool] = False
 
     def cell_score(self, reference: Reference) -> LinearCellScore:
@@ -194,6 +195,7 @@ class Contradiction(BaseAttack):
     seconds = AttackSeconds(train=4e-10, score=4e-10)
 
     needs_whereabouts: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> "_ContradictionRule":
         target = require_target_knowledge(knowledge)

@@ -265,6 +265,7 @@ class Likelihood(BaseAttack):
     usual_against = ("zero_knowledge",)
 
     needs_whereabouts: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
 
     def cell_score(self, reference: Reference) -> CellScore:
         """Return the log ratio for the noise and output distribution of ``reference``."""

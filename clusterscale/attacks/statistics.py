@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Counts, Release, Values
+from clusterscale.contracts import Counts, Examples, Ints, Release, Values
 from clusterscale.jit import kernel
 
 STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_deviation", "sum")
@@ -24,6 +24,14 @@ def features(release: Release) -> Features:
     if release not in _CACHE:
         _CACHE[release] = summarise(release.values)
     return _CACHE[release]
+
+
+def take_groups(examples: Examples, rows: Ints) -> Examples:
+    """Return some of the groups, with their statistics if those of all were computed."""
+    some = examples.take(rows)
+    if examples.release in _CACHE:
+        _CACHE[some.release] = _CACHE[examples.release][rows]
+    return some
 
 
 def summarise(values: Values | Counts) -> Features:

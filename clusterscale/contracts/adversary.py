@@ -400,7 +400,9 @@ class Attack(NamedModel):
     """Learns to distinguish releases with the target from those without.
 
     A subclass defines ``fit``, sets ``needs_whereabouts`` if it must know where the target was, and
-    ``validates`` if it chooses its threshold on validation groups, where there are any.
+    ``validates`` if it chooses its threshold on validation groups, where there are any. Only one
+    that fits no model to groups sets ``trains`` to False: the interval of its AUC then leaves out
+    the variance of training.
     """
 
     _registry: ClassVar[str] = "clusterscale.attacks:ATTACKS"
@@ -408,6 +410,7 @@ class Attack(NamedModel):
 
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = False
+    trains: ClassVar[bool] = True
 
     seconds: ClassVar[AttackSeconds] = AttackSeconds()
     """The time it takes; ``--explain`` adds it up."""

@@ -10,10 +10,12 @@ from clusterscale.game.attack_evaluation import (
     study,
 )
 from clusterscale.game.outcome import Outcome, ReleasePlacement
+from clusterscale.game.retraining import N_PARTS
 
 __all__ = [
     "CONFIDENCE",
     "FALSE_POSITIVE_RATE",
+    "N_PARTS",
     "AttackEvaluation",
     "Outcome",
     "ReleasePlacement",

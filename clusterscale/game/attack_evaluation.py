@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clusterscale import metrics
 from clusterscale.attacks.base import score_groups
@@ -36,6 +37,7 @@ from clusterscale.game.outcome import (
     shuffled_label_auc,
     substitute_auc,
 )
+from clusterscale.game.retraining import refit_aucs
 from clusterscale.seeds import stream
 
 Generators = Sequence[np.random.Generator]
@@ -189,6 +191,10 @@ class AttackEvaluation:
         target, where the game has them: both AUCs should be about ½. An attack that ignores
         training labels has unchanged scores when they are shuffled, so the labels of its
         challenges are shuffled instead. Controls are over the first challenges.
+    retrain
+        Also train each attack without a part of the groups, so that intervals are for an adversary
+        who draws other groups to train on. The AUCs are over the first challenges. An adversary who
+        retrains for each release draws other groups anyway.
     """
 
     def __init__(
@@ -201,6 +207,7 @@ class AttackEvaluation:
         path: Sequence[str | int],
         bounds: Bounds | None = None,
         control: bool = True,
+        retrain: bool = True,
     ) -> None:
         # The game is not kept, so that training counts are freed once all attacks are trained.
         self._group_size = game.group_size
@@ -211,8 +218,13 @@ class AttackEvaluation:
         self._bound = mechanism if bounds is None else mechanism.bind(bounds)
         self._noise, self._labels = self._stream("noise", "challenge"), game.challenge.labels
         challenge = self._publish(game.challenge, self._noise)
-        self._ensemble = self._train(game.adversary, challenge, control)
+        self._ensemble, training = self._train(game.adversary, challenge, control)
         self._table = self._ensemble.score(challenge, label_shuffled=control)
+        self._refits = [np.zeros(0)] * len(attacks)
+        if retrain and training is not None:
+            self._refits = refit_aucs(
+                attacks, training.knowledge, challenge, self._labels, make_rng=self._stream
+            )
         self._sums = _sums(challenge) if control else None
         no_control = [np.nan] * len(attacks)
         self._shuffled_aucs, self._substitute_aucs = (
@@ -247,8 +259,10 @@ class AttackEvaluation:
             for attack, (score, threshold, challenges) in zip(self._attacks, rows, strict=True)
         ]
 
-    def _train(self, adversary: Adversary, challenge: Release, control: bool) -> AttackEnsemble:
-        """Return the attacks, trained on one challenge release unless the adversary retrains."""
+    def _train(
+        self, adversary: Adversary, challenge: Release, control: bool
+    ) -> tuple[AttackEnsemble, TrainingInput | None]:
+        """Return the attacks, and what they are trained on unless the adversary retrains."""
         self._rngs: list[np.random.Generator] = []
 
         def make_input(release: Release, path: Path) -> TrainingInput:
@@ -265,9 +279,10 @@ class AttackEvaluation:
             return TrainingInput(knowledge, rngs, shuffled, label_shuffled)
 
         if adversary.retrains_per_release:
-            return RetrainPerRelease(self._attacks, make_input)
+            return RetrainPerRelease(self._attacks, make_input), None
         row, path = _first_studied(adversary, self._seed, self._path)
-        return TrainOnce(self._attacks, make_input(challenge.take(np.array([row])), path))
+        training = make_input(challenge.take(np.array([row])), path)
+        return TrainOnce(self._attacks, training), training
 
     def _control(self, absent: GroupSample | None) -> tuple[list[float], list[float]]:
         """Return the control AUCs of every attack, by shuffled labels and by substitutes."""
@@ -288,7 +303,10 @@ class AttackEvaluation:
         return stream(self._seed, use, *self._path, *path)
 
     def max_interval_width(self, confidence: float) -> float:
-        """Return the width of the widest AUC interval."""
+        """Return the width of the widest AUC interval, without the variance of training.
+
+        More challenges do not reduce that variance.
+        """
         ends = (_interval(self._labels, scores, confidence) for scores in self._table.scores)
         return max(high - low for low, high in ends)
 
@@ -305,7 +323,8 @@ class AttackEvaluation:
         naive = np.nan if self._sums is None else _known(metrics.auc, np.nan, labels, self._sums)
         for i, attack in enumerate(self._attacks):
             scores = table.scores[i]
-            low, high = _known(_interval, unknown, labels, scores, confidence)
+            refits = self._refits[i]
+            low, high = _known(_interval, unknown, labels, scores, confidence, refits)
             epsilon = np.nan
             if not self._reuses_training_groups:
                 epsilon = _known(
@@ -321,6 +340,7 @@ class AttackEvaluation:
                 auc=metrics.auc(labels, scores),
                 auc_low=low,
                 auc_high=high,
+                auc_degrees=_known(metrics.auc_degrees, np.nan, labels, scores, refits),
                 accuracy=metrics.accuracy(labels, scores, table.thresholds[i]),
                 tpr=_known(metrics.tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
                 epsilon_lower=epsilon,
@@ -371,9 +391,11 @@ def study(
     return study_release(game.adversary, release.take(np.array([row])), bound, rng=rng)
 
 
-def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:
+def _interval(
+    labels: Labels, scores: Scores, confidence: float, refits: ArrayLike = ()
+) -> tuple[float, float]:
     # on the scale of odds, because near 1 the plain interval has too low a coverage
-    return metrics.auc_interval(labels, scores, confidence=confidence, scale="odds")
+    return metrics.auc_interval(labels, scores, confidence=confidence, scale="odds", refits=refits)
 
 
 def _sums(release: Release) -> Floats:

@@ -19,7 +19,10 @@ class Outcome:
     mechanism, attack
         Their labels.
     auc, auc_low, auc_high
-        Area under the ROC curve, and its interval (DeLong, on the scale of odds).
+        Area under the ROC curve, and its interval (DeLong, on the scale of odds), with the variance
+        of training if the attack was retrained.
+    auc_degrees
+        Degrees of freedom of the error of the AUC; infinite if the attack was not retrained.
     accuracy
         Share of correct answers at the attack's own threshold.
     tpr
@@ -49,6 +52,7 @@ class Outcome:
     auc: float
     auc_low: float
     auc_high: float
+    auc_degrees: float
     accuracy: float
     tpr: float
     epsilon_lower: float

@@ -30,6 +30,7 @@ from clusterscale.metrics.drift import (
     compare_exposure,
     pool_exposure,
     reject_holm,
+    worst_interval,
 )
 from clusterscale.metrics.epsilon import (
     Verdict,
@@ -39,6 +40,7 @@ from clusterscale.metrics.epsilon import (
     largest_bound,
 )
 from clusterscale.metrics.intervals import (
+    auc_degrees,
     auc_interval,
     auc_lower_limit,
     auc_tail,
@@ -72,6 +74,7 @@ __all__ = [
     "accuracy",
     "auc",
     "auc_ceiling",
+    "auc_degrees",
     "auc_interval",
     "auc_lower_limit",
     "auc_p_values",
@@ -94,4 +97,5 @@ __all__ = [
     "resolvable_fpr",
     "tpr_at_fpr",
     "weak_cells",
+    "worst_interval",
 ]

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from clusterscale.contracts import Floats
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
-from clusterscale.metrics.intervals import mean_interval
+from clusterscale.metrics.intervals import mean_interval, student_cdf, student_quantile
 
 Users = NDArray[np.int64]
 
@@ -47,18 +47,20 @@ def auc_p_values(
     low: ArrayLike,
     high: ArrayLike,
     *,
+    degrees: ArrayLike = np.inf,
     limit: float = EXPOSED_AUC,
     confidence: float = 0.95,
 ) -> Floats:
     """Return one-sided p-values of "the true AUC is at most ``limit``", float64, shape of ``auc``.
 
     ``low`` and ``high`` are the ends of intervals of the given confidence on the log-odds
-    scale, as of ``auc_interval(…, scale="odds")``, from which the standard error comes; NaN
-    where not known. An AUC of 1 has no such error. Its interval starts at q = (α/2)^(1/n), for
-    n disjoint pairs of challenges that are all in order, which has a probability of at most
-    limit^n. 1 where nothing is known, and where the AUC is not above the limit. Raises
-    InputError if the shapes differ, or ``limit`` or ``confidence`` is not strictly between 0
-    and 1.
+    scale, as of ``auc_interval(…, scale="odds")``, from which the standard error comes, and
+    ``degrees`` its degrees of freedom, as of :func:`auc_degrees`; NaN where not known. An AUC of
+    1 has no such error. Without refits, its interval starts at q = (α/2)^(1/n), for n disjoint
+    pairs of challenges that are all in order, which has a probability of at most limit^n; where
+    refits made it longer, the tail of Student's distribution at its length counts if that is
+    larger. 1 where nothing is known, and where the AUC is not above the limit. Raises InputError
+    if the shapes differ, or ``limit`` or ``confidence`` is not strictly between 0 and 1.
     """
     areas, lower, upper = (np.asarray(values, dtype=np.float64) for values in (auc, low, high))
     if not areas.shape == lower.shape == upper.shape:
@@ -68,14 +70,50 @@ def auc_p_values(
     check_confidence(confidence)
     tail = (1.0 - confidence) / 2
     p_values = np.ones(areas.shape)
-    known = np.isfinite(lower) & np.isfinite(upper) & (areas > limit)
+    freedom = np.broadcast_to(np.asarray(degrees, np.float64), areas.shape)
+    known = np.isfinite(lower) & np.isfinite(upper) & (areas > limit) & ~np.isnan(freedom)
     perfect = known & (areas >= 1.0) & (lower > 0)
     between = known & (areas < 1.0) & (lower < upper) & (lower > 0) & (upper < 1)
     p_values[perfect] = limit ** (np.log(tail) / np.log(np.minimum(lower[perfect], 1 - 1e-16)))
+    reach = -student_quantile(tail, freedom)  # of the interval, in standard errors
+    longer = perfect & np.isfinite(freedom)
+    away = (areas[longer] - limit) / (areas[longer] - lower[longer]) * reach[longer]
+    p_values[longer] = np.maximum(p_values[longer], student_cdf(-away, freedom[longer]))
     odds = scipy.special.logit
-    error = (odds(upper[between]) - odds(lower[between])) / (-2 * scipy.special.ndtri(tail))
-    p_values[between] = scipy.special.ndtr((odds(limit) - odds(areas[between])) / error)
+    error = (odds(upper[between]) - odds(lower[between])) / (2 * reach[between])
+    away = (odds(limit) - odds(areas[between])) / error
+    p_values[between] = student_cdf(away, freedom[between])
     return p_values
+
+
+def worst_interval(
+    auc: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    degrees: ArrayLike = np.inf,
+    *,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Return a confidence interval of the largest of several true AUCs; NaN if none is known.
+
+    The parameters are those of :func:`auc_p_values`, of any shape. The high end is the largest high
+    end: that of the largest true AUC, whichever it is, is below it with a probability of at most
+    α/2, so that nothing is to be corrected for the selection. The low end is the largest after each
+    interval is widened below for their number (Bonferroni). Raises InputError if ``confidence`` is
+    not strictly between 0 and 1.
+    """
+    check_confidence(confidence)
+    areas, lower, upper, freedom = np.broadcast_arrays(
+        *(np.asarray(values, np.float64) for values in (auc, low, high, degrees))
+    )
+    known = np.isfinite(areas)
+    if not known.any():
+        return float("nan"), float("nan")
+    tail = (1.0 - confidence) / 2
+    quantiles = (student_quantile(one, freedom[known]) for one in (tail / known.sum(), tail))
+    least = areas[known] - next(quantiles) / next(quantiles) * (areas - lower)[known]
+    upper = np.where(np.isnan(upper), 1.0, upper)  # where nothing is known of the error
+    return max(0.0, float(np.nanmax(least, initial=0.0))), float(upper[known].max())
 
 
 def reject_holm(p_values: ArrayLike, *, risk: float = 0.05) -> NDArray[np.bool_]:

@@ -45,6 +45,7 @@ def auc_interval(
     *,
     confidence: float = 0.95,
     scale: Literal["plain", "odds"] = "plain",
+    refits: ArrayLike = (),
 ) -> tuple[float, float]:
     """Return a confidence interval of the AUC (DeLong, DeLong and Clarke-Pearson 1988).
 
@@ -52,7 +53,13 @@ def auc_interval(
     the logarithm of AUC/(1 − AUC) ± z·√variance/(AUC(1 − AUC)), transformed back. The first is
     the published form. Audits should use the second, which keeps its coverage near 1.
 
-    If the variance is 0 or unknown, the interval is exact but wide. That is so if the scores
+    This is an interval for the distinguisher that gave the scores. ``refits``, float, shape
+    (part,), are the AUCs of the same attack after training without one part of its groups each, all
+    parts of about the same size. With them, the interval is for an attack that is trained anew:
+    their jackknife variance, (n − 1)/n · Σ(refit − mean)², is added, and z is Student's quantile
+    with :func:`auc_degrees`. The interval is 0 to 1 if a refit is NaN, because it failed.
+
+    If DeLong's variance is 0 or unknown, the interval is exact but wide. That is so if the scores
     separate the classes without an error, in either direction, or are all equal, or if a class
     has one row. Let A be the AUC of the sample, α = 1 − confidence, n the rows of the smaller
     class and q = (α/2)^(1/n): the interval is A·q to 1 − (1 − A)·q. For A = 1, n disjoint pairs
@@ -67,9 +74,12 @@ def auc_interval(
     """
     check_confidence(confidence)
     area, variance, fewest = delong(labels, scores)
-    tail = (1.0 - confidence) / 2
+    tail, refit = (1.0 - confidence) / 2, _jackknife(refits)
+    if np.isnan(refit):
+        return 0.0, 1.0
+    z = -float(student_quantile(tail, _degrees(variance, refit, np.size(refits))))
     if variance > 0:
-        reach = -float(scipy.special.ndtri(tail)) * variance**0.5
+        reach = z * (variance + refit) ** 0.5
         if scale == "odds":
             middle, reach = float(scipy.special.logit(area)), reach / (area * (1.0 - area))
             return float(scipy.special.expit(middle - reach)), float(
@@ -77,7 +87,50 @@ def auc_interval(
             )
         return max(0.0, area - reach), min(1.0, area + reach)
     q = tail ** (1.0 / fewest)
-    return area * q, 1.0 - (1.0 - area) * q
+    low, high = area * q, 1.0 - (1.0 - area) * q
+    if refit > 0:
+        low, high = (
+            area + side * np.hypot(end - area, z * refit**0.5)
+            for side, end in ((-1, low), (1, high))
+        )
+    return max(0.0, float(low)), min(1.0, float(high))
+
+
+def auc_degrees(labels: ArrayLike, scores: ArrayLike, refits: ArrayLike) -> float:
+    """Return the degrees of freedom of the error of an AUC whose attack is trained anew.
+
+    They follow from the two variances that :func:`auc_interval` adds (Welch and Satterthwaite):
+    DeLong's is taken as known, that of n ``refits`` has n − 1. Infinite without refits, or if these
+    are equal; 1 if a refit is NaN.
+    """
+    return _degrees(delong(labels, scores)[1], _jackknife(refits), np.size(refits))
+
+
+def _jackknife(refits: ArrayLike) -> float:
+    """Return the jackknife variance of AUCs, each of an attack trained without one of n parts."""
+    aucs = np.asarray(refits, np.float64)
+    return float((aucs.size - 1) * aucs.var()) if aucs.size else 0.0
+
+
+def _degrees(variance: float, refit: float, n_parts: int) -> float:
+    if np.isnan(refit):
+        return 1.0
+    # DeLong's variance is NaN if a class has one row
+    return (float(np.nan_to_num(variance)) / refit + 1.0) ** 2 * (n_parts - 1) if refit else np.inf
+
+
+def student_quantile(probability: ArrayLike, degrees: ArrayLike) -> Floats:
+    """Return quantiles of Student's distribution, float64; of the normal one if infinite."""
+    normal = np.isinf(degrees)  # where stdtrit differs from ndtri in the last bits
+    quantiles = scipy.special.stdtrit(np.where(normal, 1.0, degrees), probability)
+    return np.asarray(np.where(normal, scipy.special.ndtri(probability), quantiles))
+
+
+def student_cdf(at: ArrayLike, degrees: ArrayLike) -> Floats:
+    """Return the probabilities of values up to ``at``; see :func:`student_quantile`."""
+    normal = np.isinf(degrees)
+    below = scipy.special.stdtr(np.where(normal, 1.0, degrees), at)
+    return np.asarray(np.where(normal, scipy.special.ndtr(at), below))
 
 
 def delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:

@@ -312,7 +312,7 @@ class Reaudit:
             mean_privacy_loss=metrics.mean_loss.value,
             mean_privacy_loss_low=metrics.mean_loss.low,
             mean_privacy_loss_high=metrics.mean_loss.high,
-            worst_privacy_loss=metrics.worst_loss,
+            worst_privacy_loss=metrics.worst_loss.value,
             share_above=metrics.share_exposed.value,
             loss_above=metrics.exposed_above,
             epsilon_lower=metrics.epsilon_seen,

@@ -109,10 +109,10 @@ def evaluate_policy(
     mean = f"the mean privacy loss of {who} is {_text(metrics.mean_loss)}, by {metrics.attack}"
     if policy.mean_privacy_loss is not None:
         yield apply_limit("mean_privacy_loss", policy.mean_privacy_loss, metrics.mean_loss, mean)
-    worst = IntervalEstimate.exact(metrics.worst_loss)
     if policy.worst_privacy_loss is not None:
-        text = f"the largest privacy loss of {who} is {metrics.worst_loss:.2f}"
-        reason = apply_limit("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
+        text = f"the largest privacy loss of {who} is {_text(metrics.worst_loss)}"
+        limit = policy.worst_privacy_loss
+        reason = apply_limit("worst_privacy_loss", limit, metrics.worst_loss, text)
         yield reason if part is None else _of_some(policy, reason)
     if policy.share_exposed is not None:
         kind = "simulated people" if part is not None and not part.n_known else "users"

@@ -10,7 +10,7 @@ from clusterscale.analyses.audit import count_failed
 from clusterscale.analyses.screening import is_counted
 from clusterscale.contracts import Ints, Values
 from clusterscale.errors import DamagedError, InputError
-from clusterscale.metrics import mean_interval
+from clusterscale.metrics import mean_interval, worst_interval
 from clusterscale.phrases import GUARANTEE_VERDICTS
 from clusterscale.reauditing.known_part import KnownPart
 from clusterscale.reporting.findings import Finding, find_exposures, find_promises, worst_findings
@@ -77,9 +77,10 @@ class ReleaseMetrics:
     """Metrics of a release.
 
     ``finding`` is the worst verdict on exposure, over periods, priors and group sizes. By the
-    strongest attack with its prior, by mean privacy loss, ``mean_loss`` and ``worst_loss`` are
-    those of the ``n_targets`` finished targets of the audit. ``share_exposed`` is the share of the
-    ``n_screened`` users with a privacy loss above ``exposed_above``.
+    strongest attack with its prior, by mean privacy loss, ``mean_loss`` is that of the
+    ``n_targets`` finished targets of the audit; ``worst_loss`` is the largest of any target by any
+    attack. ``share_exposed`` is the share of the ``n_screened`` users with a privacy loss above
+    ``exposed_above``.
 
     ``epsilon_seen``, ``epsilon_declared`` and ``verdict`` are the result of the test of the
     guarantee, for its ``unit``; without a guarantee, the declared ε is infinite and the verdict
@@ -94,7 +95,7 @@ class ReleaseMetrics:
     n_targets: int
     attack: str
     mean_loss: IntervalEstimate
-    worst_loss: float
+    worst_loss: IntervalEstimate
     share_exposed: IntervalEstimate
     n_screened: int
     exposed_above: float
@@ -134,7 +135,7 @@ def measure(
         n_targets=len(losses),
         attack=targets.attack,
         mean_loss=IntervalEstimate(float(losses.mean()), low, high),
-        worst_loss=float(np.nanmax(_attacked(audit, mechanism)["privacy_loss"].values)),
+        worst_loss=_worst(_attacked(audit, mechanism)),
         share_exposed=share,
         n_screened=len(exposures.users),
         exposed_above=exposed_above,
@@ -142,6 +143,14 @@ def measure(
         utility=_utility(results),
         float_noise=_float_noise(results),
     )
+
+
+def _worst(attacked: xr.Dataset) -> IntervalEstimate:
+    """Return the largest privacy loss of any target, and the interval of the largest true one."""
+    names = ("auc", "auc_low", "auc_high", *({"auc_degrees"} & attacked.data_vars.keys()))
+    auc, *others = xr.broadcast(*(attacked[name] for name in names))
+    ends = worst_interval(auc, *others)
+    return IntervalEstimate(*(max(0.0, 2 * float(end) - 1) for end in (auc.max(), *ends)))
 
 
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:

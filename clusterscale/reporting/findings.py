@@ -204,13 +204,15 @@ def find_promises(stated: Any) -> tuple[Any, Any]:
 
 def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candidate]]:
     """Return the attacks that were run on each release, by its indices on :data:`_DIMS`."""
-    names = ("auc", "auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
+    names = ("auc", "auc_low", "auc_high", "auc_degrees", "control_auc", "absent_auc", "naive_auc")
+    if "auc_degrees" not in ordered:  # of an older version, whose attacks were not trained again
+        ordered = ordered.assign(auc_degrees=xr.full_like(ordered["auc"], np.nan))
     status = ordered["status"].transpose(*_DIMS).values.astype(object)
     planned = np.isin(status, ("done", "failed"))
-    auc, low, high, shuffled, absent, naive = (
+    auc, low, high, degrees, shuffled, absent, naive = (
         np.where(status == "done", ordered[name].transpose(*_DIMS).values, np.nan) for name in names
     )
-    certain = reject_holm(auc_p_values(auc, low, high))
+    certain = reject_holm(auc_p_values(auc, low, high, degrees=degrees))
     off, weak = np.logical_or(*off_cells(shuffled, absent)), weak_cells(auc, naive)
     found = dict[tuple[int, ...], list[_Candidate]]()
     for cell in map(tuple, np.argwhere(planned.any(axis=-1)).tolist()):
@@ -219,6 +221,8 @@ def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candida
         doubt = "a control is not at chance" if off[cell] else ""
         if not doubt and weak[cell]:
             doubt = f"{name} does no better than the sum of all published values"
+        if np.isnan(degrees[cell][np.isfinite(auc[cell])]).any():
+            doubt = "its intervals leave out the variance of training: run the audit again"
         mechanism = str(ordered["mechanism"].values[release[-1]])
         arrays = planned[cell], auc[cell], high[cell], certain[cell]
         found.setdefault(tuple(release), []).append(_Candidate(name, mechanism, *arrays, doubt))

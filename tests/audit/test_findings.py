@@ -23,7 +23,7 @@ from clusterscale.reporting.findings import (
 from clusterscale.runtime import SerialExecutor
 
 DIMS = ("period", "prior", "group_size", "mechanism", "attack", "target")
-NAMES = ("auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
+NAMES = ("auc_low", "auc_high", "auc_degrees", "control_auc", "absent_auc", "naive_auc")
 
 
 def dataset(auc, *, status="done", error=0.04, control=0.5, naive=0.5, mechanisms=None):
@@ -32,7 +32,8 @@ def dataset(auc, *, status="done", error=0.04, control=0.5, naive=0.5, mechanism
     odds = np.log(np.clip(auc, 1e-9, 1 - 1e-9) / np.clip(1 - auc, 1e-9, 1))
     reach = 1.96 * 2 * error / np.sqrt(np.clip(auc * (1 - auc), 1e-3, 1))
     low, high = (1 / (1 + np.exp(-(odds + side * reach))) for side in (-1, 1))
-    values = low, high, *(np.full(auc.shape, each) for each in (control, control, naive))
+    plain = (np.inf, control, control, naive)
+    values = low, high, *(np.full(auc.shape, each) for each in plain)
     labels = mechanisms or ["exact", "laplace(epsilon=1)", "gaussian"][: auc.shape[3]]
     return xr.Dataset(
         {

@@ -119,7 +119,10 @@ def test_seconds_grow_with_what_is_asked(wide, plan_fields):
 def test_studying_every_release_costs_as_often(wide, plan_fields):
     def told(refit, training):
         prior = {"name": "zero_knowledge", "training": training, "challenges": 100, "refit": refit}
-        chosen = plan(plan_fields, priors=[prior], group_sizes=[1000], control=False)
+        attack = [{"name": "projection"}]  # which is not trained again for intervals
+        chosen = plan(
+            plan_fields, priors=[prior], group_sizes=[1000], control=False, attacks=attack
+        )
         return plan_resources(chosen, wide, 16 * GB, 1)
 
     once, every = (

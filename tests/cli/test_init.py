@@ -236,7 +236,7 @@ def test_a_limit_that_nothing_can_pass_is_told_with_what_to_change(
         assert "or count at most 50 people (--who 50)" in said
         policy = policy.model_copy(update={"certified_auc": None})
     none = IntervalEstimate.exact(0.0)
-    nobody = replace(FOUND, worst_loss=0.0, mean_loss=none, share_exposed=none)
+    nobody = replace(FOUND, worst_loss=none, mean_loss=none, share_exposed=none)
     part = None if who == 50 else KnownPart(200, 800)
     reasons = list(evaluate_policy(policy, nobody, IntervalEstimate(), part))
     assert verdict_of(reasons) == ("warn" if "worst" in is_open else "pass"), reasons

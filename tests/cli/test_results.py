@@ -42,6 +42,7 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "utility_sd": (("period", "group_size", "mechanism", "measure"), utility),
             "auc_low": (CASE, np.full(shape, 0.7)),
             "auc_high": (CASE, np.full(shape, 0.8)),
+            "auc_degrees": (CASE, np.full(shape, np.inf)),
             "status": (CASE, np.full(shape, "done", dtype=object)),
             "n_seen": (("period",), [90]),
             "float_noise": (("period", "mechanism"), [["no"] * len(mechanisms)]),

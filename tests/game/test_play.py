@@ -30,6 +30,7 @@ class Spy:
     """Keeps what it was given."""
 
     name = id = label = "spy"
+    trains = False
 
     def __init__(self):
         self.seen = []

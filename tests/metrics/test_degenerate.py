@@ -13,6 +13,7 @@ from clusterscale.metrics import (
     accuracy,
     auc,
     auc_ceiling,
+    auc_degrees,
     auc_interval,
     auc_lower_limit,
     auc_p_values,
@@ -35,6 +36,7 @@ from clusterscale.metrics import (
     resolvable_fpr,
     tpr_at_fpr,
     weak_cells,
+    worst_interval,
 )
 
 NAN, INF = np.nan, np.inf
@@ -262,6 +264,16 @@ ON_NUMBERS = [
     (auc_tail, (0.5, 10, 0.5), {}, 1.0),
     (auc_tail, (1.0, 10, 1.0), {}, 1.0),
     (auc_tail, (1.0, 10, 0.0), {}, 0.0),
+    (auc_degrees, ([True, False], [1.0, 0.0], []), {}, INF),
+    (auc_degrees, ([True, False], [1.0, 0.0], [0.5, 0.5, 0.5]), {}, INF),
+    (auc_degrees, ([True, False], [1.0, 0.0], [0.5, 0.7, 0.6]), {}, 2.0),
+    (auc_degrees, ([True, False], [1.0, 0.0], [NAN, 0.7, 0.6]), {}, 1.0),
+    (auc_interval, ([True, False], [1.0, 0.0]), {"refits": [NAN, 1.0]}, (0.0, 1.0)),
+    (auc_interval, ([True, False], [1.0, 0.0]), {"refits": [1.0, 1.0]}, (0.025, 1.0)),
+    (worst_interval, ([], [], []), {}, (NAN, NAN)),
+    (worst_interval, (NAN, NAN, NAN), {}, (NAN, NAN)),
+    (worst_interval, (0.5, NAN, NAN), {}, (0.0, 1.0)),
+    (worst_interval, ([0.5, 0.9], [0.4, 0.8], [0.95, 0.92]), {"confidence": NAN}, InputError),
     (auc_lower_limit, (NAN, 10, 0.05), {}, NAN),
     (auc_lower_limit, (0.0, 10, 0.05), {}, 0.0),
     (privacy_loss, (1.0,), {}, 1.0),

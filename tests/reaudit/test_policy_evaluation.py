@@ -80,7 +80,11 @@ def test_one_target_is_judged_by_what_it_loses():
 @pytest.mark.parametrize(
     ("name", "measured", "words"),
     [
-        ("worst_privacy_loss", 0.75, "the largest privacy loss of the 20 targets is 0.75"),
+        (
+            "worst_privacy_loss",
+            0.75,
+            "the largest privacy loss of the 20 targets is 0.75 (0.50 to 0.75)",
+        ),
         ("share_exposed", 0.0625, "6.2% of 1,000 users have a privacy loss above 0.5"),
     ],
 )
@@ -91,6 +95,15 @@ def test_single_numbers(name, measured, words):
         assert reason.measured == measured
         limit = f"above {fail:g} (fail)" if level == "fail" else "above 0.001 (warn)"
         assert reason.text == f"{words}: {limit}"
+
+
+def test_the_largest_loss_passes_no_limit_that_its_interval_exceeds():
+    found = replace(FOUND, worst_loss=IntervalEstimate(0.5, 0.25, 0.8125))
+    levels = {0.45: "fail", 0.75: "warn", 0.875: "pass"}
+    for limit, level in levels.items():
+        reason = judged(Policy(worst_privacy_loss=limit), found)["worst_privacy_loss"]
+        assert (reason.level, reason.measured) == (level, 0.5)
+        assert "is 0.50 (0.25 to 0.81): " in reason.text
 
 
 DECLARED = "ε 1 is declared per user's day"

@@ -45,6 +45,7 @@ def results(seed=0, n_targets=7, lost=0.2):
             "auc": (over, auc),
             "auc_low": (over, auc - 0.1),
             "auc_high": (over, np.minimum(auc + 0.1, 1)),
+            "auc_degrees": (over, np.full(shape, np.inf)),
             "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
             **{name: (over, auc * 0 + 0.5) for name in ("control_auc", "absent_auc", "naive_auc")},
             "status": (over, np.where(np.isnan(auc), "unseen", "done").astype(object)),
@@ -122,7 +123,10 @@ def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     assert found.finding == worst_findings(find_exposures(audit))[mechanism]
     assert found.n_targets == len(known)
     every = audit if mechanism == "exact" else audit.sel(mechanism=mechanism)
-    assert found.worst_loss == every.privacy_loss.max() >= max(losses)
+    assert found.worst_loss.value == pytest.approx(float(every.privacy_loss.max()))
+    assert found.worst_loss.value >= max(losses) - 1e-12
+    assert found.worst_loss.high == pytest.approx(2 * float(every.auc_high.max()) - 1)
+    assert found.worst_loss.low < found.worst_loss.value
     assert found.n_screened == len(known)
     assert found.share_exposed.value == pytest.approx(
         sum(each > 0.5 for each in losses) / len(losses)

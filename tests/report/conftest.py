@@ -128,6 +128,7 @@ def _sure(auc, control, seed):
     return {
         "auc_low": (case, np.clip(auc - 0.1, 0, 1)),
         "auc_high": (case, np.clip(auc + 0.1, 0, 1)),
+        "auc_degrees": (case, np.full(auc.shape, np.inf)),
         "tpr": (case, np.clip(2 * auc - 0.9, 0, 1)),
         "epsilon_lower": (case, np.maximum(0, 2 * auc - 1)),
         "control_auc": (case, control),

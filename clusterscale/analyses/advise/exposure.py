@@ -14,7 +14,7 @@ from clusterscale.analyses.advise.goal import AttackedLimit, Finding, ScreenedLi
 from clusterscale.analyses.advise.plan import CONFIDENCE
 from clusterscale.analyses.screening import is_counted
 from clusterscale.contracts import Floats, Ints
-from clusterscale.metrics import mean_interval
+from clusterscale.metrics import mean_interval, worst_interval
 from clusterscale.phrases import at_most
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def read_attacked(results: xr.Dataset, mechanism: str, ceiling: float = 1.0) -> 
     """
     order = "period", "prior", "group_size", "attack", "target"
     chosen = results.sel(mechanism=mechanism)
-    auc, low, high = (
+    auc, low, high, degrees = (
         chosen[name].transpose(*order).values.reshape(-1, results.sizes["target"])
-        for name in ("auc", "auc_low", "auc_high")
+        for name in ("auc", "auc_low", "auc_high", "auc_degrees")
     )
     settings = [values[np.isfinite(values)] for values in auc]
     settings = [values for values in settings if len(values)]
@@ -168,15 +168,14 @@ def read_attacked(results: xr.Dataset, mechanism: str, ceiling: float = 1.0) -> 
         return Attacked(np.nan, 0.0, 1.0, np.nan, 0.0, 1.0, 0)
     ends = [mean_interval(values, confidence=CONFIDENCE) for values in settings]
     recognise_groups = chosen["auc"].notnull() & chosen["epsilon_lower"].isnull()
-    alpha = (1 - CONFIDENCE) / 2
-    wider = scipy.stats.norm.isf(alpha / np.isfinite(auc).sum()) / scipy.stats.norm.isf(alpha)
+    worst_low, worst_high = worst_interval(auc, low, high, degrees, confidence=CONFIDENCE)
     return Attacked(
         mean=max(float(values.mean()) for values in settings),
         low=max(end for end, _ in ends),
         high=max(end for _, end in ends),
         worst=float(np.nanmax(auc)),
-        worst_low=float(np.nanmax(auc - wider * (auc - low))),
-        worst_high=float(np.nanmax(high)),
+        worst_low=worst_low,
+        worst_high=worst_high,
         n_targets=int(np.isfinite(auc).any(axis=0).sum()),
         ceiling=1.0 if recognise_groups.any() else ceiling,
     )

@@ -48,6 +48,7 @@ class PublishedTask:
             path=self.audit.path,
             bounds=bounds,
             control=False,
+            retrain=False,
         )
         return evaluation.score_release(_read(self.uri))
 

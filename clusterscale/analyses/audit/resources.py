@@ -13,6 +13,7 @@ from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.cube.sized import SizedCube
 from clusterscale.errors import ConfigError
+from clusterscale.game import N_PARTS
 from clusterscale.groups import SLICE_BYTES
 from clusterscale.phrases import option
 from clusterscale.study import START_SECONDS, describe_bytes
@@ -24,6 +25,7 @@ _DRAWN = 48  # bytes per user while groups are drawn: all in order, shuffled, kn
 _READ_TIMES = 6  # copies of a block's events while they are decoded, cut and transformed
 _PUBLISHED = 1.5  # times the values: the release, and intermediate values of a mechanism
 _STATISTICS = 7 * _VALUE * 4  # bytes per group and ROI: the classifiers' features and copies
+_KEPT = 1 - 1 / N_PARTS  # share of the groups with which attacks are trained again
 UNSURE = 1.5
 """Factor by which a run on a quiet machine may be shorter or longer than predicted."""
 
@@ -321,20 +323,24 @@ class _Needs:
     def _attack_seconds(
         self, mechanism: Mechanism, n_known: int, n_challenges: int, n_fits: int, cells: int
     ) -> float:
-        total = 0.0
+        total = most = 0.0
         repeats = 1 + self._plan.control  # once more with shuffled labels
         for attack in self._plan.attacks:
             seconds, score = attack.seconds, attack.seconds.score
             if seconds.score_changed is not None and mechanism.noise is None:
                 score = seconds.score_changed
-            total += _CASE * repeats * n_fits
-            total += repeats * n_fits * (seconds.group * n_known + seconds.pair * n_known**2)
-            total += repeats * cells * (seconds.train * n_known * n_fits + score * n_challenges)
-            total += repeats * n_fits * seconds.pair_cell * n_known**2 * cells
-        if any(attack.seconds.statistics for attack in self._plan.attacks):  # once for all of these
+            again = N_PARTS * (attack.trains and n_fits == 1)  # an adversary per release has none
+            times, pairs = repeats + again * _KEPT, repeats + again * _KEPT**2
+            total += _CASE * (repeats + again) * n_fits
+            total += n_fits * (times * seconds.group * n_known + pairs * seconds.pair * n_known**2)
+            total += times * cells * seconds.train * n_known * n_fits
+            total += (repeats + again) * cells * score * n_challenges
+            total += pairs * n_fits * seconds.pair_cell * n_known**2 * cells
+            most = max(most, pairs if seconds.statistics else 0)
+        if most:  # once for all attacks on statistics
             rate = _FEATURES_OF_NOISE if _publish_seconds(mechanism) else _FEATURES_OF_COUNTS
             total += rate * cells * (n_known * n_fits + n_challenges)
-            total += repeats * n_fits * _ELIMINATE * n_known**2
+            total += most * n_fits * _ELIMINATE * n_known**2
         return total
 
     def _count_one(self, period: Period) -> float:
@@ -403,8 +409,10 @@ class _Needs:
             * self._events(min(block_size(self._cube), self._cube.n_users), self._cube.n_epochs)
         )
         size, most = max(self._plan.group_sizes), reading
-        # an attack with candidates splits the training groups to choose among them
-        splits = any(getattr(attack, "candidates", ()) for attack in self._plan.attacks)
+        # copies of training groups: an attack with candidates splits them to choose among them, and
+        # attacks are trained again without some of them
+        copies = int(any(getattr(attack, "candidates", ()) for attack in self._plan.attacks))
+        copies += any(attack.trains for attack in self._plan.attacks) * (1 + self._plan.adds_noise)
         for period, prior in self._games:
             n_rows, n_first = self._rows(period, prior)
             members = max(16 * size, min(SLICE_BYTES, 8 * size * n_rows))
@@ -415,7 +423,7 @@ class _Needs:
             n_groups = n_first + n_own
             published = int(n_groups * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
             own = n_own * cells * self._count_bytes + n_groups * self._n_rois * _STATISTICS
-            training = published + own + one * splits
+            training = published + own + one * copies
             if parts:
                 # The sum of one task, and one that arrives from another worker, are in memory while
                 # the parts of the next task are counted: their sum, one part, and the new sum.

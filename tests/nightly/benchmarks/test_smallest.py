@@ -36,6 +36,7 @@ SMALLEST = {  # script: its arguments, of which FOLDER is a folder and CUBE a cu
     "publications": "--number 3",
     "publish": "FOLDER --users 500",
     "recovery": "FOLDER --users 100",
+    "refits": "--draws 2 --attacks logistic projection",
     "scale": "FOLDER overhead --targets 20 --users 1000 --group-size 50 --training 40",
     "screen": "FOLDER --users 1500",
     "sharing": "FOLDER --users 2000 --workers 2",
