@@ -6,6 +6,8 @@ mounted secret). They are never part of a config, a command or a task.
 
 import os
 import re
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from clusterscale.errors import InputError
@@ -19,18 +21,25 @@ _KEYS = re.compile(
 )
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^\s@]*@")
 _ENCODED_PASSWORD = re.compile(
-    r"(?P<start>(?::|%(?:25)*3A)(?:/|%(?:25)*2F){2})[^/\s@]*?%(?:25)*3A[^\s@]*?(?P<at>%(?:25)*40)",
+    r"(?P<start>(?::|%(?:25)*3A)(?:/|%(?:25)*2F){2})(?>[^/\s@]*?%(?:25)*3A)[^\s@]*?"
+    r"(?P<at>%(?:25)*40)",
     re.IGNORECASE,
 )
 # For these protocols, what stands before @ can only be a key or a token; elsewhere it is a name.
 _TOKEN = re.compile(r"(?<![^\s'\"(:])(?P<scheme>https?|s3a?|gs|gcs)://[^/\s@?#]+@", re.IGNORECASE)
 _PAIR = re.compile(
-    r"(?P<key>[\w.%-]*(?:key|secret|token|passw(?:or)?d|signature|credential|(?:\b|%3F|%26)sig)[\w-]*)"
+    r"(?P<key>(?<![\w.%-])[\w.%-]*"
+    r"(?:key|secret|token|passw(?:or)?d|signature|credential|(?:\b|%3F|%26)sig)[\w-]*+)"
     r"(?P<equals>=|%3D)(?P<value>[^&\s\"'<>]+)",
     re.IGNORECASE,
 )
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
-_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_MARKS = re.compile(r"[\\`<&\[\]]")  # begin HTML, entities, links and code in Markdown
+_LONG = re.compile(r"(?<!\S)([\w.'\"({\[-]{0,60})\S{2000,}")
 _VARIABLES = re.compile(r"^(AWS|AZURE|FSSPEC|GCP|GOOGLE|GS|S3)_")
 
 
@@ -64,6 +73,7 @@ def clean(text: str) -> str:
     """
     for secret in _known():
         text = re.sub("".join(map(_as_in_url, secret)), _HIDDEN, text)
+    text = _LONG.sub(r"\1…", text)  # the time of the next ones grows with the square of a word
     text = _PASSWORD.sub(f"{_HIDDEN}@", text)
     text = _ENCODED_PASSWORD.sub(rf"\g<start>{_HIDDEN}\g<at>", text)
     text = _TOKEN.sub(rf"\g<scheme>://{_HIDDEN}@", text)
@@ -72,12 +82,32 @@ def clean(text: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    r"""Return ``text`` with ``�`` for C0, C1 and bidirectional controls, but for line breaks.
+    r"""Return ``text`` with ``�`` for C0, C1, bidirectional and invisible controls, but for ``\n``.
 
     >>> without_controls("a\x1b[2Jb")
     'a�[2Jb'
     """
     return _CONTROLS.sub("\ufffd", text)
+
+
+def one_line(value: Any) -> Any:
+    r"""Return a text or path as text without controls and line breaks; other values unchanged.
+
+    >>> one_line("a\nb: 1")
+    'a�b: 1'
+    """
+    if not isinstance(value, str | Path):
+        return value
+    return without_controls(str(value)).replace("\n", "\ufffd")
+
+
+def in_markdown(text: str) -> str:
+    r"""Return a text of others for a page in Markdown, where it is shown as it is.
+
+    >>> in_markdown("[free](javascript:x) <b>")
+    '\\[free\\](javascript:x) \\<b>'
+    """
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def _refuse(scheme: str, what: str) -> str:

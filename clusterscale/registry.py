@@ -23,7 +23,7 @@ from clusterscale.errors import (
     UnknownNameError,
 )
 from clusterscale.foreign import contained
-from clusterscale.validation_messages import choices, explain, forget_schemas
+from clusterscale.validation_messages import choices, explain, forget_schemas, quote
 
 T = TypeVar("T")
 _LOCK = RLock()  # of no registry, so that a registry can be pickled
@@ -105,7 +105,7 @@ class Registry(Generic[T]):
         if found is None:
             others = "".join(f"; {why}" for why in self._broken.values())
             instead = self.absent.get(str(name)) or choices(str(name), sorted(self.loaded))
-            raise UnknownNameError(f"unknown {self.kind} {name!r}: {instead}{others}")
+            raise UnknownNameError(f"unknown {self.kind} {quote(name)}: {instead}{others}")
         return found
 
     def create(self, name: str, **params: Any) -> T:

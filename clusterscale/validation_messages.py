@@ -17,6 +17,7 @@ from clusterscale.errors import InputError
 
 _MOST_NAMED = 3
 _LONGEST_VALUE = 60
+_LONGEST_WORD = 200  # characters, of a word that is compared with known ones
 # pydantic's name of one alternative of a union that is no model, which is no key of a config
 _ALTERNATIVE = re.compile(
     r"(function-\w+|tuple|list|dict|constrained-str|nullable|literal)\[.*\]|constrained-float",
@@ -37,7 +38,7 @@ def quote(value: object) -> str:
 def choices(given: str, known: Iterable[str]) -> str:
     """Return ``choose from a, b``, with the known name closest to ``given``, if one is close."""
     names = list(known)
-    near = get_close_matches(given, names, n=1)
+    near = get_close_matches(given, names, n=1) if len(given) <= _LONGEST_WORD else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"choose from {', '.join(names)}{hint}"
 

@@ -24,7 +24,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import digest
 from clusterscale.cube.dense import pack
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
-from clusterscale.redaction import check_url, clean
+from clusterscale.redaction import check_url, clean, in_markdown, one_line
 
 CANARY = "Sing0-canary/secret+value"
 CONFIG = """
@@ -351,3 +351,20 @@ def test_the_strict_loader_is_a_safe_one():
 
     assert issubclass(_StrictLoader, yaml.SafeLoader)
     assert not np.any([tag and "python" in tag for tag in _StrictLoader.yaml_constructors])
+
+
+def test_the_work_on_a_long_word_is_bounded():
+    """A million letters take no longer than some; before, the time grew with their square."""
+    for word in ("x" * 10**6, "key" * 10**5, "%3A%2F%2F%3A" * 10**5, "ab-." * 10**5):
+        assert len(clean(f"unknown name {word}: choose another")) < 200
+    words = " ".join(["%3A%2F%2F%3A" * 160] * 3)
+    assert clean(words) == words
+    assert clean("s3%3A%2F%2Fann%3Ageheim%40host/cube") == "s3%3A%2F%2F[hidden]%40host/cube"
+
+
+def test_lines_and_controls_of_others_are_data():
+    for mark in "\n\r\x85\u2028\u2029\u202e\u2066\u061c\u200b\ufeff\U000e0041":
+        assert one_line(f"a{mark}b: 1") == "a\ufffdb: 1"
+    assert one_line(Path("a\nb")) == "a\ufffdb"
+    assert one_line(3) == 3
+    assert in_markdown("<script>[a](b)&#x202e;`c`") == ("\\<script>\\[a\\](b)\\&#x202e;\\`c\\`")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from clusterscale.api.arrays import make
 from clusterscale.api.execution import show_progress
 from clusterscale.cube import Calendar, Locator, TraceCube
 from clusterscale.cube.describe import CubeSummary, summarise
+from clusterscale.storage import check_outputs
 from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
@@ -107,15 +108,22 @@ def ingest(
 
 
 def ingest_with_report(
-    source: str, output: str, options: IngestOptions, *, force: bool, progress: bool | Tell
+    source: str,
+    output: str,
+    options: IngestOptions,
+    *,
+    force: bool,
+    progress: bool | Tell,
+    others: Sequence[str | None] = (),
 ) -> IngestReport:
     """Convert records to a cube, show the progress, and return the counts of records.
 
     Parameters and errors are those of :func:`clusterscale.ingestion.ingest`; ``progress`` as for
-    :func:`~clusterscale.api.audit`.
+    :func:`~clusterscale.api.audit`; ``others`` are further files that were read.
     """
     from clusterscale.ingestion import ingest as write_cube
 
+    check_outputs([output], [source, options.weights, *others])
     with show_progress(progress, "ingest") as tell:
         return write_cube(
             source,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.api.arrays import make
 from clusterscale.api.execution import open_map
-from clusterscale.errors import InputError
+from clusterscale.errors import ExistsError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.release import TABLE_FORMATS
 
@@ -283,15 +283,17 @@ def repair_tables(
 ) -> Masked:
     """Hide further cells of tables that are published together, so that nothing follows from them.
 
-    ``folder`` then has the tables with these cells hidden, their publication, which can be checked,
-    and ``mask.csv`` with the cells and the reason for each.
+    ``folder`` then has all tables, with these cells hidden, and the files of parents; their
+    publication, which can be checked and moved with them; and ``mask.csv`` with the cells and the
+    reason for each.
 
     Parameters
     ----------
     uri
         A YAML file that lists the tables of a publication and how they are related.
     folder
-        Folder to write to; files in it are replaced, but not those that are repaired.
+        Folder to write to. One that a repair has written is replaced; others are refused, if they
+        have files.
     cost
         Whether as few cells as possible are hidden (``count``), or cells with as few people
         (``value``).
@@ -306,36 +308,53 @@ def repair_tables(
     Raises
     ------
     MissingError, InputError, FormatError, ConfigError, DamagedError, StoreError
-        If a table cannot be read or written, no counts fit what is published, or a file to write is
-        one to repair.
+        If a table cannot be read or written, no counts fit what is published, a name would be
+        computed by a spreadsheet, or the folder contains a table to repair.
+    ExistsError
+        If the folder has other files than those of a repair.
     """
     from clusterscale.config import load_publication
     from clusterscale.config.plain_yaml import content_of, read_text
     from clusterscale.models import dump_yaml
     from clusterscale.release.checks import mask_publication
+    from clusterscale.release.entry import inputs_of
     from clusterscale.release.publication import MARGINS
-    from clusterscale.storage import absolute, put
+    from clusterscale.storage import check_outputs
+    from clusterscale.storage.atomic import put_folder
 
     plan, content = load_publication(uri), content_of(read_text(uri), uri)
+    check_outputs([folder], [*(one for each in plan.addresses for one in inputs_of(each)), uri])
+    _check_replaceable(folder)
     declared = bool(plan.model_fields_set & MARGINS)
     if not declared:  # it is enough that no count is determined
         plan, content = plan.model_copy(update={"within": 0}), {"within": 0, **content}
     with open_map(executor, progress, "repair") as run:
         masked = mask_publication(plan, by_value=cost == "value", run=run)
-    written = {f"{folder}/{name}" for name in (*masked.files, PUBLICATION)}
-    for given in (uri, *(entry.counts for entry in plan.tables)):
-        if absolute(given) in map(absolute, written):
-            raise InputError(f"{given} is in {folder}, where it would be replaced: name another")
     if not declared:
         left = "no margin is declared, so counts may still be known within ± 1 (`within: 0`)"
         masked = replace(masked, summary=f"{masked.summary}; {left}")
     for entry, changes in zip(content["tables"], masked.tables, strict=True):
-        if changes:
-            entry |= {**changes, "counts": f"{folder}/{changes['counts']}"}
+        entry |= changes
     text = dump_yaml(content, allow_unicode=True, width=88)
-    for name, data in {**masked.files, PUBLICATION: text.encode()}.items():
-        put(f"{folder}/{name}", data)
+    put_folder(folder, {**masked.files, PUBLICATION: text.encode()}, last=PUBLICATION)
     return masked
+
+
+def _check_replaceable(folder: str) -> None:
+    """Check that all files of a folder, if there is one, are those of an earlier repair."""
+    from clusterscale.config import load_publication
+    from clusterscale.release.checks import MASK
+    from clusterscale.release.metadata import beside
+    from clusterscale.storage import list_names
+
+    if not (names := list_names(folder)):
+        return
+    known = set[str]()
+    if {MASK, PUBLICATION} <= {*names}:
+        tables = map(_name_of, load_publication(f"{folder}/{PUBLICATION}").addresses)
+        known = {MASK, PUBLICATION}.union(*((table, beside(table)) for table in tables))
+    if others := sorted({*names} - known):
+        raise ExistsError(f"{folder} has {others[0]}, which no repair wrote: name another folder")
 
 
 def is_publication(uris: Sequence[str]) -> bool:

@@ -42,6 +42,7 @@ def check(
         str | None, typer.Option("--repair", callback=shared.check_address)
     ] = None,
     cost: Literal["count", "value"] = "count",
+    force: shared.Force = False,
     cluster: str | None = None,
     workers: shared.Workers = None,
 ) -> None:
@@ -83,16 +84,25 @@ def check(
         follows from all of them.
     cost
         What to hide little of in a repair: cells (count), or people (value).
+    force
+        Overwrite the page.
     """
     from clusterscale.api.tables import check_tables, is_publication
-    from clusterscale.config import parse_entry
+    from clusterscale.config import load_publication, parse_entry
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reauditing import junit_of_tables
     from clusterscale.release import TABLE_FORMATS
-    from clusterscale.storage import put
+    from clusterscale.release.entry import inputs_of
+    from clusterscale.storage import check_outputs, put
 
     if to_repair and not is_publication(tables):
         raise InputError("--repair: give a YAML file that lists the tables of a publication")
+    read = [*tables, *(beside or []), method, form]
+    if is_publication(tables):
+        read += load_publication(tables[0]).addresses
+    read += [other for uri in read if uri for other in inputs_of(uri)]
+    check_outputs([to_json, to_junit, to_page, to_repair], read)
+    shared.check_new([to_page], force=force)
     with _opened(cluster, workers) as where:
         findings = check_tables(
             tables,
@@ -106,8 +116,9 @@ def check(
         _show_all(findings)
         out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
         worst = _worst(findings)
+        found = _plain(findings, worst)
         if to_json:
-            put(to_json, json.dumps(_plain(findings, worst), indent=1).encode())
+            put(to_json, json.dumps(found, indent=1).encode())
         if to_junit:
             put(to_junit, junit_of_tables(findings).encode())
         if to_page:
@@ -115,7 +126,9 @@ def check(
 
             out.print(f"page     {write_page(render_checks(findings), to_page)}", soft_wrap=True)
         if to_repair:
-            worst = _repair(tables, to_repair, cost, where)
+            repaired, worst = _repair(tables, to_repair, cost, where)
+            if to_json:
+                put(to_json, json.dumps({**found, "repaired": repaired}, indent=1).encode())
     raise typer.Exit(EXIT_CODES[worst])
 
 
@@ -133,8 +146,8 @@ def _opened(name: str | None, workers: int | None) -> Iterator[dict[str, Any]]:
 
 def _repair(
     tables: Sequence[str], folder: str, cost: Literal["count", "value"], where: dict[str, Any]
-) -> Level:
-    """Write repaired tables, show what was hidden and check them; return the worst verdict."""
+) -> tuple[dict[str, Any], Level]:
+    """Write repaired tables, show what was hidden, check them; return findings and verdict."""
     from clusterscale.api.tables import PUBLICATION, check_tables, repair_tables
     from clusterscale.release.checks import MASK
 
@@ -153,7 +166,8 @@ def _repair(
             _print("leave out the rows of these totals (`absent: not_covered`), and repair again:")
             _list(masked.withhold, "too")
         worst = "fail"
-    return worst
+    about = {"folder": folder, "hidden": masked.reasons, "left": masked.left}
+    return about | _plain(findings, worst), worst
 
 
 def _read_subsets(declared: Sequence[str]) -> dict[str, list[str]]:

@@ -15,12 +15,15 @@ import typer
 from clusterscale.cli import init_proposals as proposals
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
-from clusterscale.cli.options import Force, OptionalAddress, say_command
+from clusterscale.cli.options import Force, OptionalAddress, check_address, check_new, say_command
 from clusterscale.cli.releases import say_opendp
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Step
-from clusterscale.errors import ClusterscaleError, ConfigError, ExistsError, InputError
+from clusterscale.errors import ClusterscaleError, ConfigError, InputError
+from clusterscale.redaction import one_line
+from clusterscale.release.entry import inputs_of
+from clusterscale.storage import check_outputs, local_path
 from clusterscale.validation_messages import choices
 
 T = TypeVar("T")
@@ -121,7 +124,7 @@ class _Answers:
 
 
 def init(
-    config: Annotated[Path | None, typer.Argument()] = None,
+    config: Annotated[str | None, typer.Argument(callback=check_address)] = None,
     table: OptionalAddress = None,
     setting: list[str] | None = None,
     cube: OptionalAddress = None,
@@ -166,16 +169,18 @@ def init(
         What the adversary knows: users, past, release.
     """
     if table is not None:
-        write_format(config or Path("columns.yaml"), table, setting or [], force=force)
+        file = local_path(config or "columns.yaml")
+        check_outputs([file], inputs_of(table))
+        check_new([file], force=force)
+        write_format(file, table, setting or [])
         return
     if setting:
         raise InputError("`--setting` needs `--table`: it is of the format of a table")
-    config = config or Path("audit.yaml")
+    file = local_path(config or "audit.yaml")
     ends = {"policy": ".policy.yaml", "release": ".release.yaml", "schema": ".schema.json"}
-    files = {"config": config, **{name: config.with_suffix(end) for name, end in ends.items()}}
-    for file in files.values():
-        if file.exists() and not force:
-            raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
+    files = {"config": file, **{name: file.with_suffix(end) for name, end in ends.items()}}
+    check_outputs(files.values(), [cube, who, publishes])
+    check_new(files.values(), force=force)
     given = {"cube": cube, "who": who, "often": often, "length": length, "cell": cell}
     given |= {"publishes": publishes, "limit": limit}
     if not sys.stdin.isatty() and (usual := [f"--{name}" for name in given if not given[name]]):
@@ -183,17 +188,17 @@ def init(
         out.print(text, markup=False, soft_wrap=True)
     answers = _ask(given, knows)
     texts = _fill(answers, files)
-    config.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         files[name].write_text(text, encoding="utf-8")
     out.print(f"wrote {', '.join(map(str, files.values()))}", markup=False, soft_wrap=True)
-    policy, release, advice = *map(str, list(files.values())[1:3]), f"{_folder(config)}-advice"
-    say_command("who is exposed", "audit", str(config))
+    policy, release, advice = *map(str, list(files.values())[1:3]), f"{_folder(file)}-advice"
+    say_command("who is exposed", "audit", str(file))
     if answers.needs_screen:
-        say_command("everybody, not only the targets", "screen", str(config))
-    say_command("what to publish", "advise", str(config), "--policy", policy, "--output", advice)
+        say_command("everybody, not only the targets", "screen", str(file))
+    say_command("what to publish", "advise", str(file), "--policy", policy, "--output", advice)
     sign = "--sign-off", "--mechanism", "TITLE", "--policy", policy, "--release", release
-    say_command("the page to sign", "report", str(_folder(config)), *sign)
+    say_command("the page to sign", "report", str(_folder(file)), *sign)
     say_command("the release", "publish", release, "--from", advice, "--gate", policy)
     if answers.often != "once":
         say_command("each new release", "reaudit", policy)
@@ -361,7 +366,10 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
         "whole": _propose_whole(answers),
     }
     templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=one_line,  # titles and paths are data, also in comments
     )
     templates.filters["yaml"] = to_yaml
     texts = {

@@ -12,7 +12,8 @@ import typer
 
 from clusterscale.cli.console import out
 from clusterscale.cli.options import say_command
-from clusterscale.errors import ConfigError, ExistsError, InputError
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.redaction import one_line
 from clusterscale.validation_messages import plural
 
 if TYPE_CHECKING:
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
 _CELLS = 10
 
 
-def write_format(file: Path, table: str, settings: Sequence[str], *, force: bool) -> None:
+def write_format(file: Path, table: str, settings: Sequence[str]) -> None:
     """Write the format that reads a table, and show ten cells; exit with 3 if it is in doubt.
 
     Asks where the table does not decide, if the terminal can answer. Raises InputError, and writes
     nothing, if the table is not read.
     """
-    if file.exists() and not force:
-        raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
     proposal = _propose(table, _parse(settings))
     if proposal.release is None:
         raise InputError(
@@ -107,7 +106,7 @@ def _as_yaml(proposal: Proposal, table: str) -> str:
     if proposal.doubts:
         fields["in_doubt"] = [f"{doubt.key}: {doubt.question}" for doubt in proposal.doubts]
     shown = dump_yaml(fields, allow_unicode=True, width=200)
-    return f"# How {table} is read.\n{shown}"
+    return f"# How {one_line(table)} is read.\n{shown}"
 
 
 def _show(release: RawRelease) -> None:

@@ -60,6 +60,7 @@ def reproduce(
     from clusterscale.reporting import write_page
     from clusterscale.reporting.papers import draw_figures, render_reproduced
     from clusterscale.runtime import Local
+    from clusterscale.storage import check_outputs
 
     if not (names or only_list):
         raise InputError(
@@ -73,11 +74,13 @@ def reproduce(
     if only_list:
         _list(studies, cubes)
         return
-    chosen_cluster = shared.pick_cluster(Local(), cluster, workers)
     home = f"{folder}/quick" if quick else folder
+    name = "quick" if quick else "reproduced"
+    own = [f"{folder}/{name}.html", *(f"{home}/{study}" for study in studies)]
+    check_outputs([*own, figures and f"{figures}/figure.svg"], [cabs, milan])
+    chosen_cluster = shared.pick_cluster(Local(), cluster, workers)
     reports, n_failed = _work(studies, cubes, home, chosen_cluster, memory)
     show_table(out, "reproduced", reports, share=_share, len=len)
-    name = "quick" if quick else "reproduced"
     page = write_page(render_reproduced(reports), f"{folder}/{name}.html")
     out.print(f"page     {page}", soft_wrap=True)
     if figures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -145,16 +145,18 @@ def ingest(
         min_events=min_events,
         weights=weights,
     )
-    _ingest(source, cube, options, force=force)
+    _ingest(source, cube, options, [points, pseudonymise], force=force)
 
 
-def _ingest(source: str, uri: str, options: IngestOptions, *, force: bool) -> None:
+def _ingest(
+    source: str, uri: str, options: IngestOptions, others: Sequence[str | None], *, force: bool
+) -> None:
     """Ingest with a progress bar, and print the report and the cube."""
     from clusterscale.api.records import ingest_with_report
 
     with new_bar(err) as bar:
         tell = teller(bar, bar.add_task("ingest"))
-        report = ingest_with_report(source, uri, options, force=force, progress=tell)
+        report = ingest_with_report(source, uri, options, force=force, progress=tell, others=others)
     out.print(str(report))
     show_cube(TraceCube(uri))
 

@@ -33,6 +33,7 @@ EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 
 VERDICT_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
+_OWN = ("ledger", "summary.json", "trend.html")  # in the folder of a catalogue
 _MOST_CELLS = 10  # counts that follow, in the terminal
 
 
@@ -65,8 +66,10 @@ def gate(
     to_json
         File to write the verdict to.
     """
-    from clusterscale.storage import put
+    from clusterscale.storage import check_outputs, put
+    from clusterscale.study.identity import results_in
 
+    check_outputs([to_json], [policy, *results_in(results)])
     outcome: dict[str, object] = {"verdict": "error"}
     try:
         outcome = _evaluate(results, policy, mechanism, group_size, release)
@@ -147,10 +150,17 @@ def reaudit(
     """
     from clusterscale.api.releases import open_catalogue, write_page
     from clusterscale.reauditing import Announcement, audit_new
+    from clusterscale.storage import check_outputs
     from clusterscale.storage.lease import LeaseHeldError
+    from clusterscale.storage.outputs import inputs_in
 
     chosen = _load(catalogue, config)
     folder = (output or chosen.output).rstrip("/")
+    announced, own = [to_json, to_junit], [f"{folder}/{name}" for name in _OWN]
+    read = [catalogue, config, *inputs_in(chosen.model_dump(exclude={"output"}))]
+    if isinstance(chosen.releases, str) and any(announced):
+        read += [entry.counts for entry in chosen.entries()]
+    check_outputs([*announced, *own], read)
     if only_list:
         _show_list(open_catalogue(chosen, folder))
         return

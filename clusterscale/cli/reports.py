@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,6 +31,7 @@ def report(
     mechanism: str | None = None,
     group_size: shared.GroupSize = None,
     release: Path | None = None,
+    force: shared.Force = False,
 ) -> None:
     """Write the audit, screen, traits and recovery of a run as one HTML page.
 
@@ -58,10 +60,14 @@ def report(
         With --sign-off, people that the release counts.
     release
         With --sign-off, config of the release: adds up its series.
+    force
+        Overwrite the page that --output names.
     """
     from clusterscale.api import releases
     from clusterscale.api.reports import page_of
     from clusterscale.reporting import write_report, write_tables
+    from clusterscale.storage import check_outputs
+    from clusterscale.study.identity import results_in
 
     if full:
         for folder in results:
@@ -69,11 +75,15 @@ def report(
         return
     if len(results) > 1 and output is None:
         raise InputError("these are several runs: give the file or folder to write with --output")
+    name = "sign-off.html" if sign_off else "report.html" if form == "html" else "tables"
+    page = page_of(results[0], output, name)
+    facts = f"{page.removesuffix('.html')}.json" if sign_off else None
+    check_outputs([page, facts], [policy, release, *chain(*map(results_in, results))])
+    shared.check_new([output] if form == "html" else [], force=force)
     runs = [gather(folder) for folder in results]
     if sign_off and (len(runs) > 1 or form != "html"):
         raise InputError("--sign-off is a page of one run: give one folder, and no --format")
     if form == "html":
-        page = page_of(results[0], output, "sign-off.html" if sign_off else "report.html")
         if sign_off:
             how: Any = {"policy": policy, "mechanism": mechanism, "group_size": group_size}
             releases.sign_off(runs[0], page, **how, release=release)
@@ -86,8 +96,7 @@ def report(
             webbrowser.open(Path(page).resolve().as_uri())
         return
     for number, run in enumerate(runs, 1):
-        folder = page_of(results[0], output, "tables")
-        target = f"{folder}/{number}" if len(runs) > 1 else folder
+        target = f"{page}/{number}" if len(runs) > 1 else page
         for path in write_tables(run, target, form):
             out.print(path, soft_wrap=True)
 

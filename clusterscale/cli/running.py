@@ -25,7 +25,8 @@ from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import show_pairs
 from clusterscale.errors import InputError, SignalExit
 from clusterscale.models import read_descriptions
-from clusterscale.storage import exists
+from clusterscale.storage import check_outputs, exists
+from clusterscale.storage.outputs import inputs_in
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -226,6 +227,8 @@ def run_verb(
     cube, folder = options.cube if cube is None else cube, options.folder
     memory = shared.parse_memory(options.memory, cluster)
     home = analysis.uri(folder)
+    read = options.loaded.model_dump(exclude={"output": True, "publish": {"releases": True}})
+    check_outputs(analysis.outputs(folder), [options.config, *inputs_in(read)])
     if options.explain:
         for first in analysis.before:
             show_pairs(out, f"first: {first.kind}", first.explain(cube, memory, cluster.n_workers))

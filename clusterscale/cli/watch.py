@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,7 +123,7 @@ def watch(
         raise typer.Exit(_INTERRUPTED) from None
 
 
-def certificates(folder: Path, days: Annotated[int, typer.Option(min=1)] = 365) -> None:
+def certificates(folder: AddressArgument, days: Annotated[int, typer.Option(min=1)] = 365) -> None:
     """Create TLS certificates for a long-lived cluster; anyone who can read them can use it.
 
     Parameters
@@ -135,8 +134,10 @@ def certificates(folder: Path, days: Annotated[int, typer.Option(min=1)] = 365) 
         Days for which they are valid.
     """
     from clusterscale.runtime.security import make_certificates
+    from clusterscale.storage import check_outputs, local_path
 
-    tls = make_certificates(folder, days=days)
+    check_outputs([folder])
+    tls = make_certificates(local_path(folder), days=days)
     for path in (tls.ca, tls.certificate, tls.key):
         out.print(path, soft_wrap=True)
 

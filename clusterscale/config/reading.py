@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,7 +60,7 @@ def parse_entry(registry: Registry[Any], text: str) -> Any:
     if label is not None:
         return registry.create(label[1], **_settings(label[2], text))
     where = registry.kind
-    if text.lower().endswith((".yaml", ".yml")) or Path(text).is_file():
+    if text.lower().endswith((".yaml", ".yml")) or isfile(text):
         text, where = read_text(text), text
     content = content_of(text, where)
     if isinstance(content, str):
@@ -166,14 +167,15 @@ def load_publication(path: str | Path) -> Publication:
     Returns
     -------
     Publication
-        With every default filled in.
+        With every default filled in. Relative addresses are those beside the file, if one of them
+        is there; else of the current folder.
 
     Raises
     ------
     MissingError, ConfigError
         As :func:`load`.
     """
-    return validate(_read(path), Publication, str(path))
+    return validate(_read(path), Publication, str(path)).in_folder(str(Path(path).parent))
 
 
 def load_policy(path: str | Path) -> Policy:

@@ -17,6 +17,7 @@ from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
 from clusterscale.reauditing import complete_cube
 from clusterscale.runtime import CLUSTERS, Cluster, Local
+from clusterscale.storage import check_outputs
 from clusterscale.study import ANALYSES, AnalysisPlan
 from clusterscale.validation_messages import choices
 
@@ -74,6 +75,8 @@ class CubeSource(ConfigModel):
         ExistsError
             If another cube exists at the path of the preset.
         """
+        if self.known is not None or self.preset is not None:
+            check_outputs([self.path], [self.known])
         try:
             if self.known is not None and self.users is not None:
                 return complete_cube(TraceCube(self.known), self.path, self.users, seed=self.seed)

@@ -65,8 +65,7 @@ def pack(
     """
     name = "xarray"
     if isinstance(source, (str, Path)):
-        if _normalise(str(source)) == _normalise(str(uri)):
-            raise errors.InputError(f"{uri}: a dense cube cannot be packed onto itself")
+        storage.check_outputs([uri], [source])
         name = posixpath.basename(str(source).rstrip("/"))
         source = _open(str(source))
     trace, dataset = _find(source)
@@ -82,10 +81,6 @@ def pack(
         if (weights := _weights(dataset)) is not None:
             writer.weigh(weights)
     return TraceCube(uri)
-
-
-def _normalise(uri: str) -> str:
-    return uri.rstrip("/") if storage.is_remote(uri) else str(storage.local_path(uri).resolve())
 
 
 def _open(uri: str) -> xr.Dataset:

@@ -173,6 +173,7 @@ def new_cube(
     """
     if others := sorted({*public} - {"places", "calendar"}):
         raise InputError(f"public: {others[0]} is neither places nor calendar")
+    storage.check_outputs([uri])
     with staged(str(uri), force=force) as staging:
         writer = CubeWriter(staging, regions, calendar)
         yield writer

@@ -106,6 +106,14 @@ def _check_published(uri: str, release: RawRelease) -> None:
         )
 
 
+def inputs_of(uri: str) -> list[str]:
+    """Return the addresses that are read with a table: its description, page and series."""
+    table = uri.rstrip("/")
+    folder = table.rpartition("/")[0] or "."
+    entries = entry_address(folder, 0).rpartition("/")[0]
+    return [uri, beside(table), f"{table}{README}", f"{folder}/{RULES}", entries]
+
+
 def files_of(uri: str) -> dict[str, bytes]:
     """Return the content of each file of a table and its description, by its path from ``uri``."""
     filesystem, root = storage.connect(uri.rstrip("/"))
@@ -113,7 +121,7 @@ def files_of(uri: str) -> dict[str, bytes]:
         names = (str(path)[len(str(root)) :] for path in filesystem.find(root))
         return {name: storage.read(f"{uri.rstrip('/')}{name}") for name in names}
     described = [] if is_parquet(uri) or not storage.exists(beside(uri)) else [beside(uri)]
-    return {one[len(uri) :]: storage.read(one) for one in (uri, *described)}
+    return {one[len(uri) :]: storage.read_file(one) for one in (uri, *described)}
 
 
 def _kept_entry(uri: str) -> LedgerEntry | None:

@@ -21,6 +21,7 @@ from clusterscale.mechanisms.sampling import CapContributions, SampleTraces
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
 from clusterscale.phrases import privacy_unit
+from clusterscale.redaction import in_markdown, one_line
 from clusterscale.release.content import RawRelease
 from clusterscale.validation_messages import exact_number, exact_percent, plural
 
@@ -62,7 +63,7 @@ def explain_values(release: RawRelease) -> list[str]:
 def _counted(release: RawRelease) -> str:
     """Return what a value is of a release that clusterscale has published."""
     users = release.metadata.counted or "users of the records (people, cards or devices)"
-    return f"how many {users} were counted, each once in an epoch"
+    return f"how many {one_line(users)} were counted, each once in an epoch"
 
 
 def _fill(template: str, release: RawRelease, **others: Any) -> str:
@@ -99,9 +100,11 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=one_line,
     )
     percent = {"percent": lambda share: exact_percent(floor(1000 * share) / 1000)}
     templates.filters.update({"exact": exact_number, "privacy_unit": privacy_unit, **percent})
+    templates.filters["text"] = in_markdown
     return templates
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -21,6 +22,7 @@ from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.entry import Format, Name, choose_format, read_table
 from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import DeclaredMechanism, Size, as_several
+from clusterscale.storage import exists
 
 MARGINS = {"within", "percent"}
 """Settings of a publication that declare when a count is known too well."""
@@ -218,6 +220,27 @@ class Publication(ConfigModel):
                 named = " → ".join(one or "all people" for one in cycle)
                 raise ValueError(f"tables: {setting} leads in a circle: {named}")
         return self
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of all tables, and of the files of parents."""
+        uris = (uri for table in self.tables for uri in (table.counts, *table.parents))
+        return [uri for uri in dict.fromkeys(uris) if uri != CODES]
+
+    def in_folder(self, folder: str) -> Self:
+        """Return the publication of a file in a folder, so that both can be moved together.
+
+        Relative addresses are those in the folder if one of them is there, else in the current one.
+        """
+        found = {uri: posixpath.join(folder, uri) for uri in self.addresses if "://" not in uri}
+        if folder == "." or not any(uri != at and exists(at) for uri, at in found.items()):
+            return self
+        tables = []
+        for table in self.tables:
+            parents = tuple(found.get(uri, uri) for uri in table.parents)
+            fields = {"counts": found.get(table.counts, table.counts), "parents": parents}
+            tables.append(table.model_copy(update=fields))
+        return self.model_copy(update={"tables": tuple(tables)})
 
     def people_of(self, name: str) -> str:
         """Return the name of the people that a table counts, empty for all; or of people."""

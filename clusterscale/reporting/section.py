@@ -21,6 +21,7 @@ from clusterscale.phrases import (
     privacy_unit,
     round_up,
 )
+from clusterscale.redaction import without_controls
 from clusterscale.reporting.declared import Column, DeclaredTables, Groups, Table
 from clusterscale.validation_messages import plural
 
@@ -30,6 +31,7 @@ TEMPLATES = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    finalize=lambda value: without_controls(value) if type(value) is str else value,
 )
 
 

@@ -14,9 +14,11 @@ from clusterscale.storage.files import (
     size,
 )
 from clusterscale.storage.groups import create_group, open_dataset, open_group
+from clusterscale.storage.outputs import check_outputs
 
 __all__ = [
     "absolute",
+    "check_outputs",
     "connect",
     "create_group",
     "exists",

@@ -16,7 +16,7 @@ whether it is still being written. Delete a ``….partial-…`` without a runnin
 
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +26,7 @@ from clusterscale.phrases import option
 from clusterscale.storage.address import check_address, local_path
 from clusterscale.storage.chunk_store import abandon, reclaim
 from clusterscale.storage.connection import connect, is_remote
-from clusterscale.storage.files import exists, remove
+from clusterscale.storage.files import exists, put, put_new_folder, remove
 
 _ROOT = "zarr.json"
 
@@ -67,6 +67,22 @@ def staged(uri: str, *, force: bool, sealed: bool = False) -> Iterator[str]:
         _publish_by_copy(staging, uri)
     else:
         _publish_by_rename(Path(staging), Path(uri))
+
+
+def put_folder(uri: str, files: Mapping[str, bytes], *, last: str) -> None:
+    """Store the files of a folder in place of all that is in it, ``last`` at the end.
+
+    A local folder is written beside it and renamed; elsewhere, what is there is removed before.
+    """
+    if is_remote(uri):
+        remove(uri)
+        for name in [*(files.keys() - {last}), last]:
+            put(f"{uri}/{name}", files[name])
+        return
+    target = local_path(uri).resolve()  # keep a symbolic link, replace its target
+    staging = f"{target}.partial-{uuid.uuid4().hex[:8]}"
+    put_new_folder(staging, files, last=last)
+    _publish_by_rename(Path(staging), target)
 
 
 def _check_free(uri: str, *, force: bool) -> None:

@@ -25,7 +25,7 @@ from clusterscale.errors import ClusterscaleError, InputError
 from clusterscale.foreign import Fault, call_foreign, returns
 from clusterscale.registry import Registry
 from clusterscale.schema import STATUS, Variable
-from clusterscale.storage import absolute
+from clusterscale.storage import absolute, check_outputs
 from clusterscale.storage.result_table import TableStore, create_table, open_table, study_of
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.foreign_code import Probe, code_of, packages_of
@@ -276,6 +276,12 @@ class Analysis(ABC):
         folder = self.kind if self.folder is None else self.folder
         return f"{run_uri}/{folder}" if folder else run_uri
 
+    def outputs(self, run_uri: str) -> list[str]:
+        """Return the addresses that this analysis may write or replace, below that of a run."""
+        uri = self.uri(run_uri)
+        own = [uri] if self.own is None else [f"{uri}/{name}" for name in self.own]
+        return [*own, f"{run_uri}/{STATUS}"]
+
 
 def run(
     analysis: Analysis,
@@ -327,6 +333,7 @@ def run(
     check_kinds(cube=(cube, TraceCube))
     call_foreign(analysis, "check", analysis.check, cube, memory)
     run_uri = absolute(str(output)).rstrip("/")
+    check_outputs(analysis.outputs(run_uri), [cube.uri])
     digest = analysis.input_digest(cube, run_uri)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
     executor.preflight(Probe(source, packages_of(analysis.settings())))

@@ -174,6 +174,14 @@ def others_in(run_uri: str) -> list[str]:
     return [name for name in names if name.endswith(".newest.json") or _is_study(run_uri, name)]
 
 
+def results_in(results: str) -> list[str]:
+    """Return the addresses of what a finished run or analysis consists of, given its folder."""
+    folder = results.rstrip("/").removesuffix("/results.zarr")
+    own = {"results.zarr", "journal", "evaluations", "audit.json"}
+    own |= {f"{folder.rpartition('/')[2]}.json", *others_in(folder)}
+    return [f"{folder}/{name}" for name in own]
+
+
 def _is_study(run_uri: str, name: str) -> bool:
     return exists(f"{run_uri}/{name}/{name}.json")
 

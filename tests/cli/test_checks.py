@@ -54,6 +54,12 @@ def test_findings_for_machines_and_on_a_page(tmp_path):
     page = (tmp_path / "found.html").read_text()
     assert "Nothing was found by: differencing, possible values" in page
     assert "can never be published" in page
+    words = ["careless.csv", "--method", HIDDEN, "--page", "found.html"]
+    refused = run(*words).exception
+    assert str(refused) == "found.html exists: name another file, or overwrite it with `--force`"
+    assert (tmp_path / "found.html").read_text() == page
+    assert run(*words, "--force").exit_code == 4
+    assert (tmp_path / "found.html").read_text() != page
 
 
 @pytest.mark.usefixtures("tables")

@@ -72,6 +72,20 @@ def test_what_is_there_is_kept(weeks, tmp_path):
     assert load(file).audit.group_sizes == (30,)
 
 
+def test_titles_and_names_of_files_are_data(weeks, tmp_path):
+    for mark in ("\n", "\u2028"):  # other controls are refused
+        lines = f"b{mark}    - {{name: fourier, k: 3}}"
+        file = tmp_path / f"a{mark}x: 1.yaml"
+        title = {"name": "threshold", "k": 5, "title": lines}
+        done = init(file, "--cube", weeks.uri, "--publishes", json.dumps(title), "--force")
+        assert done.exit_code == 0
+        names = [type(one).__name__ for one in load(file).audit.mechanisms]
+        assert "Threshold" in names
+        assert "Fourier" not in "".join(names)
+        for path in tmp_path.glob("*.yaml"):
+            assert "x" not in yaml.safe_load(path.read_text())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

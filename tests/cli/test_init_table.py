@@ -149,6 +149,16 @@ def test_it_is_written_and_ten_cells_are_shown(tmp_path):
     assert "check: " in done.output
 
 
+def test_the_name_of_a_table_is_data(tmp_path):
+    for mark in ("\n", "\r", "\x85", "\u2028"):
+        table, file = tmp_path / f"t{mark}skip: 3 #.csv", tmp_path / "columns.yaml"
+        table.write_text(LONG)
+        assert run(file, "--table", table, "--force").exit_code == 0
+        written = file.read_text()
+        assert "skip" not in yaml.safe_load(written)
+        assert written.splitlines()[0].endswith("skip: 3 #.csv is read.")
+
+
 def test_nothing_is_written_that_reads_nothing(tmp_path):
     table, file = tmp_path / "t.csv", tmp_path / "columns.yaml"
     table.write_text(LONG.replace("Z,", ","))

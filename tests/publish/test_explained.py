@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+from markdown_it import MarkdownIt
 from oracles.publications import BUDGET, LAPLACE, plan, publish
 from publish.test_run import FORMATS, HIDING, uri_of
 
@@ -301,6 +302,28 @@ def test_what_is_counted_licence_and_contact_are_written(form, cube, tmp_path):
         about = json.loads(Path(f"{uri}-metadata.json").read_text())
         assert about["dc:license"] == "CC-BY-4.0"
         assert about["dcat:contactPoint"] == "data@example.org"
+
+
+HOSTILE = "<script>x</script> [a](javascript:x)\n\n# b\n\u202ec &#x202e;"
+
+
+def test_texts_of_a_publisher_are_data_in_the_page(cube, tmp_path):
+    line = HOSTILE.replace("\n", " ")  # a plan refuses further lines
+    texts = dict.fromkeys(READERS_WORDS, line)
+    mechanism = {**NOISY, "title": HOSTILE}
+    settings = plan(tmp_path, mechanism=mechanism, budget=BUDGET | {"epsilon": 20.0}, format="csv",
+                    group_size=60, **texts)  # fmt: skip
+    publish(cube, settings, tmp_path / "run")
+    uri = uri_of(tmp_path, "csv")
+    assert read_table(uri).metadata.licence == line
+    page = Path(f"{uri}-README.md").read_text()
+    assert page.count("script>") >= 4
+    html = MarkdownIt("commonmark").render(page)
+    assert not re.search(r"<script|<a |\u202e", html)
+    assert html.count("<h1>") == 1
+    about = json.loads(Path(f"{uri}-metadata.json").read_text())
+    words = [column["dc:description"] for column in about["tableSchema"]["columns"][:4]]
+    assert not re.search(r"[\n\u202e]", "".join(words))
 
 
 @pytest.mark.parametrize("changes", [True, False])

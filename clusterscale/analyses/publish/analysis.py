@@ -50,7 +50,7 @@ from clusterscale.phrases import NO_GUARANTEE, round_up
 from clusterscale.reading.clock import EARLIEST, LATEST
 from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
-from clusterscale.release.metadata import refuse_formulas
+from clusterscale.release.metadata import RULES, refuse_formulas
 from clusterscale.storage.manifest import read_sealed, to_sealed
 from clusterscale.study import (
     PROCESS_BYTES,
@@ -180,6 +180,10 @@ class PublishAnalysis(Analysis):
             plan.mechanism.check(group_size=n_users, **shape)
         except ConfigError as error:
             raise ConfigError(f"publish.mechanism: {error}") from None
+
+    def outputs(self, run_uri: str) -> list[str]:
+        """Return the folder of this analysis, and the rules of its series."""
+        return [*super().outputs(run_uri), f"{self.publish.folder}/{RULES}"]
 
     def input_digest(self, cube: TraceCube, run_uri: str) -> str:
         """Return a digest of the lists of users and places, so that others are another run."""

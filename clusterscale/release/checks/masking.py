@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from clusterscale.release.cells import UNKNOWN
 from clusterscale.release.checks.disclosure import System
 from clusterscale.release.checks.parts import Part, read_parts
 from clusterscale.release.content import Cell
+from clusterscale.release.entry import files_of
 from clusterscale.release.intervals import Run
 from clusterscale.release.long import LongTable
-from clusterscale.release.metadata import beside
+from clusterscale.release.metadata import beside, refuse_formulas
 from clusterscale.release.publication import Publication
 from clusterscale.release.repair import Repair, RepairProblem, find_repair
 from clusterscale.validation_messages import plural
@@ -29,6 +31,7 @@ MASK = "mask.csv"
 """Name of the table of the cells that are hidden."""
 
 _MARKS = ("D", "+", "withheld")  # D: secondary confidentiality in SDMX
+_NUMBER = re.compile(r"[+-]?[\d., ]+")
 _PLAIN = re.compile(r"[.](csv|tsv|txt)([.]\w+)?$", re.IGNORECASE)
 
 _Row = dict[str, str]
@@ -47,9 +50,10 @@ class Masked:
     left
         What follows whatever is hidden, or may follow.
     tables
-        What changes in the entry of each table in the publication, in their order.
+        What changes in the entry of each table in the publication, in their order; addresses are
+        names of files.
     files
-        Content of each file by its name.
+        Content of each file by its name, also of tables that do not change and of parents.
     withhold
         Totals without which this does not follow, if they are not published, not even as hidden.
     """
@@ -91,21 +95,31 @@ def mask_publication(
         named = f"{system.name(protects)} in {system.find(protects)[0].name}"
         reasons[id(part)][place, time] = f"protects {named}"
         shown_reasons.append(f"{cells.name}: {system.name(cell)} protects {named}")
-    tables, rows, files = list[Mapping[str, Any]](), list[_Row](), {MASK: b""}
-    for number, entry in enumerate(plan.tables):
-        some = [part for part in parts if part.stratum.entry is entry and reasons[id(part)]]
-        tables.append({})
-        if some:
-            name = f"{_PLAIN.sub('', entry.counts.rpartition('/')[2])}.csv"
-            name = f"{number + 1}-{name}" if name in files else name
+    tables, rows, files = list[dict[str, Any]](), list[_Row](), {MASK: b""}
+    counts = {entry.counts for entry in plan.tables}
+    for entry in plan.tables:
+        own = [part for part in parts if part.stratum.entry is entry]
+        some = [part for part in own if reasons[id(part)]]
+        if not some:
+            form = own[0].stratum.form
+            if isinstance(form, LongTable) and _PLAIN.search(entry.counts):
+                _refuse_formulas(form.texts(entry.counts), _codes(form))
+            name = _copy(entry.counts, files)
+            tables.append({"counts": name} | ({"name": entry.label} if name != entry.label else {}))
+        else:
+            name = _free(f"{_PLAIN.sub('', entry.counts.rpartition('/')[2])}.csv", files)
             form, files[name] = _hide(some, [reasons[id(part)] for part in some], rows)
             if storage.exists(described := beside(entry.counts)):
                 files[beside(name)] = storage.read(described)
             settings = {"name": "long", **form.model_dump(mode="json", exclude_defaults=True)}
-            tables[-1] = {"counts": name, "name": entry.label, "format": settings}
+            tables.append({"counts": name, "name": entry.label, "format": settings})
+    names = {uri: _copy(uri, files) for uri in plan.addresses if uri not in counts}
+    for entry, changes in zip(plan.tables, tables, strict=True):
+        if entry.parents:
+            changes["parents"] = [names.get(uri, uri) for uri in entry.parents]
     strata = dict.fromkeys(name for entry in plan.tables for name in entry.columns)
-    names = ("table", "place", "time", *strata, "reason")
-    files[MASK] = _csv({name: [row.get(name, "") for row in rows] for name in names})
+    columns = ("table", "place", "time", *strata, "reason")
+    files[MASK] = _csv({name: [row.get(name, "") for row in rows] for name in columns})
     shown, lost = system.values[~np.isnan(system.values)], system.values[repair.hide]
     share, of_sum = (one / max(every, 1) for one, every in
                      ((len(lost), len(shown)), (lost.sum(), shown.sum())))  # fmt: skip
@@ -210,7 +224,7 @@ def _hide(
         )
     columns = form.texts(entry.counts)
     places = [form.place] if form.origin is None else [form.origin, str(form.destination)]
-    used = {*form.hidden, *form.hidden_status, *form.hidden_flags, *form.not_covered, *form.flags}
+    used = _codes(form)
     mark = next(text for text in (*form.secondary, *_MARKS) if text not in used)
     for part, of_cell in zip(parts, reasons, strict=True):
         chosen = form.model_copy(update={"where": part.stratum.texts})
@@ -225,11 +239,37 @@ def _hide(
                 about |= {"time": time.strip(), **{name: text[name] for name in entry.columns}}
                 rows.append(about | {"reason": of_cell[cell]})
     written = {"secondary": (mark,), "encoding": "utf-8", "skip": 0, "notes": ()}
-    content = _csv(columns, sep=form.delimiter, header=not form.header)
+    content = _csv(columns, {*used, mark}, sep=form.delimiter, header=not form.header)
     return form.model_copy(update=written), content
 
 
-def _csv(columns: Mapping[str, Sequence[str]], **layout: Any) -> bytes:
+def _codes(form: LongTable) -> set[str]:
+    """Return the texts that stand for values which are not shown, or follow others."""
+    return {*form.hidden, *form.hidden_status, *form.hidden_flags, *form.not_covered, *form.flags}
+
+
+def _free(name: str, files: Mapping[str, bytes]) -> str:
+    """Return a name that no file or folder has yet."""
+    taken = {path.partition("/")[0] for path in files}
+    numbered = (f"{number}-{name}" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
+
+
+def _copy(uri: str, files: dict[str, bytes]) -> str:
+    """Add the content of a table or another file, and return its name."""
+    name = _free(uri.rstrip("/").rpartition("/")[2], files)
+    files |= {f"{name}{path}": content for path, content in files_of(uri).items()}
+    return name
+
+
+def _refuse_formulas(columns: Mapping[str, Sequence[str]], codes: Collection[str]) -> None:
+    """Refuse texts that a spreadsheet would compute, but for numbers and codes of values."""
+    texts = {*columns}.union(*columns.values()).difference(codes)
+    refuse_formulas(sorted(text for text in texts if not _NUMBER.fullmatch(text)))
+
+
+def _csv(columns: Mapping[str, Sequence[str]], codes: Collection[str] = (), **layout: Any) -> bytes:
     """Return columns of texts as a CSV file."""
+    _refuse_formulas(columns, codes)
     table = pd.DataFrame(columns).to_csv(index=False, lineterminator="\n", **layout)
     return str(table).encode()
