@@ -70,7 +70,7 @@ class LedgerEntry(ConfigModel):
     delta
         δ of the guarantee, a probability.
     rho
-        ρ of zero-concentrated differential privacy for one unit, of which releases with discrete
+        ρ of zero-concentrated differential privacy, without a unit, of which releases with discrete
         normal noise spend the sum, e.g. ``0.005``; None of other noise.
     hidden_below
         Smallest value that is shown, in visits, where small ones are not, e.g. ``5``.

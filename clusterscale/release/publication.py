@@ -415,7 +415,14 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
         sources += [(form, table.counts, (form.place, one)) for one in table.parent_columns]
     for form, uri, columns in sources:
         pairs: dict[str, tuple[str, ...]] = {}
-        for texts in form.texts_of(uri, columns):
+        try:
+            rows = form.texts_of(uri, columns)
+        except InputError as error:
+            form_of = f"a table of parents has the columns {' and '.join(columns)}"
+            raise InputError(
+                f"{error}; {form_of}, and a row for each place and its parent"
+            ) from None
+        for texts in rows:
             place, parent = (texts[name] for name in columns)
             if parent and parent != place:
                 pairs[place] = (*pairs.get(place, ()), parent)

@@ -333,7 +333,8 @@ def run(
     check_kinds(cube=(cube, TraceCube))
     call_foreign(analysis, "check", analysis.check, cube, memory)
     run_uri = absolute(str(output)).rstrip("/")
-    check_outputs(analysis.outputs(run_uri), [cube.uri])
+    kept = [f"{analysis.uri(run_uri)}/{name}" for name in analysis.shared]  # not replaced
+    check_outputs(analysis.outputs(run_uri), [] if absolute(cube.uri) in kept else [cube.uri])
     digest = analysis.input_digest(cube, run_uri)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
     executor.preflight(Probe(source, packages_of(analysis.settings())))

@@ -18,7 +18,7 @@ class Listener:
 
     heard: list = field(default_factory=list)
     name = id = label = "listener"
-    needs_whereabouts = validates = False
+    needs_whereabouts = validates = trains = False
     threshold = 0.0
 
     def fit(self, knowledge, *, rng):

@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from clusterscale import study
 from clusterscale.cli import app
-from clusterscale.cli.main import Verbs
 from clusterscale.cli.options import pick_cluster
 from clusterscale.cli.running import add_command, running_cluster
 from clusterscale.errors import ConfigError, ExistsError, InputError
@@ -40,7 +40,7 @@ def test_every_option_has_a_help_and_no_command_has_that_of_another():
 
 def test_commands_of_other_packages_have_the_help_of_shared_options(monkeypatch):
     plan = SimpleNamespace(model_fields={"name": SimpleNamespace(default="mine")}, __doc__="Count.")
-    monkeypatch.setattr(Verbs, "_others", lambda self: {"mine": plan})
+    monkeypatch.setattr(study, "ANALYSES", {"mine": plan})
     found = typer.main.get_command(app).get_command(None, "mine")
     assert found.help == "Count."
     helps = {one.name: one.help for one in found.params}

@@ -292,6 +292,8 @@ def test_what_publish_refuses_is_one_line_on_screen_and_page(shown):
     made = [{"name": "exact"}, noise, noise | {"integers": "round"}, noise | {"discrete": True}]
     ids = [create(**settings).id for settings in made]
     dataset = results(labels).assign_coords(mechanism_id=("mechanism", ids))
+    names = ("target", [f"user {i}" for i in range(dataset.sizes["target"])])
+    dataset = dataset.assign_coords(pseudonym=names)
     dataset.attrs["plan"] = json.dumps({"mechanisms": [*made, {"name": "of another package"}]})
     said = "refuses one, two (its noise is continuous: set discrete: true)"
     for full in (True, False):

@@ -227,6 +227,13 @@ def test_relations_without_an_order_are_refused(tmp_path, tables, message):
         publish(tmp_path, tables, **RELATED)
 
 
+def test_a_file_of_parents_in_another_form_is_refused_with_the_form_that_is_read(tmp_path):
+    (tmp_path / "nuts.hrc").write_text("12\n@120\n@@1200\n13\n@130\n")
+    tables = "{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: [FOLDER/nuts.hrc]}"
+    with pytest.raises(ClusterscaleError, match="has the columns place and parent, and a row for"):
+        publish(tmp_path, tables, **RELATED)
+
+
 def test_codes_of_any_length_are_names(tmp_path):
     found = publish(
         tmp_path, "{counts: FOLDER/t.csv, parents: codes}",

@@ -34,7 +34,7 @@ def test_hostile_names_stay_text():
     assert [named for tag, named in page.tags if tag == "script"].count({}) == 3
     assert not [name for _, named in page.tags for name in named if name.startswith("on")]
     assert "<script>alert" not in html
-    assert page.text.count(HOSTILE) > 20
+    assert page.text.replace("\ufffd", "\u2028").count(HOSTILE) > 20  # controls are replaced
     assert "49" not in said(page).split("How to read")[0]
 
 

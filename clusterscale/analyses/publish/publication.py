@@ -237,7 +237,7 @@ class Publication(Stage[Any, Any]):
         uri = noted.write(cube)
         try:
             self._open().check(entry)
-        except RefusedError:
+        except (RefusedError, DamagedError):
             storage.remove(uri)
             raise
 
