@@ -47,6 +47,7 @@ def cube(crowd, tmp_path_factory):
 @pytest.fixture(scope="module")
 def plan():
     return AuditPlan(
+        null_roi=True,
         seed=3,
         targets={"random": 8},
         group_sizes=[4],
