@@ -30,7 +30,7 @@ SUBSET, PARTS, MARGINS, UNCHANGED, SAME = "subset_of", "parts_of", "margins_of",
 
 def relate(tables: Sequence[Cells], plan: Publication) -> Sums:
     """Return the sums that follow from what tables count, and from what a publication states."""
-    hierarchies = read_hierarchies(plan)
+    hierarchies, published = read_hierarchies(plan), tables
     tables = [*tables, *unpublished(tables, plan, hierarchies)]
     sums, by_count = Sums(tables, hierarchies), dict[Counted, list[Cells]]()
     for table in tables:
@@ -52,7 +52,7 @@ def relate(tables: Sequence[Cells], plan: Publication) -> Sums:
                 ends = [[name.split(ARROW)[end == "destination"]] for name in other.places]
                 _nest(sums, MARGINS, _Block.of([table], sums), _Block.of([other], sums), ends)
         for table, other in _pairs(tables, entry.label, entry.unchanged_from):
-            _add_unchanged(sums, table, other, tables)
+            _add_unchanged(sums, table, other, published)
     return sums
 
 
@@ -285,15 +285,16 @@ def _pairs(tables: Sequence[Cells], label: str, other: str | None) -> list[tuple
     ]
 
 
-def _add_unchanged(sums: Sums, table: Cells, other: Cells, tables: Sequence[Cells]) -> None:
+def _add_unchanged(sums: Sums, table: Cells, other: Cells, published: Sequence[Cells]) -> None:
     """Relate the counts of places to those of the same epoch of another table, by its number."""
     of_label = [
-        sorted({e for t in tables if t.label == one.label and not t.total_of for e in t.times})
+        sorted({e for t in published if t.label == one.label and not t.total_of for e in t.times})
         for one in (table, other)
     ]
     if len(of_label[0]) == len(of_label[1]):
         then = dict(zip(*of_label, strict=True))
-        there = Grid.of([other], sums).find(table.places, [then[one] for one in table.times])
+        times = [then.get(one, (0, 0)) for one in table.times]  # no epoch has no length
+        there = Grid.of([other], sums).find(table.places, times)
         sums.add(UNCHANGED, sums.numbers(table).ravel(), there.reshape(-1, 1), is_sum=False)
 
 

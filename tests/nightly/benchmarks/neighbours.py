@@ -31,7 +31,7 @@ from clusterscale.runtime import SerialExecutor
 
 BOX = "50,0,50.2,0.2"
 STATIONS = [f"S{i}" for i in range(5)]
-CHANCE = ("content", "run", "rules", "previous", "seal")
+CHANCE = ("content", "run", "rules", "previous", "seal", "stored")
 EVENT_COLUMNS = ("user", "timestamp", "zone", "lat", "lon")
 TRIP_COLUMNS = ("user", "start_station", "start_time", "end_station", "end_time")
 
