@@ -64,7 +64,8 @@ def check_publication(
         findings += check_together(
             [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
         )
-    together = System.of(parts, plan, run).findings(parts, plan, name)
+    system = System.of(parts, plan, run)
+    together = system.findings(parts, plan, name)
     noisy = [
         (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
     ]
@@ -75,7 +76,7 @@ def check_publication(
         undecided.insert(0, Undecided("noise", why))
         cells = [one for part in parts for one in part.cells]
         notes = (*notes, *describe_averaging(noisy, cells, plan))
-    matches = match_tables(parts, plan)
+    matches = match_tables(parts, plan, system.sums)
     undecided += [Undecided("relation", text) for text in matches.problems()]
     together = replace(
         together, undecided=tuple(undecided), notes=notes, related=tuple(matches.related)
@@ -83,10 +84,15 @@ def check_publication(
     return [together, *findings]
 
 
-def match_tables(parts: Sequence[Part], plan: Publication) -> Matches:
-    """Return what the relations of all tables of a publication match, also of those with noise."""
+def match_tables(parts: Sequence[Part], plan: Publication, sums: Sums) -> Matches:
+    """Return what the relations of all tables of a publication match, also of those with noise.
+
+    ``sums`` are those of the tables without noise, which are related anew only beside others.
+    """
     tables = [cells for part in parts for cells in (*part.cells, *part.noisy)]
-    return Matches(relate(tables, plan), tables, plan)
+    if any(part.noisy for part in parts):
+        sums = relate(tables, plan)
+    return Matches(sums, tables, plan)
 
 
 def add_levels(

@@ -55,7 +55,7 @@ def find_opened(
     n_own, n_earlier = (int(np.count_nonzero(known & some)) for some in (own, ~own))
     text = f"release {label} opened {plural(n_earlier, 'count')} of earlier tables"
     omitted = [*_not_compared(parts, system, own), *(one.text for one in found.undecided)]
-    omitted += match_tables(parts, plan).problems()
+    omitted += match_tables(parts, plan, system.sums).problems()
     if missing:
         omitted.append(
             f"not compared with {', '.join(missing)}: not in the series, not readable, or changed "
