@@ -343,6 +343,9 @@ def find_cycle(above: Mapping[str, Sequence[str]]) -> list[str]:
     return []
 
 
+_Pairs = dict[str, tuple[str, ...]]
+
+
 class Hierarchy:
     """What places are parts of, by their codes or by pairs of place and parent."""
 
@@ -413,8 +416,9 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
                 raise ConfigError(f"{table.label}: parent_columns need a row per place and time")
             continue
         sources += [(form, table.counts, (form.place, one)) for one in table.parent_columns]
+    stated: dict[str, _Pairs] = {}
     for form, uri, columns in sources:
-        pairs: dict[str, tuple[str, ...]] = {}
+        pairs: _Pairs = {}
         try:
             rows = form.texts_of(uri, columns)
         except InputError as error:
@@ -426,5 +430,26 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
             place, parent = (texts[name] for name in columns)
             if parent and parent != place:
                 pairs[place] = (*pairs.get(place, ()), parent)
-        found.append((labels, Hierarchy(pairs, uri)))
+        if pairs not in stated.values():
+            stated[f"{uri}:{columns[1]}"] = pairs
+    for name, pairs in stated.items():
+        others = [other for other in stated.values() if other is not pairs]
+        found.append((labels, Hierarchy(_extended(pairs, others), name.rpartition(":")[0])))
     return found
+
+
+def _extended(pairs: _Pairs, others: Sequence[_Pairs]) -> _Pairs:
+    """Return pairs of places and parents with what others say of the parents.
+
+    What one says of its own places stays: others may divide the same regions in other ways.
+    """
+    found, left = dict(pairs), list(others)
+    while True:
+        tops = {up for ups in found.values() for up in ups} - found.keys()
+        more = [other for other in left if tops & other.keys()]
+        if not more:
+            return found
+        left = [other for other in left if other not in more]
+        for other in more:
+            for place in other.keys() - pairs.keys():
+                found[place] = tuple(dict.fromkeys((*found.get(place, ()), *other[place])))

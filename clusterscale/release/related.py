@@ -63,7 +63,7 @@ class Matches:
         self.plan = plan
         self.labels = [entry.label for entry in plan.tables]
         self.hierarchies = sums.hierarchies
-        self.texts: dict[str, dict[str, set[str]]] = {}
+        self.texts: dict[str, dict[str, dict[str, set[str]]]] = {}
         self.places: dict[str, dict[str, None]] = {label: {} for label in self.labels}
         self.times: dict[str, dict[tuple[int, int], None]] = {label: {} for label in self.labels}
         for table in tables:
@@ -71,7 +71,8 @@ class Matches:
                 self.places[table.label].update(dict.fromkeys(table.places))
                 self.times[table.label].update(dict.fromkeys(table.times))
             for column, text in table.categories:
-                self.texts.setdefault(column, {}).setdefault(table.label, set()).add(text)
+                of_label = self.texts.setdefault(column, {}).setdefault(table.label, {})
+                of_label.setdefault(text, set()).update(() if table.total_of else table.places)
         self.related = list[Related]()
         self.wholes: dict[tuple[str, str, str], set[str]] = {}
         self.parts: dict[tuple[str, str, str], set[str]] = {}
@@ -219,9 +220,23 @@ class Matches:
         return [one for one in self.labels if self.plan.people_of(one) == people]
 
     def _unlike_categories(self) -> Iterator[str]:
-        """Yield columns whose categories differ between tables, or have no total at all."""
+        """Yield columns whose categories differ between places of a table, or between tables."""
         for column, by_table in self.texts.items():
-            for (one, these), (two, those) in combinations(by_table.items(), 2):
+            for label, places in by_table.items():
+                every = set().union(*places.values())
+                for text in sorted(places, key=lambda one: len(places[one]))[:1]:
+                    if left := sorted(every - places[text]):
+                        totals = [
+                            e.strata.get(column) for e in self.plan.tables if e.label == label
+                        ]
+                        others = [*places.keys() - {text}, *filter(None, totals)]
+                        yield (
+                            f"{text} of {column} in {label} has no row for {_named(left)}, where "
+                            f"categories are not added up{_near_misses([text], others)}"
+                        )
+            for (one, these), (two, those) in combinations(
+                ((label, places.keys()) for label, places in by_table.items()), 2
+            ):
                 if these != those:
                     left = sorted(these ^ those)
                     near = _near_misses(sorted(these - those), those - these)

@@ -81,6 +81,12 @@ class _Shape:
             and bool(_join_times(self.times, other.times)[0] & other.times)
         )
 
+    def divides(self, other: _Shape) -> bool:
+        """Return whether places are parts of those of another shape."""
+        return bool(self.above & other.places) and not (
+            self.tables[0].total_of or other.tables[0].total_of
+        )
+
     @cached_property
     def places(self) -> frozenset[str]:
         """Names of places."""
@@ -117,7 +123,7 @@ def unpublished(
                 joint, *_ = _join_times(one_axis, other)
                 _need_at(alike, alike.tables[0].places, alike.columns, joint, need)
     for one, two in combinations(shapes, 2):
-        _join(one, two, links, need)
+        _join(one, two, shapes, links, need)
         _meet(one, two, shapes, need)
     have: dict[Counted, list[Cells]] = {}
     for table in tables:
@@ -189,14 +195,27 @@ def _links(plan: Publication) -> set[tuple[str, str]]:
         own = plan.people_of(entry.label)
         links |= {(own, plan.people_of(one)) for one in entry.subset_of}
         if entry.parts_of is not None:
-            links.add((own, plan.people_of(entry.parts_of)))
+            whole = plan.people_of(entry.parts_of)
+            links.add((own, whole))
+            # What one part counts follows from what the others count, wherever the whole is known.
+            links |= {
+                (own, plan.people_of(other.label))
+                for other in plan.tables
+                if other.parts_of is not None and plan.people_of(other.parts_of) == whole
+            }
         links |= {
             (f"/{entry.label}", f"/{one}") for one in (*entry.margins_of, entry.unchanged_from)
         }
     return links | {(two, one) for one, two in links}
 
 
-def _join(one: _Shape, two: _Shape, links: set[tuple[str, str]], need: _Need) -> None:
+def _join(
+    one: _Shape,
+    two: _Shape,
+    shapes: Sequence[_Shape],
+    links: set[tuple[str, str]],
+    need: _Need,
+) -> None:
     """Note what two shapes need so that both add up to the same counts."""
     a, b = one.tables[0], two.tables[0]
     beside = any((f"/{x}", f"/{y}") in links for x, y in product(one.labels, two.labels))
@@ -206,10 +225,12 @@ def _join(one: _Shape, two: _Shape, links: set[tuple[str, str]], need: _Need) ->
     meet = one.places & two.places
     up = two.places if b.total_of in one.labels and not a.total_of else one.above & two.places
     down = one.places if a.total_of in two.labels and not b.total_of else two.above & one.places
-    common = frozenset[str]()
+    common, below = frozenset[str](), list[_Shape]()
     if not (beside or meet or up or down):
         common = one.above & two.above
-        if not common:
+        # Kinds and regions of places that a third table has are both made of these.
+        below = [three for three in shapes if three.divides(one) and three.divides(two)][:1]
+        if not (common or below):
             return
     columns = one.columns & two.columns
     joint, ones, twos = _join_times(one.times, two.times)
@@ -228,6 +249,8 @@ def _join(one: _Shape, two: _Shape, links: set[tuple[str, str]], need: _Need) ->
             _need_at(shape, places, columns, joint, need)
     if common:
         _need_at(one, tuple(sorted(common)), columns, joint, need)
+    for three in below:
+        _need_at(one, three.tables[0].places, columns, joint, need, three)
 
 
 def _meet(one: _Shape, two: _Shape, shapes: Sequence[_Shape], need: _Need) -> None:
@@ -287,15 +310,24 @@ def _need(
 
 
 def _need_at(
-    shape: _Shape, places: tuple[str, ...], columns: _Columns, epochs: _Epochs, need: _Need
+    shape: _Shape,
+    places: tuple[str, ...],
+    columns: _Columns,
+    epochs: _Epochs,
+    need: _Need,
+    beside: _Shape | None = None,
 ) -> None:
-    """Note the counts of places, categories of columns, and epochs, to which a shape adds up."""
-    first = shape.tables[0]
+    """Note the counts of places, categories of columns, and epochs, to which a shape adds up.
+
+    Or of its parts, if the places are those of another shape ``beside`` it.
+    """
+    first, other = shape.tables[0], beside or shape
     total_of = first.total_of if places == first.places else ""
-    complete = all(table.complete for table in shape.tables)
+    complete = all(table.complete for table in (*shape.tables, *other.tables))
+    label = other.tables[0].label
     for categories in shape.at(columns) if epochs else ():
         counted = first.people, first.measure, categories
-        need.setdefault((counted, places, first.label, total_of, complete), set()).update(epochs)
+        need.setdefault((counted, places, label, total_of, complete), set()).update(epochs)
 
 
 @lru_cache(1 << 10)

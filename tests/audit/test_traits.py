@@ -382,9 +382,9 @@ def test_views_are_of_the_releases_that_the_attack_trained_on(cube, tmp_path, mo
     monkeypatch.setattr(Spectral, "fit", watch)
     running.run(plan, cube, tmp_path, SerialExecutor())
     found = running.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
-    each = {"shared": 1, "per_release": 6}[refit]  # trainings for a target, after one that knows
-    assert len(held) == 2 * (1 + each)
-    groups = held[:: 1 + each], held[1 :: 1 + each]
+    each = {"shared": 6, "per_release": 6}[refit]  # trainings for a target, after those that know
+    assert len(held) == 2 * (6 + each)
+    groups = held[:: 6 + each], held[6 :: 6 + each]
     for number in (0, 1):
         values = [
             loading(known.release.flat, known.labels, components=2).reshape(6, 48)

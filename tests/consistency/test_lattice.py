@@ -79,6 +79,71 @@ def test_three_tables_of_which_each_two_fit_are_bounded_by_the_counts_they_divid
     assert told(found)[f"D1 (age child) {AT}"] == (6, 6)
 
 
+KINDS = "place,parent\nES11,urban\nES12,rural\nES21,urban\n"
+
+
+def test_kinds_and_regions_by_sex_are_related_by_the_places_they_both_divide(tmp_path):
+    """Nobody publishes districts by sex, of which both are made: 25 men, 21 of them urban."""
+    (tmp_path / "kinds.csv").write_text(KINDS)
+    (tmp_path / "regions.csv").write_text("place,parent\nES11,ES1\nES12,ES1\nES21,ES2\n")
+    tables = """
+{counts: FOLDER/d.csv, parents: [FOLDER/kinds.csv, FOLDER/regions.csv]}
+{counts: FOLDER/k.csv, strata: {sex: null}}
+{counts: FOLDER/r.csv, strata: {sex: null}}
+"""
+    found = publish(
+        tmp_path, tables,
+        d="ES11 08 R\nES12 08 R\nES21 08 R",
+        k="zone hour people sex\nurban 08 30 F\nurban 08 21 M\nrural 08 9 F\nrural 08 * M",
+        r="zone hour people sex\nES1 08 20 F\nES1 08 15 M\nES2 08 19 F\nES2 08 10 M",
+        head=HEAD.replace("count: people,", "count: people, secondary: [R],"),
+    )  # fmt: skip
+    assert told(found) == {f"rural (sex M) {AT}": (4, 4)}
+
+
+def test_what_a_place_is_part_of_is_followed_from_one_file_to_the_next(tmp_path):
+    """Districts by sex are parts of the country, though regions are published without it."""
+    (tmp_path / "up.csv").write_text("place,parent\nD1,R1\nD2,R1\n")
+    (tmp_path / "top.csv").write_text("place,parent\nR1,TOP\n")
+    tables = """
+{counts: FOLDER/d.csv, strata: {sex: null}, parents: FOLDER/up.csv}
+{counts: FOLDER/r.csv, parents: FOLDER/top.csv}
+{counts: FOLDER/c.csv, strata: {sex: null}}
+"""
+    found = publish(
+        tmp_path, tables,
+        d="zone hour people sex\nD1 08 11 F\nD1 08 * M\nD2 08 6 F\nD2 08 7 M",
+        r="R1 08 R",
+        c="zone hour people sex\nTOP 08 17 F\nTOP 08 9 M",
+        head=HEAD.replace("count: people,", "count: people, secondary: [R],"),
+    )  # fmt: skip
+    assert told(found)[f"D1 (sex M) {AT}"] == (2, 2)
+
+
+def test_all_parts_of_people_are_related_where_only_their_whole_is_known(tmp_path):
+    """Visitors by sex are published of the region, all and residents by sex of its district."""
+    tables = """
+{counts: FOLDER/all.csv, strata: {sex: null}, parents: codes}
+{counts: FOLDER/res.csv, strata: {sex: null}, people: residents, parts_of: all.csv, parents: codes}
+{counts: FOLDER/vis.csv, strata: {sex: null}, people: visitors, parts_of: all.csv}
+"""
+    found = publish(
+        tmp_path, tables,
+        all="zone hour people sex\nES11 08 17 F\nES11 08 19 M",
+        res="zone hour people sex\nES11 08 10 F\nES11 08 * M",
+        vis="zone hour people sex\nES1 08 7 F\nES1 08 16 M",
+    )  # fmt: skip
+    assert told(found)[f"ES11 (sex M) {AT}"] == (3, 3)
+
+
+def test_a_category_without_rows_for_some_places_is_said(tmp_path):
+    """A misspelt total leaves the hidden count of one place without its relation."""
+    rows = "zone hour people sex\nA 08 20 F\nA 08 * M\nA 08 23 _T\nB 08 20 F\nB 08 * M\nB 08 23 T"
+    found = publish(tmp_path, "{counts: FOLDER/t.csv, strata: {sex: _T}}", t=rows)
+    assert found.verdict == "warn"
+    assert "T of sex in t.csv has no row for A" in found.undecided[0].text
+
+
 def test_epochs_that_cross_are_related_by_those_that_both_fill(tmp_path):
     format_ = "format: {name: long, place: zone, count: people, step: %dh}"
     tables = (

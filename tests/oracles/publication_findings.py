@@ -4,6 +4,7 @@ import collections
 import csv
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import yaml
 from oracles.publication_oracle import Cell, Oracle
@@ -12,6 +13,7 @@ from oracles.wrong_declarations import WRONG, Declared, draw_wrong
 
 from clusterscale.api import check_tables, repair_tables
 from clusterscale.errors import ClusterscaleError
+from clusterscale.release.checks import disclosure
 
 
 @dataclass
@@ -129,7 +131,10 @@ def compare_repair(case: Case, address: str, tally: Tally) -> None:
         tally.note("repaired tables contradict")
         return
     open_ones = sum(low == high for low, high in oracle.ranges().values())
+    shown = {cell.key for cell in lattice.cells if not cell.is_open}
     for whole, part, rest in case.differences:
+        if (rest, *whole.key[1:]) in shown:
+            continue  # such as by a table that publishes all counts
         low, high = oracle.range_of(lattice.sums((rest, *whole.key[1:])))
         open_ones += 0 < low == high < min(whole.threshold, part.threshold)
     what = "left open, and told," if findings.verdict != "pass" or masked.left else "left open"
@@ -192,10 +197,16 @@ def is_contradicted(findings):
 
 
 def run(mode: str, seed: int, folder: Path, tally: Tally) -> None:
-    """Check one publication."""
+    """Check one publication, of which all open cells are listed."""
     if mode == "wrong":
         compare_wrong(seed, folder, tally)
         return
+    with mock.patch.object(disclosure, "_MOST", 10**6):
+        compare_published(mode, seed, folder, tally)
+
+
+def compare_published(mode: str, seed: int, folder: Path, tally: Tally) -> None:
+    """Check a publication of right declarations."""
     case = draw_case(seed, honest=mode == "honest")
     tally.kinds = case.kinds
     address = write_files(case.files, case.plan, folder)
