@@ -19,6 +19,7 @@ caller would expect, so ``except ValueError`` keeps working::
     │   ├── WorkerLostError                one item repeatedly killed its workers
     │   └── StalledError                   no item finished for too long
     ├── StudyError (RuntimeError)          tasks failed whose results the next ones need
+    ├── PartialResultError (RuntimeError)  parts of a task failed; has the result of the others
     ├── PackageError (ImportError)         an optional package is missing; names the extra
     └── PluginError (TypeError)            a class of another package breaks its contract
         └── SharedArrayError               it has changed arrays that others use
@@ -93,6 +94,12 @@ class StudyError(ClusterscaleError, RuntimeError):
     """Tasks of a study failed that others need; finished ones are kept."""
 
 
+class PartialResultError(ClusterscaleError, RuntimeError):
+    """Parts of a task failed; ``result`` is that of the task, without these parts."""
+
+    result: object = None
+
+
 class PackageError(ClusterscaleError, ImportError):
     """An optional package is missing; the message names the extra that installs it."""
 
@@ -107,3 +114,7 @@ class SharedArrayError(PluginError):
 
 class SignalExit(SystemExit):
     """A signal ends the process; no other ``SystemExit`` may pass through foreign code."""
+
+
+SHARED_ERRORS = (ClusterError, DamagedError, MemoryError, SharedArrayError, StoreError)
+"""Errors of what all parts of a task use: the task has failed, whichever part raised them."""

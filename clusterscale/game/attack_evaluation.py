@@ -37,7 +37,7 @@ from clusterscale.game.outcome import (
     shuffled_label_auc,
     substitute_auc,
 )
-from clusterscale.game.retraining import refit_aucs
+from clusterscale.game.retraining import named, refit_aucs
 from clusterscale.seeds import stream
 
 Generators = Sequence[np.random.Generator]
@@ -109,16 +109,18 @@ class TrainOnce:
         results, shuffled = [], []
         for i, attack in enumerate(self._attacks):
             started = perf_counter()
-            if training is not None:
-                self._trained.append(attack.fit(training.knowledge, rng=training.rngs[i]))
-            scores = score_groups(attack, self._trained[i], release)
+            with named(attack):
+                if training is not None:
+                    self._trained.append(attack.fit(training.knowledge, rng=training.rngs[i]))
+                scores = score_groups(attack, self._trained[i], release)
             seconds = perf_counter() - started
             results.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
             if label_shuffled and training is not None and training.shuffled is not None:
                 # now, while both share cached features of the release
                 rng = training.shuffled_rngs[i]
-                control = attack.fit(training.shuffled, rng=rng)
-                shuffled.append(score_groups(attack, control, release))
+                with named(attack):
+                    control = attack.fit(training.shuffled, rng=rng)
+                    shuffled.append(score_groups(attack, control, release))
         scores, thresholds, times = (np.array(column) for column in zip(*results, strict=True))
         return ScoreTable(scores, thresholds, times, np.array(shuffled) if shuffled else None)
 
@@ -231,13 +233,18 @@ class AttackEvaluation:
             self._control(game.absent) if control else (no_control, no_control)
         )
 
+    @property
+    def cases(self) -> list[tuple[str, str]]:
+        """The ids of the mechanism and each attack."""
+        return [(self._mechanism.id, attack.id) for attack in self._attacks]
+
     def add_challenges(self, challenge: GroupSample) -> None:
         """Score more groups with every attack; scores of earlier ones do not change."""
         release = self._publish(challenge, self._noise)
+        self._table = join([self._table, self._ensemble.score(release)])  # first: it may fail
         self._labels = np.concatenate([self._labels, challenge.labels])
         if self._sums is not None:
             self._sums = np.concatenate([self._sums, _sums(release)])
-        self._table = join([self._table, self._ensemble.score(release)])
 
     def score_release(self, values: Values) -> list[ReleasePlacement]:
         """Score one published release, float64, shape (roi, epoch), with every attack.

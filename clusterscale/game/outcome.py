@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterscale.contracts import GroupSample, Labels, Scores
-from clusterscale.metrics import auc
+from clusterscale.metrics import N_PVALUE_BINS, auc
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Metrics of one attack against one mechanism, over the challenges.
+    """Metrics of one attack against one mechanism, over the challenges; or the error of either.
 
-    Metrics that the challenges cannot give, and controls that were not requested, are NaN.
+    Metrics that the challenges cannot give, and controls that were not requested, are NaN; so are
+    all if there is an error.
 
     Attributes
     ----------
@@ -45,24 +46,27 @@ class Outcome:
     level_inside, level_outside
         Over the first challenges, without added ones: number of groups with the target, and
         without it, at each level of :func:`~clusterscale.metrics.calibrated_counts`.
+    error
+        The error that the attack or the mechanism raised, empty if there is none.
     """
 
     mechanism: str
     attack: str
-    auc: float
-    auc_low: float
-    auc_high: float
-    auc_degrees: float
-    accuracy: float
-    tpr: float
-    epsilon_lower: float
-    control_auc: float
-    absent_auc: float
-    naive_auc: float
-    seconds: float
-    n_challenges: int
-    level_inside: tuple[int, ...]
-    level_outside: tuple[int, ...]
+    auc: float = np.nan
+    auc_low: float = np.nan
+    auc_high: float = np.nan
+    auc_degrees: float = np.nan
+    accuracy: float = np.nan
+    tpr: float = np.nan
+    epsilon_lower: float = np.nan
+    control_auc: float = np.nan
+    absent_auc: float = np.nan
+    naive_auc: float = np.nan
+    seconds: float = np.nan
+    n_challenges: int = 0
+    level_inside: tuple[int, ...] = (0,) * N_PVALUE_BINS
+    level_outside: tuple[int, ...] = (0,) * N_PVALUE_BINS
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ groups to train on has another AUC: the jackknife over parts of the groups estim
 ``tests/nightly/benchmarks/refits.py`` measures how often the intervals contain the mean AUC.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,16 @@ from clusterscale.metrics import auc
 
 N_PARTS = 5
 """Parts of the training groups, each of which is left out once."""
+
+
+@contextmanager
+def named(attack: Attack) -> Iterator[None]:
+    """Give errors of an attack its id as ``part``: other attacks on the release have not failed."""
+    try:
+        yield
+    except Exception as error:
+        error.part = attack.id  # type: ignore[attr-defined]
+        raise
 
 
 def refit_aucs(
@@ -39,11 +50,12 @@ def refit_aucs(
     for part in range(N_PARTS) if learning else ():
         left = replace(knowledge, training=take_groups(training, np.flatnonzero(parts != part)))
         for attack in learning:
-            try:
-                trained = attack.fit(left, rng=make_rng("refit", attack.id, part))
-            except InputError:
-                continue
-            aucs[attack.id][part] = auc(labels, score_groups(attack, trained, challenge))
+            with named(attack):
+                try:
+                    trained = attack.fit(left, rng=make_rng("refit", attack.id, part))
+                except InputError:
+                    continue
+                aucs[attack.id][part] = auc(labels, score_groups(attack, trained, challenge))
     return [aucs.get(attack.id, np.zeros(0)) for attack in attacks]
 
 

@@ -1,10 +1,13 @@
 """The Executor protocol, and the items and results it exchanges."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from traceback import format_exc
 from typing import Any, Generic, Protocol, TypeVar
 
-from clusterscale.errors import PluginError
+from clusterscale.errors import SHARED_ERRORS, PartialResultError, PluginError
+from clusterscale.redaction import clean
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use by default."""
@@ -49,6 +52,45 @@ def settle(finished: Finished[T, R]) -> Finished[T, R]:
         ended = f"a task tried to end the program (SystemExit: {error.code})"
         return replace(finished, error=PluginError(f"{ended}: it must raise an error instead"))
     return finished
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error in one line, without secrets."""
+    return clean(f"{type(error).__name__}: {error}")
+
+
+@dataclass(slots=True)
+class Failures:
+    """The parts of a task that failed: the error of each, and the traceback of the first."""
+
+    errors: dict[tuple[str, ...], str] = field(default_factory=dict)
+    traceback: str = ""
+
+    @contextmanager
+    def note(self, parts: Sequence[tuple[str, ...]]) -> Iterator[None]:
+        """Note an error for the part whose last name it has as ``part``, else for all ``parts``.
+
+        Errors of what all parts of a task use pass through.
+        """
+        try:
+            yield
+        except SHARED_ERRORS:
+            raise
+        except Exception as error:
+            name = getattr(error, "part", None)
+            failed = [part for part in parts if part[-1] == name] or parts
+            self.errors |= dict.fromkeys(failed, describe_error(error))
+            self.traceback = self.traceback or format_exc()
+
+    def raise_any(self, result: object) -> None:
+        """Raise PartialResultError with the result of the task, if any part of it failed."""
+        if self.errors:
+            first, text = next(iter(self.errors.items()))
+            more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+            error = PartialResultError(f"{', '.join(first)}: {text}{more}")
+            error.result = result
+            error.add_note(self.traceback)
+            raise error
 
 
 Write = Callable[[Sequence[Finished[T, R]]], Any]

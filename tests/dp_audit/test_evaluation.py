@@ -21,7 +21,7 @@ from clusterscale.analyses.dp_audit.evaluation import (
 )
 from clusterscale.cube import blocks, measure_bounds, with_null_roi
 from clusterscale.cube.blocks import load_settings
-from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
+from clusterscale.errors import ConfigError, DamagedError, FormatError, PartialResultError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
 from clusterscale.metrics import auc_ceiling, privacy_gain
@@ -189,8 +189,14 @@ def test_a_release_that_cannot_be_measured_is_an_error_and_not_left_out(task, mo
         "clusterscale.mechanisms.suppression.SuppressSmall.release",
         lambda self, counts, **_: np.full(counts.shape, np.nan),
     )
-    with pytest.raises(InputError, match=r"suppress_small\(below=3\): .* values are not finite"):
-        evaluate_mechanism_task(task)
+    whole = evaluate_mechanism_task(replace(task, mechanisms=task.mechanisms[:2]))
+    with pytest.raises(
+        PartialResultError, match=r"suppress_small\(below=3\): InputError: .* are not finite"
+    ) as caught:
+        evaluate_mechanism_task(replace(task, mechanisms=task.mechanisms[:3]))
+    assert repr(caught.value.result) == repr(whole), (
+        "values of other mechanisms are the same without it"
+    )
 
 
 def test_merged_cells_take_their_counts_to_every_part(task, dense):

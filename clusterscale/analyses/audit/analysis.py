@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -36,7 +36,7 @@ from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Variable
 from clusterscale.storage.records import SMALL_FILES, Records
-from clusterscale.study.execution import Executor, Finished, Reduction
+from clusterscale.study.execution import Executor, Finished, Reduction, describe_error
 from clusterscale.study.identity import run_in
 from clusterscale.validation_messages import check_kinds
 
@@ -216,16 +216,15 @@ class _Writer:
         _check_folder(self)
         entries = []
         for finished in batch:
-            value, (error, traceback) = finished.value, _error_of(finished)
+            value = getattr(finished.error, "result", finished.value)  # also a partial one
+            error, traceback = _error_of(finished)
             if isinstance(finished.item, AuditTask):
                 outcomes = tuple(value) if isinstance(value, list) else ()
                 entries.append(Entry(finished.item.key, outcomes, error, traceback))
                 continue
             if not isinstance(value, evaluation.MechanismEvaluation):
-                value = evaluation.MechanismEvaluation(
-                    finished.item.key, error=error, traceback=traceback
-                )
-            self.evaluations().write(value)
+                value = evaluation.MechanismEvaluation(finished.item.key)
+            self.evaluations().write(replace(value, error=error, traceback=traceback))
         return entries_in(self.journal, self.run).write(entries) if entries else ""
 
 
@@ -244,8 +243,9 @@ def _error_of(finished: Finished[Task, Result]) -> tuple[str, str]:
     if finished.error is None:
         return "", ""
     notes = getattr(finished.error, "__notes__", [])
-    message = f"{type(finished.error).__name__}: {finished.error}"
-    return clean(message), clean("\n".join([finished.traceback or message, *notes]))
+    message = describe_error(finished.error)
+    parts = [finished.traceback or message]
+    return message, clean("\n".join(parts + [note for note in notes if note not in parts[0]]))
 
 
 def choose_targets(

@@ -1,6 +1,6 @@
 """Score the published release on users whose membership is known."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.audit.task import AuditTask, Key, Played
+from clusterscale.analyses.audit.task import AuditTask, Games, Key
 from clusterscale.contracts import Ints, Mechanism, Values
 from clusterscale.cube import TraceCube
 from clusterscale.game import AttackEvaluation, ReleasePlacement
@@ -31,7 +31,7 @@ class PublishedTask:
         """The key of the task of the audit."""
         return self.audit.key
 
-    def play(self, games: Iterable[Played]) -> list[ReleasePlacement]:
+    def play(self, games: Games) -> list[ReleasePlacement]:
         """Train on the groups of the audit and score the release itself.
 
         Raises
@@ -39,7 +39,7 @@ class PublishedTask:
         InputError
             If the release does not have the shape that the mechanism publishes of this cube.
         """
-        ((game, bounds),), (mechanism,) = games, self.audit.mechanisms
+        ((game, bounds),), (mechanism,) = games(), self.audit.mechanisms
         evaluation = AttackEvaluation(
             game,
             mechanism,

@@ -67,7 +67,8 @@ def lay_out_cases(
     """Return all variables for the targets of ``coords``.
 
     Cases of tasks without an entry are ``missing``, or ``unseen`` where the target is not attacked
-    in the period (bool, shape (period, target)); those of failed tasks ``failed`` with the error.
+    in the period (bool, shape (period, target)); those that failed, alone or with their task, are
+    ``failed`` with the error.
     Their numbers are NaN, and their counts 0. Cases of targets that are not ``seen`` in the period
     (the same shape) are ``unseen``, too, though attacked: they are no evidence.
     """
@@ -85,10 +86,12 @@ def lay_out_cases(
             status[at], error[at] = "failed", entry.error[:LONGEST_ERROR]
         for outcome in entry.outcomes:
             case = (*at, index["mechanism"][outcome.mechanism], index["attack"][outcome.attack])
-            status[case] = "done"
-            for name in _MEASURED:
-                variables[name][case] = getattr(outcome, name)
-            variables["privacy_loss"][case] = privacy_loss(outcome.auc)
+            status[case] = "failed" if outcome.error else "done"
+            error[case] = outcome.error[:LONGEST_ERROR]
+            if not outcome.error:
+                for name in _MEASURED:
+                    variables[name][case] = getattr(outcome, name)
+                variables["privacy_loss"][case] = privacy_loss(outcome.auc)
     if seen is not None:
         status[(status == "done") & ~seen.T.reshape(*seen.T.shape, 1, 1, 1, 1)] = "unseen"
     gain = _gains(variables["auc"], coords["mechanism"][1].tolist())

@@ -33,11 +33,12 @@ from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation,
 from clusterscale.groups.member_lists import Indices
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
-from clusterscale.study.execution import Part, R, Reduction
+from clusterscale.study.execution import Failures, Part, R, Reduction
 
 Key = tuple[int, str, str, int]
 More = Callable[[int], GroupSample] | None
 Played = tuple[Game, Bounds]  # and the largest change of its counts by one unit of data
+Games = Callable[[], Iterable[Played]]  # set up anew by each call, with the same bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +106,41 @@ class AuditTask:
         """Return the task under one mechanism, without controls or added challenges."""
         return replace(self, mechanisms=(mechanism,), control=False, precision=None)
 
-    def play(self, games: Iterable[Played]) -> list[Outcome]:
-        """Train and challenge every attack, one game for each list of trace steps, in order."""
+    def play(self, games: Games) -> list[Outcome]:
+        """Train and challenge every attack, one game for each list of trace steps, in order.
+
+        If an attack or a mechanism raises an error, all is played again without it, so that
+        outcomes of others have the bits that they have without it.
+
+        Raises
+        ------
+        PartialResultError
+            If any did; with the outcomes of all cases, and the errors of those that failed.
+        """
+        failures, n_known = Failures(), -1
+        while len(failures.errors) > n_known:
+            n_known = len(failures.errors)
+            outcomes = list(self._play(games(), failures))
+        for (mechanism, attack), error in failures.errors.items():
+            outcomes.append(Outcome(mechanism, attack, error=error))
+        failures.raise_any(outcomes)
+        return outcomes
+
+    def _play(self, games: Iterable[Played], failures: Failures) -> Iterator[Outcome]:
+        """Yield the outcomes of all cases that have not failed, and note those that fail now."""
         confidence = 1 - (1 - CONFIDENCE) / len(self.looks)  # Bonferroni over the looks
-        played: Iterable[tuple[More, Iterable[AttackEvaluation]]] = _evaluate_games(self, games)
+        played: Iterable[tuple[More, Iterable[AttackEvaluation]]]
+        played = _evaluate_games(self, games, failures)
         if self.precision is not None:  # train all before challenges are added
             trained = [(more, list(evaluations)) for more, evaluations in played]
-            _add_challenges(trained, self.looks, self.precision.width, confidence)
+            _add_challenges(trained, self.looks, self.precision.width, confidence, failures)
             played = iter(trained)
-        return [
-            outcome
-            for _, evaluations in played
-            for evaluation in evaluations
-            for outcome in evaluation.outcomes(
-                false_positive_rate=self.false_positive_rate, confidence=confidence
-            )
-        ]
+        for _, evaluations in played:
+            for evaluation in evaluations:
+                with failures.note(evaluation.cases):
+                    yield from evaluation.outcomes(
+                        false_positive_rate=self.false_positive_rate, confidence=confidence
+                    )
 
 
 def set_up(
@@ -156,7 +176,7 @@ def set_up(
 
 
 def _evaluate_games(
-    task: AuditTask, games: Iterable[Played]
+    task: AuditTask, games: Iterable[Played], failures: Failures
 ) -> Iterator[tuple[More, Iterable[AttackEvaluation]]]:
     """Yield a function that draws more groups of each game, and an evaluation a mechanism."""
     for (game, bounds), (_, mechanisms) in zip(
@@ -165,13 +185,27 @@ def _evaluate_games(
         evaluate = partial(
             AttackEvaluation,
             game,
-            attacks=task.attacks,
             seed=task.source.seed,
             path=task.path,
             bounds=bounds,
             control=task.control,
         )
-        yield game.more, (evaluate(mechanism) for mechanism in mechanisms)
+        yield game.more, _evaluate(evaluate, mechanisms, task.attacks, failures)
+
+
+def _evaluate(
+    evaluate: Callable[..., AttackEvaluation],
+    mechanisms: Iterable[Mechanism],
+    attacks: Iterable[Attack],
+    failures: Failures,
+) -> Iterator[AttackEvaluation]:
+    """Yield the evaluation of each mechanism by the attacks that have not failed on it."""
+    for mechanism in mechanisms:
+        left = {(mechanism.id, attack.id): attack for attack in attacks}
+        left = {case: attack for case, attack in left.items() if case not in failures.errors}
+        with failures.note(list(left)):
+            if left:
+                yield evaluate(mechanism, list(left.values()))
 
 
 def _add_challenges(
@@ -179,17 +213,20 @@ def _add_challenges(
     looks: tuple[int, ...],
     width: float,
     confidence: float,
+    failures: Failures,
 ) -> None:
     """Add challenges up to the next look, until all intervals are narrower than ``width``."""
     every = [evaluation for _, evaluations in games for evaluation in evaluations]
     for n_before, n_after in pairwise(looks):
-        if max(evaluation.max_interval_width(confidence) for evaluation in every) < width:
+        widths = [evaluation.max_interval_width(confidence) for evaluation in every]
+        if max(widths, default=0.0) < width:
             return
         for more, evaluations in games:
             assert more is not None
             challenges = more(n_after - n_before)
             for evaluation in evaluations:
-                evaluation.add_challenges(challenges)
+                with failures.note(evaluation.cases):
+                    evaluation.add_challenges(challenges)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +285,7 @@ class GameTask(Protocol[_R]):
     def audit(self) -> AuditTask:
         """The task of the audit."""
 
-    def play(self, games: Iterable[Played]) -> _R:
+    def play(self, games: Games) -> _R:
         """Return the result of the games, one for each list of trace steps."""
 
 
@@ -265,7 +302,7 @@ def play_whole(task: GameTask[R]) -> R:
         If the cube cannot be read, is not the planned one, or a pool is too small.
     """
     with threadpool_limits(limits=1):
-        return task.play(set_up(task.audit))
+        return task.play(partial(set_up, task.audit))
 
 
 def fold_play(
@@ -278,7 +315,11 @@ def fold_play(
 
 def _finish(task: GameTask[R], total: CountsBySteps) -> R:
     """Play the games on the summed counts of all users."""
-    games = ((replace(part.game, more=_serve(part.spare)), part.bounds) for part in total)
+
+    def games() -> Iterator[Played]:
+        for part in total:
+            yield replace(part.game, more=_serve(part.spare)), part.bounds
+
     with threadpool_limits(limits=1):
         return task.play(games)
 

@@ -40,13 +40,12 @@ from clusterscale.contracts import (
 from clusterscale.cube import blocks
 from clusterscale.cube.blocks import TraceSource
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, draw_members, sum_weights
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.schema import Coordinates, empty_variable
 from clusterscale.seeds import stream
 from clusterscale.storage.records import Records
-from clusterscale.study.execution import Part, Reduction
+from clusterscale.study.execution import Failures, Part, Reduction
 from clusterscale.utility import UTILITIES, Utility, random_guess, released_share
 
 EvaluationKey = tuple[str, int]
@@ -404,7 +403,7 @@ def _evaluate(
     cells: dict[blocks.Steps, blocks.CellMap],
     find: Callable[[blocks.Steps, int], Traces],
 ) -> MechanismEvaluation:
-    raw, evaluation = total[()], MechanismEvaluation(task.key)
+    raw, evaluation, failures = total[()], MechanismEvaluation(task.key), Failures()
     n_days = len(np.unique(cells[()].frame.days))
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, cell_map = total[steps], cells[steps]
@@ -415,16 +414,15 @@ def _evaluate(
             RawTraces(steps, stability, *before),
         )  # fmt: skip
         for mechanism in mechanisms:
-            key, bound = mechanism.id, mechanism.bind(tally.bounds)
-            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, stability, n_days)
-            evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
-            released = _publish(task, key, bound, cell_map, tally)
-            try:
+            with failures.note([(mechanism.label,)]):
+                key, bound = mechanism.id, mechanism.bind(tally.bounds)
+                stated = state_guarantee(bound, tally.bounds, stability, n_days)
+                test = try_guarantee(bound, neighbours, task.verdict, key=key)
+                released = _publish(task, key, bound, cell_map, tally)
                 utility, share, ratio = _measure(task, _truth(raw, mechanism), released)
-            except InputError as error:
-                raise InputError(f"{mechanism.label}: {error}") from error
-            evaluation.utility[key], evaluation.released_share[key] = utility, share
-            evaluation.sum_ratio[key] = ratio
+                evaluation.guarantees[key], evaluation.dp_tests[key] = stated, test
+                evaluation.utility[key], evaluation.released_share[key] = utility, share
+                evaluation.sum_ratio[key] = ratio
     rng = stream(task.source.seed, "random guess", *task.key)
     counts = list(raw.counts)
 
@@ -438,7 +436,10 @@ def _evaluate(
         measure_guess(counts[:4], lambda each: each.mean() + 1e-9 * rng.random(each.shape)),
     ]
     away = np.abs(np.array(means) - [measure.ideal for measure in task.utility.measures])
-    return replace(evaluation, guess=means[0], guess_loss=tuple(np.fmin.reduce(away).tolist()))
+    guess_loss = tuple(np.fmin.reduce(away).tolist())
+    evaluation = replace(evaluation, guess=means[0], guess_loss=guess_loss)
+    failures.raise_any(evaluation)
+    return evaluation
 
 
 def _truth(counted: CountedUsers, mechanism: Mechanism) -> list[Any]:

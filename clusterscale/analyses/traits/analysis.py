@@ -1,7 +1,7 @@
 """Traits of exposed users, as an analysis: their mobility, and the components of attacks."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, predict
 from clusterscale.analyses.audit.targets import Chosen
-from clusterscale.analyses.audit.task import AuditTask, Played, fold_play, play_whole
+from clusterscale.analyses.audit.task import AuditTask, Games, fold_play, play_whole
 from clusterscale.analyses.traits import mobility
 from clusterscale.analyses.traits.characteristics import UNICITY
 from clusterscale.analyses.traits.comparison import (
@@ -55,12 +55,12 @@ class LoadTask:
     audit: AuditTask
     components: int
 
-    def play(self, games: Iterable[Played]) -> Single:
+    def play(self, games: Games) -> Single:
         """Return the loading of each cell in the attack on a target, float32, shape (roi, epoch).
 
         The training groups are exactly those of the audit.
         """
-        ((game, bounds),), (mechanism,) = games, self.audit.mechanisms
+        ((game, bounds),), (mechanism,) = games(), self.audit.mechanisms
         source, path = self.audit.source, self.audit.path
         training = study_game(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
         weights = loading(training.release.flat, training.labels, components=self.components)
