@@ -347,10 +347,16 @@ _Pairs = dict[str, tuple[str, ...]]
 
 
 class Hierarchy:
-    """What places are parts of, by their codes or by pairs of place and parent."""
+    """What places are parts of, by their codes or by pairs of place and parent.
 
-    def __init__(self, pairs: Mapping[str, tuple[str, ...]] | None = None, name: str = "") -> None:
-        self.name, self._pairs = name or CODES, pairs
+    ``further`` are pairs that say of what the parents are parts, and nothing of their own places.
+    """
+
+    def __init__(
+        self, pairs: _Pairs | None = None, name: str = "", further: Sequence[_Pairs] = ()
+    ) -> None:
+        self.name, self._own = name or CODES, pairs
+        self._pairs = pairs = None if pairs is None else _extended(pairs, further)
         self._parts: dict[str, list[str]] = {}
         for place, parents in (pairs or {}).items():
             for parent in parents:
@@ -377,8 +383,10 @@ class Hierarchy:
             both = sorted((i + j, f"{a}{ARROW}{b}") for (i, a), (j, b) in product(one, two))
             yield from both[1:]
             return
-        if self._pairs is None:
+        if self._pairs is None or self._own is None:
             yield from enumerate(_coarser(place), 1)
+            return
+        if place not in self._own:
             return
         seen, nearest, steps = {place}, [place], 0
         while nearest:
@@ -434,7 +442,7 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
             stated[f"{uri}:{columns[1]}"] = pairs
     for name, pairs in stated.items():
         others = [other for other in stated.values() if other is not pairs]
-        found.append((labels, Hierarchy(_extended(pairs, others), name.rpartition(":")[0])))
+        found.append((labels, Hierarchy(pairs, name.rpartition(":")[0], others)))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +38,8 @@ _MOST_HIDDEN = 10_000  # counts of a publication whose integer programs this pro
 _SHOWN = 6  # published values in a sentence
 _MOST_CONFLICTS, _MOST_TRIED = 20, 6  # contradictions, and relations left out in turn
 
+_READINGS = ((True, "are of shown cells only"), (False, "count hidden cells"))
+
 _Flags = NDArray[np.bool_]
 _WORDS = {
     "determined": ("hidden cell", "follows", "follow"),
@@ -65,7 +67,7 @@ def check_publication(
             [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed
         )
     system = System.of(parts, plan, run)
-    together = system.findings(parts, plan, name)
+    together = system.findings(plan, name)
     noisy = [
         (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
     ]
@@ -145,6 +147,7 @@ class System:
     high: Ints
     values: Values
     hidden: _Flags
+    secondary: _Flags
     width: Ints
     ranges: Ranges
     small: int
@@ -154,17 +157,8 @@ class System:
     run: Run | None
 
     @classmethod
-    def of(
-        cls,
-        parts: Sequence[Part],
-        plan: Publication,
-        run: Run | None = None,
-        of_shown: bool | None = None,
-    ) -> System:
-        """Relate the cells of a publication, and bound their counts.
-
-        ``of_shown`` is that of ``Sums.relations``.
-        """
+    def of(cls, parts: Sequence[Part], plan: Publication, run: Run | None = None) -> System:
+        """Relate the cells of a publication, and bound their counts."""
         tables = [cells for part in parts for cells in part.cells]
         sums = relate(tables, plan)
         n_rests = sum(map(len, sums.rests))
@@ -175,7 +169,7 @@ class System:
 
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         secondary = flat("secondary", 0).astype(np.bool_)
-        relations, n_computed, n_either = sums.relations(low, high, secondary, of_shown)
+        relations, n_computed, n_either = sums.relations(low, high, secondary)
         hidden = (low < high) & flat("covered", 1).astype(np.bool_)
         small = smallest_shown(None, *(part.table for part in parts))
         width: Ints = np.full(len(low), 2 * plan.within)
@@ -189,6 +183,7 @@ class System:
             high=high,
             values=flat("values", np.nan),
             hidden=hidden,
+            secondary=secondary,
             width=width,
             ranges=_ranges(low, high, relations, hidden, width, run),
             small=small,
@@ -210,11 +205,7 @@ class System:
         return replace(self, relations=relations, ranges=ranges)
 
     def findings(
-        self,
-        parts: Sequence[Part],
-        plan: Publication,
-        name: str,
-        kinds: Mapping[str, _Flags] | None = None,
+        self, plan: Publication, name: str, kinds: Mapping[str, _Flags] | None = None
     ) -> TableFindings:
         """Return what follows, the most disclosing first: all open cells, or these."""
         mechanism = f"{plural(len(plan.tables), 'table')} together"
@@ -227,7 +218,7 @@ class System:
             results, cells = self._contradictions(plan)
             return TableFindings(name, mechanism, results, (), notes, cells)
         kinds = self.open_flags(plan) if kinds is None else kinds
-        certain, doubts = self._doubts(parts, plan)
+        certain, doubts = self._doubts(plan)
         kinds = {kind: cells & certain for kind, cells in kinds.items()}
         results = tuple(self._result(kind, cells) for kind, cells in kinds.items())
         why = list[str]()
@@ -244,27 +235,27 @@ class System:
         undecided = tuple(Undecided("range", text) for text in why)
         return TableFindings(name, mechanism, results, undecided, notes, self._list_open(kinds))
 
-    def _doubts(self, parts: Sequence[Part], plan: Publication) -> tuple[_Flags, list[str]]:
-        """Return which cells follow whatever sums count that may be of shown cells only.
-
-        And texts on what else follows if all of these are, or none.
-        """
-        found = list[tuple[str, System, _Flags]]()
-        for of_shown in (True, False) if self.n_either else ():
-            other = System.of(parts, plan, self.run, of_shown)
+    def readings(self) -> Iterator[tuple[str, System]]:
+        """Yield the same cells if all sums that may be of shown cells only are, and if none is."""
+        for of_shown, are in _READINGS if self.n_either else ():
+            relations, *_ = self.sums.relations(self.low, self.high, self.secondary, of_shown)
+            other = self.with_relations(relations)
             if other.ranges.contradiction is None:
-                are = "are of shown cells only" if of_shown else "count hidden cells"
-                found.append((are, other, other.known(plan)))
-        certain = np.logical_and.reduce(
-            [np.ones(len(self.low), np.bool_), *(one[2] for one in found)]
-        )
+                yield are, other
+
+    def _doubts(self, plan: Publication) -> tuple[_Flags, list[str]]:
+        """Return which cells follow in each reading, and texts on what else follows in one."""
+        found = [(are, other, other.known(plan)) for are, other in self.readings()]
+        certain = np.ones(len(self.low), np.bool_)
+        for _, _, known in found:
+            certain &= known
         texts, sums = list[str](), plural(self.n_either, "sum")
         for are, other, known in found:
             if n := int((known & ~certain).sum()):
                 cells = np.flatnonzero(known & ~certain)[:_SHOWN]
                 named = _listed([other.open_cell(int(cell)).text for cell in cells])
                 texts.append(f"if {sums} {are}, {plural(n, 'cell')} {agree(n, 'follow')}: {named}")
-        return np.asarray(certain), texts
+        return certain, texts
 
     def known(self, plan: Publication) -> _Flags:
         """Return which cells are determined, differences of few people, or known too well."""

@@ -137,7 +137,8 @@ def mask_publication(
 def _repair(system: System, plan: Publication, *, by_value: bool) -> tuple[Repair, RepairProblem]:
     """Return which more cells to hide so that nothing follows, and what might be hidden.
 
-    Those hidden are to be as few cells as possible, and of these those with the fewest people, or
+    Nothing follows in any reading of sums that may be of shown cells only. Those hidden are to be
+    as few cells as possible, and of these those with the fewest people, or
     to have as few people as possible if it is ``by_value``.
     """
     n_rests, cells = len(system.low) - system.sums.n, np.arange(len(system.low))
@@ -159,12 +160,15 @@ def _repair(system: System, plan: Publication, *, by_value: bool) -> tuple[Repai
         width=np.minimum(system.width, system.high - system.low - 1),
     )
     done = Repair(*np.empty((3, 0), np.int64))
-    while True:
+    waiting = [system, *(other for _, other in system.readings())]
+    while waiting:
+        system = waiting[0].with_bounds(problem.low, problem.high)
         known = system.known(plan)
         known[done.left] = False
         if not known.any():
-            return done, every
-        problem = replace(problem, low=system.low, high=system.high, protect=known)
+            waiting.pop(0)
+            continue
+        problem = replace(problem, relations=system.relations, protect=known)
         found = find_repair(problem)
         left = found.left if len(found.hide) else np.flatnonzero(known)
         done = Repair(
@@ -174,8 +178,8 @@ def _repair(system: System, plan: Publication, *, by_value: bool) -> tuple[Repai
         )
         hidden = np.isin(cells, found.hide)
         low, high = problem.bounds(hidden)
-        problem = replace(problem, may_hide=problem.may_hide & ~hidden)
-        system = system.with_bounds(low, high)
+        problem = replace(problem, low=low, high=high, may_hide=problem.may_hide & ~hidden)
+    return done, every
 
 
 def _unprotected(

@@ -43,7 +43,7 @@ def find_opened(
         before = system.with_bounds(low, high)
     then = before.open_flags(plan)
     opened = {kind: flags & (own | ~then[kind]) for kind, flags in kinds.items()}
-    found = system.findings(parts, plan, label, opened)
+    found = system.findings(plan, label, opened)
     if contradicts:
         is_new = before.ranges.contradiction is None
         text = f"no counts fit all tables {'up to' if is_new else 'before'} release {label}"
