@@ -26,6 +26,4 @@ likelihood      per-cell likelihood ratio under the mechanism's noise     closed
 
 from clusterscale.attacks.base import ATTACKS
 
-__all__ = ["ATTACKS", "create"]
-
 create = ATTACKS.create

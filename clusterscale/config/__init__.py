@@ -16,21 +16,3 @@ from clusterscale.config.reading import (
 from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
 from clusterscale.config.studies import find_studies, load_study
-
-__all__ = [
-    "QUICKSTART",
-    "Config",
-    "ReleasesConfig",
-    "built_in",
-    "find_studies",
-    "load",
-    "load_either",
-    "load_gate",
-    "load_policy",
-    "load_publication",
-    "load_releases",
-    "load_study",
-    "parse",
-    "parse_entry",
-    "schema",
-]

@@ -7,20 +7,3 @@ from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regi
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import pick, with_null_roi
 from clusterscale.cube.writer import new_cube
-
-__all__ = [
-    "Box",
-    "Calendar",
-    "Geohash",
-    "Grid",
-    "Hexagons",
-    "InspireGrid",
-    "Locator",
-    "Points",
-    "Regions",
-    "TraceCube",
-    "measure_bounds",
-    "new_cube",
-    "pick",
-    "with_null_roi",
-]

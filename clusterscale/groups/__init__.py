@@ -2,17 +2,3 @@
 
 from clusterscale.groups.count import Counter, add_idle, count_visits, subsample_trace, sum_weights
 from clusterscale.groups.draw import SLICE_BYTES, Pool, Rows, check_lists, check_pool, draw_members
-
-__all__ = [
-    "SLICE_BYTES",
-    "Counter",
-    "Pool",
-    "Rows",
-    "add_idle",
-    "check_lists",
-    "check_pool",
-    "count_visits",
-    "draw_members",
-    "subsample_trace",
-    "sum_weights",
-]

@@ -6,21 +6,3 @@ from clusterscale.ingestion.readers import READERS, Cabspotting, Events, GeoJson
 from clusterscale.ingestion.records import Reader
 from clusterscale.ingestion.report import IngestReport
 from clusterscale.reading import decode, sources, tables
-
-__all__ = [
-    "READERS",
-    "Cabspotting",
-    "Events",
-    "GeoJson",
-    "IngestOptions",
-    "IngestReport",
-    "Reader",
-    "TripPairs",
-    "Trips",
-    "decode",
-    "ingest",
-    "read_key",
-    "read_points",
-    "sources",
-    "tables",
-]

@@ -52,7 +52,4 @@ from clusterscale.mechanisms.base import (
 )
 from clusterscale.mechanisms.law import Response, respond
 
-__all__ = ["FLOAT_NOISE_REMEDY", "FLOAT_NOISE_RISK", "MECHANISMS", "Response", "UserLevel"]
-__all__ += ["create", "group_by_trace_steps", "respond", "user_level"]
-
 create = MECHANISMS.create

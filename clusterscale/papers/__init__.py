@@ -2,5 +2,3 @@
 
 from clusterscale.papers.driver import REAL, Cubes, report_without_results, reproduce
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
-
-__all__ = ["CABS", "PAPERS", "REAL", "Cubes", "PaperStudy", "report_without_results", "reproduce"]

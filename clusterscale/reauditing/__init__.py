@@ -32,28 +32,3 @@ from clusterscale.reauditing.run import Gate, Outcome, audit_new
 from clusterscale.release import ReleaseMetadata
 from clusterscale.release.entry import ReleaseEntry
 from clusterscale.release.verdict import Verdict
-
-__all__ = [
-    "Announcement",
-    "Catalogue",
-    "Gate",
-    "Limit",
-    "Outcome",
-    "Policy",
-    "Problem",
-    "Reaudit",
-    "ReauditPlan",
-    "ReleaseEntry",
-    "ReleaseMetadata",
-    "Verdict",
-    "Webhook",
-    "audit_new",
-    "complete_cube",
-    "evaluate_audit",
-    "expand",
-    "find_releases",
-    "json_safe",
-    "junit_of_tables",
-    "known_part",
-    "of_size",
-]

@@ -14,7 +14,3 @@ from clusterscale.reporting.run import Run, open_run
 from clusterscale.reporting.sign_off import describe, render_sign_off
 from clusterscale.reporting.tables import write_tables
 from clusterscale.reporting.trend import render_trend
-
-__all__ = ["Findings", "Run", "describe", "open_run", "render", "render_checks"]
-__all__ += ["render_sign_off", "render_trend"]
-__all__ += ["write_page", "write_report", "write_tables"]

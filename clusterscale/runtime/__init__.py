@@ -4,6 +4,3 @@ from clusterscale.runtime.clusters import CLUSTERS, Address, Allocation, Cluster
 from clusterscale.runtime.serial import SerialExecutor
 from clusterscale.runtime.status import Status, read_status
 from clusterscale.runtime.status_writer import StatusWriter
-
-__all__ = ["CLUSTERS", "Address", "Allocation", "Cluster", "Local", "Serial", "StatusWriter"]
-__all__ += ["SerialExecutor", "Status", "read_status"]

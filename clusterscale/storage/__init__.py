@@ -15,24 +15,3 @@ from clusterscale.storage.files import (
 )
 from clusterscale.storage.groups import create_group, open_dataset, open_group
 from clusterscale.storage.outputs import check_outputs
-
-__all__ = [
-    "absolute",
-    "check_outputs",
-    "connect",
-    "create_group",
-    "exists",
-    "is_remote",
-    "list_names",
-    "local_path",
-    "open_dataset",
-    "open_file",
-    "open_group",
-    "open_store",
-    "put",
-    "put_new",
-    "read",
-    "read_file",
-    "remove",
-    "size",
-]

@@ -21,19 +21,3 @@ from clusterscale.study.resources import (
     require_memory,
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
-
-__all__ = ["ANALYSES", "PROCESS_BYTES", "START_SECONDS", "Analysis", "AnalysisPlan"]
-__all__ += [
-    "Page",
-    "Progress",
-    "Stage",
-    "Study",
-    "StudyCost",
-    "Tell",
-    "describe_bytes",
-    "describe_cluster",
-    "describe_cost",
-    "each",
-    "prefixed",
-]
-__all__ += ["built_in", "find_kind", "measure_slowness", "require_memory", "run"]

@@ -3,5 +3,3 @@
 from clusterscale.analyses.advise.analysis import AdviseAnalysis
 from clusterscale.analyses.advise.plan import Advice, AdvicePlan
 from clusterscale.analyses.advise.results import ADVICE
-
-__all__ = ["ADVICE", "Advice", "AdvicePlan", "AdviseAnalysis"]

@@ -7,16 +7,3 @@ from clusterscale.analyses.audit.results import count_failed, open_results
 from clusterscale.analyses.audit.settings import Period
 from clusterscale.analyses.audit.targets import Targets
 from clusterscale.analyses.dp_audit.evaluation import UtilityPlan
-
-__all__ = [
-    "AuditAnalysis",
-    "AuditPlan",
-    "AuditTemplate",
-    "Period",
-    "Targets",
-    "UtilityPlan",
-    "count_failed",
-    "open_results",
-    "plan_resources",
-    "predict",
-]

@@ -8,10 +8,3 @@ from clusterscale.analyses.certify.analysis import CertifyAnalysis
 from clusterscale.analyses.certify.basis import Visits
 from clusterscale.analyses.certify.ceilings import ceiling, compose
 from clusterscale.analyses.certify.plan import CERTIFICATES, Certification, CertifyPlan
-
-__all__ = [
-    "CERTIFICATES",
-    "Certification",
-    "CertifyAnalysis",
-]
-__all__ += ["CertifyPlan", "Visits", "ceiling", "compose"]

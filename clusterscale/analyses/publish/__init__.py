@@ -12,5 +12,3 @@ store, which appears at once: after a crash at any moment, both exist or neither
 
 from clusterscale.analyses.publish.analysis import PublishAnalysis
 from clusterscale.analyses.publish.plan import PublishPlan
-
-__all__ = ["PublishAnalysis", "PublishPlan"]

@@ -41,24 +41,3 @@ from clusterscale.analyses.recovery.functional import (
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.priors import BELIEFS
 from clusterscale.analyses.recovery.strategies import STRATEGIES
-
-__all__ = [
-    "BELIEFS",
-    "RECOVERY",
-    "STRATEGIES",
-    "RecoveryAnalysis",
-    "RecoveryPlan",
-    "assign",
-    "bayes",
-    "every",
-    "learn",
-    "localization_error",
-    "max_roi",
-    "max_user",
-    "popular",
-    "privacy_gain",
-    "privacy_loss",
-    "profiling_error",
-    "remember",
-    "with_null",
-]

@@ -10,13 +10,3 @@ can be audited; learned attacks are then run only on the most exposed users.
 from clusterscale.analyses.screening.analysis import ScreenAnalysis
 from clusterscale.analyses.screening.plan import SCREEN, Screen, ScreenPlan, is_counted
 from clusterscale.analyses.screening.resources import check, predict
-
-__all__ = [
-    "SCREEN",
-    "Screen",
-    "ScreenAnalysis",
-    "ScreenPlan",
-    "check",
-    "is_counted",
-    "predict",
-]

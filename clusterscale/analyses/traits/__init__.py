@@ -31,16 +31,3 @@ from clusterscale.analyses.traits.characteristics import CHARACTERISTICS, charac
 from clusterscale.analyses.traits.comparison import TraitsPlan, frequency
 from clusterscale.analyses.traits.importance import extreme_groups, importance, loading
 from clusterscale.analyses.traits.results import TRAITS
-
-__all__ = [
-    "CHARACTERISTICS",
-    "TRAITS",
-    "TraitsAnalysis",
-    "TraitsPlan",
-    "characteristics",
-    "extreme_groups",
-    "frequency",
-    "importance",
-    "loading",
-    "unicity",
-]

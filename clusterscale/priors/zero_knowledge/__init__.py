@@ -46,15 +46,3 @@ from clusterscale.priors.zero_knowledge.synthesis import (
     VisitCounts,
     triangulate,
 )
-
-__all__ = [
-    "Constant",
-    "Exponential",
-    "Graph",
-    "LogNormal",
-    "SyntheticPopulation",
-    "VisitCounts",
-    "ZeroKnowledge",
-    "estimate_marginals",
-    "triangulate",
-]

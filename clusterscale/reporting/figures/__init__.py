@@ -36,9 +36,3 @@ from clusterscale.reporting.figures.single import (
     plot,
     style_of,
 )
-
-__all__ = ["Axis", "Course", "Figure", "Figures", "Floats", "PaperPlot", "PlotPoint", "PlotSeries"]
-__all__ += ["Point", "axis", "draw"]
-__all__ += ["boxed", "boxes", "brackets", "colour", "course_legend", "curves"]
-__all__ += ["distributions", "draw_time_series", "front", "heatmap", "legend", "map_of", "marks"]
-__all__ += ["plot", "scale", "style_of", "tradeoff", "verdict_mark"]
