@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from clusterscale.contracts import GroupSample, Mechanism, Members, Release, Traces
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.groups import count_visits, sum_weights
 from clusterscale.registry import Registry
 
 T = TypeVar("T")
@@ -93,8 +94,6 @@ def count_groups(
     traces: Traces, target: int, groups: Members, what: str, least: int
 ) -> GroupSample:
     """Count groups; ``least`` is how many must contain the target, and how many must not."""
-    from clusterscale.groups import count_visits, sum_weights
-
     labels = (groups == target).any(axis=1)
     n_inside, n_outside = int(labels.sum()), int((~labels).sum())
     if min(n_inside, n_outside) < least:

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 
+from clusterscale import contracts
 from clusterscale.api import arrays
 from clusterscale.attacks.base import ATTACKS, score_groups
-from clusterscale.contracts import (
-    Attack,
-    Examples,
-    Game,
-    Knowledge,
-    Mechanism,
-    TargetKnowledge,
-    Traces,
-    names_of,
-)
+from clusterscale.contracts import Attack, Mechanism, Traces
+from clusterscale.cube.bounds import measure_bounds
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.game import Outcome
+from clusterscale.game import play as play_game
+from clusterscale.groups import count_visits
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.seeds import stream
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from clusterscale.game import Outcome
-
 
 Named = Mapping[str, Any] | str
 _LEAST = 10  # challenge groups of each kind
@@ -43,7 +35,7 @@ def attack(
     group_size: int,
     mechanism: Mechanism | Mapping[str, Any] | str | None = None,
     blocks: ArrayLike | None = None,
-    whereabouts: TargetKnowledge | None = None,
+    whereabouts: contracts.TargetKnowledge | None = None,
     seed: int = 0,
 ) -> xr.Dataset:
     """Train an attack on labelled releases, and score challenge releases.
@@ -87,18 +79,16 @@ def attack(
     ConfigError, UnknownNameError
         If there is no such attack or mechanism.
     """
-    import xarray as xr
-
     chosen = arrays.make(ATTACKS, attack)
     declared = None if mechanism is None else arrays.make(MECHANISMS, mechanism)
     inside = arrays.read_labels(labels)
-    examples = Examples(
+    examples = contracts.Examples(
         arrays.read_releases(releases, group_size, declared, "releases"),
         inside,
         np.arange(len(inside)) if blocks is None else np.asarray(blocks),
     )
     rng = stream(seed, "attack", chosen.id)
-    trained = chosen.fit(Knowledge(examples, whereabouts), rng=rng)
+    trained = chosen.fit(contracts.Knowledge(examples, whereabouts), rng=rng)
     asked = arrays.read_releases(challenge, group_size, declared, "challenge")
     scores = score_groups(chosen, trained, asked)
     threshold = float(trained.threshold)
@@ -166,10 +156,6 @@ def play(
         If there is no such mechanism or attack, a mechanism changes traces before counting, or it
         does not fit the groups, or uses weights and ``traces`` have none.
     """
-    from clusterscale.cube.bounds import measure_bounds
-    from clusterscale.game import play as play_game
-    from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
-
     users = traces if isinstance(traces, Traces) else arrays.read_traces(traces)
     users.check_user(target)
     known = arrays.read_groups(users, training, "training")
@@ -188,7 +174,7 @@ def play(
         arrays.count_groups(users, target, rows, name, least)
         for rows, name, least in ((known, "training", 1), (asked, "challenge", _LEAST))
     ]
-    game = Game(
+    game = contracts.Game(
         group_size=size,
         adversary=AuxiliaryDataAdversary(size, samples[0], whereabouts),
         challenge=samples[1],
@@ -207,8 +193,7 @@ def play(
     return _dataset(list(outcomes), publishers, chosen)
 
 
-def _whereabouts(traces: Traces, target: int, reference: ArrayLike) -> TargetKnowledge:
-    from clusterscale.groups import count_visits
+def _whereabouts(traces: Traces, target: int, reference: ArrayLike) -> contracts.TargetKnowledge:
 
     rows = np.unique(arrays.read_rows(traces, reference, "reference", 1))
     occupancy = count_visits(traces, rows[None])[0]
@@ -216,7 +201,7 @@ def _whereabouts(traces: Traces, target: int, reference: ArrayLike) -> TargetKno
     if traces.weights is not None:  # as if the target were one of the reference
         own, others = traces.weight(target), traces.weights[rows[rows != target]]
         weights = own, own + float(others.sum()) * (len(rows) - 1) / max(len(others), 1)
-    return TargetKnowledge(traces.trace(target), True, occupancy, len(rows), weights)
+    return contracts.TargetKnowledge(traces.trace(target), True, occupancy, len(rows), weights)
 
 
 def _check_parts(
@@ -250,7 +235,6 @@ def _check_parts(
 def _dataset(
     outcomes: Sequence[Outcome], mechanisms: Sequence[Mechanism], attacks: Sequence[Attack]
 ) -> xr.Dataset:
-    import xarray as xr
 
     shape, dims = (len(mechanisms), len(attacks)), ("mechanism", "attack")
     names = ("auc", "auc_low", "auc_high", "accuracy", "tpr", "epsilon_lower", "control_auc")
@@ -262,6 +246,6 @@ def _dataset(
     coords = {
         key: (dim, np.array(values, object))
         for dim, items in (("mechanism", mechanisms), ("attack", attacks))
-        for key, values in names_of(dim, items).items()
+        for key, values in contracts.names_of(dim, items).items()
     }
     return xr.Dataset(found, coords=coords)

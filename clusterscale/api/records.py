@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clusterscale.api.arrays import make
 from clusterscale.api.execution import show_progress
 from clusterscale.cube import Calendar, Locator, TraceCube
 from clusterscale.cube.describe import CubeSummary, summarise
+from clusterscale.ingestion import READERS, IngestOptions, IngestReport, Reader
+from clusterscale.ingestion import ingest as write_cube
 from clusterscale.storage import check_outputs
 from clusterscale.study import Progress, Tell
-
-if TYPE_CHECKING:
-    from clusterscale.ingestion import IngestOptions, IngestReport, Reader
 
 
 def ingest(
@@ -92,8 +91,6 @@ def ingest(
     ExistsError
         If something is stored at ``output`` and ``force`` is not set.
     """
-    from clusterscale.ingestion import READERS, IngestOptions
-
     options = IngestOptions(
         reader=make(READERS, reader),
         locator=regions,
@@ -121,8 +118,6 @@ def ingest_with_report(
     Parameters and errors are those of :func:`clusterscale.ingestion.ingest`; ``progress`` as for
     :func:`~clusterscale.api.audit`; ``others`` are further files that were read.
     """
-    from clusterscale.ingestion import ingest as write_cube
-
     check_outputs([output], [source, options.weights, *others])
     with show_progress(progress, "ingest") as tell:
         return write_cube(

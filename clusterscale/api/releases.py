@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from clusterscale import reauditing
+from clusterscale.analyses.publish import PublishPlan
+from clusterscale.analyses.publish.analysis import count_users
+from clusterscale.analyses.publish.release import describe_series, row_names
 from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.api.reports import gather, page_of
+from clusterscale.config import Config, ReleasesConfig, load_either, load_policy, load_releases
 from clusterscale.contracts import hash_of
+from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, InputError
 from clusterscale.html_tables import grid
 from clusterscale.phrases import argument, option
+from clusterscale.reauditing import Outcome, Policy, Reaudit
+from clusterscale.reauditing.policy_evaluation import mark_unknown, verdict_of
 from clusterscale.redaction import clean
+from clusterscale.reporting import Run, describe, render_sign_off, write_report
+from clusterscale.reporting.audit.model import AuditReport
+from clusterscale.reporting.coverage import ReleaseScope
+from clusterscale.runtime import Cluster
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.storage import put
 from clusterscale.study import Tell
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from clusterscale.analyses.publish import PublishPlan
-    from clusterscale.config import ReleasesConfig
-    from clusterscale.cube import TraceCube
-    from clusterscale.reauditing import Outcome, Policy, Reaudit
-    from clusterscale.reporting import Run
-    from clusterscale.reporting.coverage import ReleaseScope
-    from clusterscale.runtime import Cluster
-    from clusterscale.study.execution import Executor
-
+from clusterscale.study.execution import Executor
+from clusterscale.study.identity import require_same_code
 
 _AUDIT_FIRST = (
     ": this is advice. Add what it advises to `audit.mechanisms` of its config,\n  {}\n"
@@ -112,10 +115,6 @@ def gate(
     UserWarning
         If an analysis in the folder is left out.
     """
-    from clusterscale.reauditing import evaluate_audit, json_safe, known_part, of_size
-    from clusterscale.reauditing.policy_evaluation import mark_unknown, verdict_of
-    from clusterscale.study.identity import require_same_code
-
     run = gather(results) if isinstance(results, str | Path) else results
     name, rules = run.name or "the run", _read(policy)
     if run.audit is None:
@@ -124,21 +123,23 @@ def gate(
         raise InputError(f"{name}: there is no audit to evaluate{how}")
     require_same_code(name.rstrip("/").removesuffix("/results.zarr"))
     label = _pick(run.audit, mechanism)
-    run = of_size(run, group_size or rules.group_size)
+    run = reauditing.of_size(run, group_size or rules.group_size)
     stated, scope = {"`group_size`": group_size}, None
     if release is not None:
         scope = scope_of(*_read_release(replace(run, chosen=label), release))
-    _, _, reasons = evaluate_audit(rules, run, label, known_part(run), stated, release=scope)
+    _, _, reasons = reauditing.evaluate_audit(
+        rules, run, label, reauditing.known_part(run), stated, release=scope
+    )
     reasons = mark_unknown(reasons)
-    return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
+    return Gate(
+        verdict_of(reasons),
+        label,
+        tuple(reauditing.json_safe(asdict(reason)) for reason in reasons),
+    )
 
 
 def scope_of(plan: PublishPlan, cube: TraceCube) -> ReleaseScope:
     """Return what the release of a plan is of, to be compared with what results are of."""
-    from clusterscale.analyses.publish.analysis import count_users
-    from clusterscale.analyses.publish.release import row_names
-    from clusterscale.reporting.coverage import ReleaseScope
-
     changes = {}
     if {*row_names(plan, cube)} != {*cube.regions.names}:
         changes["data"] = "its places are those of a list, and not those of the audit"
@@ -192,9 +193,6 @@ def sign_off(
     UserWarning
         If an analysis in the folder is left out.
     """
-    from clusterscale.reauditing import json_safe, of_size
-    from clusterscale.reporting import describe, render_sign_off
-
     run = gather(results) if isinstance(results, str | Path) else results
     output = page_of(results, output, "sign-off.html")
     rules = _read(policy)
@@ -207,9 +205,9 @@ def sign_off(
         "policy": f"{name}; settings that differ from the defaults: {changed}; digest {digest}",
         "group_size": size,
     }
-    shown = of_size(mark(run, rules, found.mechanism), size)
+    shown = reauditing.of_size(mark(run, rules, found.mechanism), size)
     scope = None if release is None else scope_of(*_read_release(shown, release))
-    facts = json_safe(describe(shown, outcome, _examine_series(shown, release), scope))
+    facts = reauditing.json_safe(describe(shown, outcome, _examine_series(shown, release), scope))
     facts["digest"] = hash_of(facts)
     put(f"{output.removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
     put(output, render_sign_off(shown, facts).encode())
@@ -221,8 +219,6 @@ def _examine_series(run: Run, release: str | Path | None) -> dict[str, Any]:
 
     It is ``not_examined``, with the reason, if the release is not named or its ledger not read.
     """
-    from clusterscale.analyses.publish.release import describe_series
-
     if release is None:
         return {"not_examined": f"the release is not named: give its config, {option('release')}"}
     plan, cube = _read_release(run, release)
@@ -234,9 +230,6 @@ def _examine_series(run: Run, release: str | Path | None) -> dict[str, Any]:
 
 def _read_release(run: Run, release: str | Path) -> tuple[PublishPlan, TraceCube]:
     """Return the plan of a release with the chosen mechanism of a run, and its cube."""
-    from clusterscale.config import Config, load_either
-    from clusterscale.reporting.audit.model import AuditReport
-
     assert run.audit is not None
     chosen = AuditReport(run.audit).mechanisms.get(run.chosen)
     if chosen is None:
@@ -257,8 +250,6 @@ def mark(run: Run, policy: Policy | str | Path | None, mechanism: str | None) ->
 
 
 def _read(policy: Policy | str | Path | None) -> Policy:
-    from clusterscale.config import load_policy
-    from clusterscale.reauditing import Policy
 
     return load_policy(Path(policy)) if isinstance(policy, str | Path) else policy or Policy()
 
@@ -322,11 +313,6 @@ def reaudit(
     UserWarning
         If the verdicts could not be posted to the webhook.
     """
-    import warnings
-
-    from clusterscale.config import load_releases
-    from clusterscale.reauditing import Announcement, audit_new
-
     chosen = load_releases(str(catalogue)) if isinstance(catalogue, str | Path) else catalogue
     if chosen.releases is None:
         raise InputError("`releases` is missing in the catalogue")
@@ -338,12 +324,12 @@ def reaudit(
         return opened[0]
 
     with open_executor(executor) as (runner, usable):
-        outcome = audit_new(
+        outcome = reauditing.audit_new(
             scan,
             folder,
             partial(_with_progress, runner, progress),
             memory=usable if memory is None else memory,
-            announcement=Announcement(None, None, chosen.webhook),
+            announcement=reauditing.Announcement(None, None, chosen.webhook),
             write_page=write_page,
         )
     if outcome.not_posted:
@@ -353,18 +339,14 @@ def reaudit(
 
 def open_catalogue(chosen: ReleasesConfig, folder: str) -> Reaudit:
     """Return the re-audit of a catalogue, whose ledger is in ``folder``."""
-    from clusterscale.reauditing import Catalogue, Reaudit
-
     entries = chosen.entries()  # before a preset is written
     cube = None if chosen.cube is None else chosen.cube.open().uri
-    listed = Catalogue(entries, cube, f"{folder}/listed.json")
+    listed = reauditing.Catalogue(entries, cube, f"{folder}/listed.json")
     return Reaudit(chosen.plan, listed, folder)
 
 
 def write_page(folder: str, open_run: Callable[[str], Run] = gather) -> None:
     """Write the page of a run to its folder; ``open_run`` says what is left out."""
-    from clusterscale.reporting import write_report
-
     write_report(open_run(folder), f"{folder}/report.html")
 
 
@@ -378,10 +360,6 @@ def _with_progress(
 
 def _verdicts(work: Reaudit, outcome: Outcome) -> xr.Dataset:
     """Return the verdict on each release of a catalogue under its present settings."""
-    import xarray as xr
-
-    from clusterscale.reauditing import Verdict
-
     errors = {problem.name: clean(str(problem.error)) for problem in outcome.problems}
     listed = {release.name for release in work.releases}
     rows = [*work.current(), *(None for name in errors if name not in listed)]
@@ -390,7 +368,8 @@ def _verdicts(work: Reaudit, outcome: Outcome) -> xr.Dataset:
     why = [errors.get(name, "" if row else lost) for name, row in zip(labels, rows, strict=True)]
     new = {row.number for row in outcome.verdicts}
     columns: dict[str, list[Any]] = {
-        field.name: [getattr(row, field.name, None) for row in rows] for field in fields(Verdict)
+        field.name: [getattr(row, field.name, None) for row in rows]
+        for field in fields(reauditing.Verdict)
     }
     columns["verdict"] = [
         "error" if text or not row else row.verdict for text, row in zip(why, rows, strict=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import xarray as xr
 
 from clusterscale.errors import InputError
 from clusterscale.phrases import option
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from clusterscale.reporting import Run
+from clusterscale.reporting import Run, open_run, write_report
 
 
 def report(
@@ -53,8 +50,6 @@ def report(
     UserWarning
         If an analysis in a folder is left out, because it has not finished or is of another cube.
     """
-    from clusterscale.reporting import write_report
-
     output = page_of(results, output, "report.html")
     if isinstance(results, str | Path):
         return write_report(gather(results), output, title=title)
@@ -91,8 +86,6 @@ def gather(folder: str | Path) -> Run:
     UserWarning
         For each analysis that is left out.
     """
-    from clusterscale.reporting import open_run
-
     run, notes = open_run(str(folder))
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=3)

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from clusterscale import release
 from clusterscale.api.arrays import make
 from clusterscale.api.execution import open_map
+from clusterscale.config import load_publication
+from clusterscale.config.plain_yaml import content_of, read_text
+from clusterscale.contracts import Bounds, Mechanism
 from clusterscale.errors import ExistsError, InputError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.release import TABLE_FORMATS
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from clusterscale.contracts import Bounds, Mechanism
-    from clusterscale.release import TableFormat
-    from clusterscale.release.checks import CheckResult, Masked, PublishedTable, TableFindings
-    from clusterscale.runtime import Cluster
-    from clusterscale.study import Tell
-    from clusterscale.study.execution import Executor
+from clusterscale.models import dump_yaml
+from clusterscale.release import TABLE_FORMATS, TableFormat
+from clusterscale.release import checks as release_checks
+from clusterscale.release.checks import CheckResult, Masked, PublishedTable, TableFindings
+from clusterscale.release.entry import inputs_of
+from clusterscale.release.metadata import beside
+from clusterscale.release.publication import MARGINS
+from clusterscale.release.text import TextTable
+from clusterscale.runtime import Cluster
+from clusterscale.storage import check_outputs, list_names
+from clusterscale.storage.atomic import put_folder
+from clusterscale.study import Tell
+from clusterscale.study.execution import Executor
 
 PUBLICATION = "publication.yaml"
 """Name of the file with the tables of a publication that was repaired."""
@@ -94,13 +102,6 @@ def check(
         If there is no such mechanism, it cannot be applied to the table, or its sensitivity is not
         known.
     """
-    from clusterscale.release.checks import (
-        PublishedTable,
-        check_table,
-        create_checks,
-        open_comparison,
-    )
-
     array, totals = _values_of(values)
     declared = make(MECHANISMS, mechanism)
     if bounds is not None:
@@ -116,10 +117,13 @@ def check(
         epoch_totals=_floats(totals.get("epoch_total") if epoch_totals is None else epoch_totals),
         subset_of=tuple(subset_of),
     )
-    checks = create_checks()
-    results = check_table(table, others, checks, seed=seed)
+    checks = release_checks.create_checks()
+    results = release_checks.check_table(table, others, checks, seed=seed)
     changes = getattr(values, "attrs", {}).get("changes")
-    undecided = [*open_comparison(checks, results), *([] if changes is None else [changes])]
+    undecided = [
+        *release_checks.open_comparison(checks, results),
+        *([] if changes is None else [changes]),
+    ]
     return _dataset(results, name, undecided)
 
 
@@ -151,11 +155,6 @@ def read_table(uri: str, form: TableFormat | Mapping[str, Any] | str | None = No
     DamagedError, StoreError
         If it cannot be read.
     """
-    import xarray as xr
-
-    from clusterscale import release
-    from clusterscale.release.text import TextTable
-
     layout = _format_of(form)
     found = release.read_table(uri, layout)
     names: dict[str, Any] = {"roi": found.rois, "epoch": found.epochs}
@@ -226,26 +225,19 @@ def check_tables(
         If a table cannot be read, how it was published is not known, or ``subset_of`` names a
         table that is not given.
     """
-    from clusterscale.release import choose_format, read_table
-    from clusterscale.release.checks import (
-        add_levels,
-        check_publication,
-        check_together,
-        create_checks,
-    )
-
     if is_publication(uris):
-        from clusterscale.config import load_publication
-
         if any(one is not None and len(one) for one in (beside, subset_of)) or any(
             one is not None for one in (mechanism, group_size, form)
         ):
             raise InputError(f"{uris[0]}: a publication states all of its tables in the file")
         plan = load_publication(uris[0])
         with open_map(executor, progress, "check") as run:
-            return check_publication(plan, _name_of(uris[0]), create_checks(), seed=seed, run=run)
+            return release_checks.check_publication(
+                plan, _name_of(uris[0]), release_checks.create_checks(), seed=seed, run=run
+            )
     read = [
-        replace(read_table(uri, _format_of(form)), name=_name_of(uri)) for uri in (*uris, *beside)
+        replace(release.read_table(uri, _format_of(form)), name=_name_of(uri))
+        for uri in (*uris, *beside)
     ]
     names = [one.name for one in read]
     read = [
@@ -253,10 +245,10 @@ def check_tables(
         for one, uri in zip(read, (*uris, *beside), strict=True)
     ]
     declared = None if mechanism is None else make(MECHANISMS, mechanism)
-    findings = check_together(
+    findings = release_checks.check_together(
         read[: len(uris)],
         read[len(uris) :],
-        create_checks(),
+        release_checks.create_checks(),
         mechanism=declared,
         group_size=group_size,
         subset_of={
@@ -265,10 +257,10 @@ def check_tables(
         },
         seed=seed,
     )
-    forms = [_format_of(form) or choose_format(uri) for uri in uris]
+    forms = [_format_of(form) or release.choose_format(uri) for uri in uris]
     with open_map(executor, progress, "check") as run:
         return [
-            add_levels(found, uri, one, declared, group_size, run)
+            release_checks.add_levels(found, uri, one, declared, group_size, run)
             for found, uri, one in zip(findings, uris, forms, strict=True)
         ]
 
@@ -313,15 +305,6 @@ def repair_tables(
     ExistsError
         If the folder has other files than those of a repair.
     """
-    from clusterscale.config import load_publication
-    from clusterscale.config.plain_yaml import content_of, read_text
-    from clusterscale.models import dump_yaml
-    from clusterscale.release.checks import mask_publication
-    from clusterscale.release.entry import inputs_of
-    from clusterscale.release.publication import MARGINS
-    from clusterscale.storage import check_outputs
-    from clusterscale.storage.atomic import put_folder
-
     plan, content = load_publication(uri), content_of(read_text(uri), uri)
     check_outputs([folder], [*(one for each in plan.addresses for one in inputs_of(each)), uri])
     _check_replaceable(folder)
@@ -329,7 +312,7 @@ def repair_tables(
     if not declared:  # it is enough that no count is determined
         plan, content = plan.model_copy(update={"within": 0}), {"within": 0, **content}
     with open_map(executor, progress, "repair") as run:
-        masked = mask_publication(plan, by_value=cost == "value", run=run)
+        masked = release_checks.mask_publication(plan, by_value=cost == "value", run=run)
     if not declared:
         left = "no margin is declared, so counts may still be known within ± 1 (`within: 0`)"
         masked = replace(masked, summary=f"{masked.summary}; {left}")
@@ -342,17 +325,14 @@ def repair_tables(
 
 def _check_replaceable(folder: str) -> None:
     """Check that all files of a folder, if there is one, are those of an earlier repair."""
-    from clusterscale.config import load_publication
-    from clusterscale.release.checks import MASK
-    from clusterscale.release.metadata import beside
-    from clusterscale.storage import list_names
-
     if not (names := list_names(folder)):
         return
     known = set[str]()
-    if {MASK, PUBLICATION} <= {*names}:
+    if {release_checks.MASK, PUBLICATION} <= {*names}:
         tables = map(_name_of, load_publication(f"{folder}/{PUBLICATION}").addresses)
-        known = {MASK, PUBLICATION}.union(*((table, beside(table)) for table in tables))
+        known = {release_checks.MASK, PUBLICATION}.union(
+            *((table, beside(table)) for table in tables)
+        )
     if others := sorted({*names} - known):
         raise ExistsError(f"{folder} has {others[0]}, which no repair wrote: name another folder")
 
@@ -372,8 +352,6 @@ def _name_of(uri: str) -> str:
 
 def _values_of(values: Any) -> tuple[NDArray[np.float64], Mapping[str, Any]]:
     """Return the published values as (roi, epoch), and the totals beside them, if any."""
-    import xarray as xr
-
     totals: Mapping[str, Any] = {}
     if isinstance(values, xr.Dataset):
         if "values" not in values:
@@ -408,12 +386,8 @@ def _whole(counts: ArrayLike) -> NDArray[np.int32]:
 
 
 def _dataset(results: Sequence[CheckResult], name: str, undecided: Sequence[object]) -> xr.Dataset:
-    import pandas as pd
-    import xarray as xr
-
-    from clusterscale.release.checks import worst_level
 
     texts = dict.fromkeys(("check", "level", "text"), object)
     table = pd.DataFrame(list(results)).astype(texts).set_index("check")
-    attributes = {"table": name, "level": worst_level(results, undecided)}
+    attributes = {"table": name, "level": release_checks.worst_level(results, undecided)}
     return xr.Dataset.from_dataframe(table).assign_attrs(attributes)
