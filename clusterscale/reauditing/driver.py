@@ -13,19 +13,11 @@ from clusterscale import storage, study
 from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, StoreError
 from clusterscale.metrics import Drift
+from clusterscale.reauditing import policy_evaluation as evaluation
 from clusterscale.reauditing.catalogue import Catalogue, Problem
 from clusterscale.reauditing.known_counts import find_faults, make_table
 from clusterscale.reauditing.ledger import Ledger, json_safe
 from clusterscale.reauditing.policy import ReauditPlan
-from clusterscale.reauditing.policy_evaluation import (
-    Change,
-    change_since,
-    evaluate_audit,
-    evaluate_change,
-    evaluate_findings,
-    mark_unknown,
-    verdict_of,
-)
 from clusterscale.reauditing.population import complete_population
 from clusterscale.reauditing.release_analysis import (
     ReleaseAnalysis,
@@ -185,16 +177,18 @@ class Reaudit:
         release, policy, store = pending.release, self._plan.policy, self._store(pending.audit)
         (audit, run), changes, notes = store.open(), release.changes, release.notes
         label = find_mechanism(audit, release.mechanism.id) or release.mechanism.label
-        exposures, metrics, reasons = evaluate_audit(
+        exposures, metrics, reasons = evaluation.evaluate_audit(
             policy, run, label, record.part, release.sizes, changes, notes, record.published,
             self._scope(release),
         )  # fmt: skip
-        change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
+        change = evaluation.change_since(
+            self._last(release), exposures, metrics, limit=policy.exposed_above
+        )
         reasons += [
-            *evaluate_findings(policy, record.findings),
+            *evaluation.evaluate_findings(policy, record.findings),
             *self._compare(release, store, record),
             *self._check_series(release),
-            *evaluate_change(policy, change.drift),
+            *evaluation.evaluate_change(policy, change.drift),
         ]
         return self._row(pending, metrics, record, change, reasons)
 
@@ -211,7 +205,7 @@ class Reaudit:
         others, checks = list(self._others(release, record.cube)), create_checks(compares=True)
         policy, seed = self._plan.policy, self._plan.audit.seed
         findings = check_table(table, others, checks, seed=seed)
-        yield from evaluate_findings(policy, findings, policy.exposure.inconclusive)
+        yield from evaluation.evaluate_findings(policy, findings, policy.exposure.inconclusive)
 
     def _others(self, release: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:
         newest = {row.release: row for row in self.ledger.rows if row.release != release.name}
@@ -238,7 +232,7 @@ class Reaudit:
         except ClusterscaleError as error:
             text = f"release {release.name} is not compared with its series: {clean(str(error))}"
             result = CheckResult.unknown(OPENED, 0, text)
-        (reason,) = evaluate_findings(policy, [result], policy.exposure.inconclusive)
+        (reason,) = evaluation.evaluate_findings(policy, [result], policy.exposure.inconclusive)
         yield reason
         yield from (Reason(OPEN_CELL, reason.level, nan, nan, cell) for cell in cells)
 
@@ -290,10 +284,10 @@ class Reaudit:
         pending: Pending,
         metrics: ReleaseMetrics,
         record: ReleaseRecord,
-        change: Change,
+        change: evaluation.Change,
         reasons: Sequence[Reason],
     ) -> Verdict:
-        reasons = mark_unknown(reasons)
+        reasons = evaluation.mark_unknown(reasons)
         release, drift = pending.release, change.drift or _NO_DRIFT
         calendar = self._catalogue.cube_of(release).calendar
         return Verdict(
@@ -306,7 +300,7 @@ class Reaudit:
             group_size=release.group_size,
             mechanism=release.mechanism.label,
             mechanism_id=release.mechanism.id,
-            verdict=verdict_of(reasons),
+            verdict=evaluation.verdict_of(reasons),
             reasons=json.dumps([json_safe(asdict(reason)) for reason in reasons]),
             n_targets=metrics.n_targets,
             mean_privacy_loss=metrics.mean_loss.value,

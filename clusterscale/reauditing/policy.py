@@ -5,16 +5,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
+from clusterscale import contracts
 from clusterscale.analyses.audit import AuditTemplate
-from clusterscale.contracts import (
-    VERDICT_LEVELS,
-    ConfigModel,
-    Even,
-    Level,
-    Mechanism,
-    Probability,
-    hash_of,
-)
+from clusterscale.contracts import ConfigModel, Level, Mechanism, hash_of
 from clusterscale.errors import PluginError
 from clusterscale.reauditing.together import SeriesTables
 from clusterscale.release.checks import CHECKS
@@ -29,7 +22,7 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 def worst_of(levels: Iterable[Any]) -> Level:
     """Return the worst of some levels, ``pass`` if there are none."""
-    return max(levels, key=VERDICT_LEVELS.index, default="pass")
+    return max(levels, key=contracts.VERDICT_LEVELS.index, default="pass")
 
 
 class LimitResult(NamedTuple):
@@ -84,17 +77,14 @@ def _side(limit: float, ideal: float) -> str:
     return "above" if limit >= ideal else "below"
 
 
+def _from_number(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"fail": value} if is_number else value
+
+
 LimitOrNumber = Annotated[
-    Limit,
-    BeforeValidator(
-        lambda value: {"fail": value} if _is_number(value) else value,
-        json_schema_input_type=Number | Limit,
-    ),
+    Limit, BeforeValidator(_from_number, json_schema_input_type=Number | Limit)
 ]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class ExposureLevels(ConfigModel):
@@ -178,7 +168,7 @@ class Policy(ConfigModel):
     mean_privacy_loss: LimitOrNumber | None = None
     worst_privacy_loss: LimitOrNumber | None = None
     share_exposed: LimitOrNumber | None = None
-    exposed_above: Probability = 0.5
+    exposed_above: contracts.Probability = 0.5
     certified_auc: LimitOrNumber | None = None
     published_auc: LimitOrNumber | None = None
     utility: Mapping[str, LimitOrNumber] = {}
@@ -256,7 +246,7 @@ class ReauditPlan(ConfigModel):
     audit: AuditTemplate
     policy: Policy = Policy()
     everyone: bool = True
-    published: Even = 20
+    published: contracts.Even = 20
     together: SeriesTables | None = None
 
     @property

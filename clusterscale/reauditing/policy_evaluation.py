@@ -28,14 +28,8 @@ from clusterscale.reauditing.release_metrics import (
 )
 from clusterscale.release.checks import CheckResult
 from clusterscale.release.verdict import Verdict
+from clusterscale.reporting import coverage
 from clusterscale.reporting.certificates import covers_audit, read_brackets
-from clusterscale.reporting.coverage import (
-    Aspect,
-    ReleaseScope,
-    is_rounded,
-    leave_out_others,
-    state_coverage,
-)
 from clusterscale.reporting.findings import find_emptiness
 from clusterscale.reporting.run import Run
 from clusterscale.reporting.section import count_unseen
@@ -72,14 +66,14 @@ def evaluate_audit(
     changes: Sequence[str] = (),
     notes: Sequence[str] = (),
     published: IntervalEstimate | None = None,
-    release: ReleaseScope | None = None,
+    release: coverage.ReleaseScope | None = None,
 ) -> tuple[Exposures, ReleaseMetrics, list[Reason]]:
     """Return exposures and metrics of a mechanism in a run with an audit, and the reasons for both.
 
     The parameters are those of :func:`evaluate_policy` and :func:`evaluate_scope`.
     """
     assert run.audit is not None
-    run, left_out = leave_out_others(run)
+    run, left_out = coverage.leave_out_others(run)
     notes = (*notes, *left_out)
     assert run.audit is not None
     exposures = exposures_of(run.audit, run.screen, mechanism).known(part)
@@ -380,7 +374,7 @@ def _worst(run: Run, mechanism: str, part: KnownPart | None) -> float:
 def _has_all(run: Run, part: KnownPart) -> bool:
     """Return whether all groups have as many people as are known."""
     sizes = () if run.certify is None else run.certify["group_size"].values.tolist()
-    return bool(sizes) and all(is_rounded(size, part.n_known) for size in sizes)
+    return bool(sizes) and all(coverage.is_rounded(size, part.n_known) for size in sizes)
 
 
 def known_part(run: Run) -> KnownPart | None:
@@ -413,7 +407,7 @@ def evaluate_scope(
     stated: Mapping[str, int | None],
     changes: Sequence[str] = (),
     notes: Sequence[str] = (),
-    release: ReleaseScope | None = None,
+    release: coverage.ReleaseScope | None = None,
 ) -> Iterator[Reason]:
     """Yield whether an audit is of that release, and what was audited.
 
@@ -426,7 +420,7 @@ def evaluate_scope(
     """
     sizes = audit["group_size"].values
     said = {**stated, "the policy": policy.group_size}
-    size, *others = state_coverage(audit, release, said)
+    size, *others = coverage.state_coverage(audit, release, said)
     only = float(sizes[0]) if len(sizes) == 1 else nan
     level = "pass" if size.level == "covered" else policy.exposure.inconclusive
     yield Reason("group_size", level, only, size.number, size.text)
@@ -439,7 +433,7 @@ def evaluate_scope(
     yield Reason("scope", "pass", nan, nan, _scope(audit, mechanism))
 
 
-def _coverage_reason(policy: Policy, aspects: Sequence[Aspect]) -> Reason:
+def _coverage_reason(policy: Policy, aspects: Sequence[coverage.Aspect]) -> Reason:
     """Return the reason that follows from what an audit covers of a release."""
     missing = [one for one in aspects if one.level != "covered"]
     if not missing:

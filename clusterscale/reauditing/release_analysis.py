@@ -10,13 +10,8 @@ import xarray as xr
 from pydantic import Field, TypeAdapter
 
 from clusterscale import storage
-from clusterscale.analyses.audit import (
-    AuditAnalysis,
-    AuditPlan,
-    count_failed,
-    open_results,
-    plan_resources,
-)
+from clusterscale.analyses import audit as audits
+from clusterscale.analyses.audit import AuditAnalysis, AuditPlan, count_failed, open_results
 from clusterscale.analyses.audit.plan import certification_of
 from clusterscale.analyses.audit.release_scoring import VALUES
 from clusterscale.analyses.certify import CertifyAnalysis
@@ -210,7 +205,7 @@ class ReleaseAnalysis(Analysis):
         plan, cube, release = self.plan, job.cube, self._release
         store = ReleaseStore(job.run_uri)
         store.write_tables(self._content, self._members.inside)
-        users = plan_resources(plan, cube, job.memory, job.n_workers).users
+        users = audits.plan_resources(plan, cube, job.memory, job.n_workers).users
         scores = PublishedScores(plan, cube, self._members, self._how.published, store.tables)
         yield scores.stage(users)
         (evaluation,) = plan.evaluations(cube)

@@ -76,7 +76,7 @@ def test_a_release_states_the_sum_and_keeps_its_cap_when_it_is_resumed(cube, tmp
         raise StoreError("full")
 
     with monkeypatch.context() as broken:
-        broken.setattr("clusterscale.analyses.publish.publication.draw", fail)
+        broken.setattr("clusterscale.analyses.publish.release.draw", fail)
         with pytest.raises(StoreError):
             publish(cube, made, run)
     (kept,) = run.rglob(CAP)

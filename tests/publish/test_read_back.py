@@ -37,13 +37,13 @@ def empty_cube(tmp_path_factory):
 @pytest.fixture(scope="module")
 def published(cube, tmp_path_factory):
     """Return, by format, the release that was made and the address where it was published."""
-    from clusterscale.analyses.publish import publication
+    from clusterscale.analyses.publish import release
 
     found = {}
     with pytest.MonkeyPatch.context() as patch:
-        original = publication.make_release
+        original = release.make_release
         patch.setattr(
-            publication, "make_release", lambda *given: made.append(original(*given)) or made[-1]
+            release, "make_release", lambda *given: made.append(original(*given)) or made[-1]
         )
         for form in FORMATS:
             folder, made = tmp_path_factory.mktemp(form), []

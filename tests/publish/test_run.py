@@ -12,6 +12,7 @@ from running import run
 from clusterscale import storage
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.publish import publication
+from clusterscale.analyses.publish import release as releases
 from clusterscale.analyses.publish.series import Series
 from clusterscale.api import check_tables
 from clusterscale.errors import (
@@ -166,7 +167,7 @@ def test_a_run_that_lost_its_receipt_finds_its_release(cube, tmp_path):
 
 def test_a_resumed_run_counts_nobody_again_and_draws_other_noise(cube, tmp_path, monkeypatch):
     made, drawn = plan(tmp_path), []
-    original = publication.draw
+    original = releases.draw
 
     def spy(*given):
         drawn.append(original(*given))
@@ -175,7 +176,7 @@ def test_a_resumed_run_counts_nobody_again_and_draws_other_noise(cube, tmp_path,
     def fail(*given, **named):
         raise StoreError("the disk is gone")
 
-    monkeypatch.setattr(publication, "draw", spy)
+    monkeypatch.setattr(releases, "draw", spy)
     with monkeypatch.context() as broken:
         broken.setattr(Series, "commit", fail)
         with pytest.raises(StoreError):

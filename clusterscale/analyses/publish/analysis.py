@@ -7,36 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from clusterscale import storage
-from clusterscale.analyses.publish.counting import (
-    Counted,
-    PartsOf,
-    counts_in,
-    divide,
-    fold_days,
-    fold_part,
-    write_members,
-)
+from clusterscale import storage, study
+from clusterscale.analyses.publish import counting, publication
+from clusterscale.analyses.publish import release as releases
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan, draws_noise
-from clusterscale.analyses.publish.publication import (
-    CAP,
-    COUNTS,
-    MEMBERS,
-    RECEIPT,
-    Publication,
-    ReleaseGate,
-    do_nothing,
-    name_of_run,
-    raise_refusal,
-)
-from clusterscale.analyses.publish.release import (
-    choose_cap,
-    describe_entry,
-    require_public,
-    row_names,
-    rows_are_public,
-    state_guarantee,
-)
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import OperatingSystemSource, require_opendp
 from clusterscale.contracts import Ints, hash_of
@@ -52,15 +26,6 @@ from clusterscale.reading.tables import read_column
 from clusterscale.release import read_table
 from clusterscale.release.metadata import RULES, refuse_formulas
 from clusterscale.storage.manifest import read_sealed, to_sealed
-from clusterscale.study import (
-    PROCESS_BYTES,
-    Analysis,
-    Stage,
-    Study,
-    StudyCost,
-    each,
-    require_memory,
-)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,7 +65,7 @@ def count_users(plan: PublishPlan, cube: TraceCube) -> int:
     return cube.n_users if plan.everyone else len(read_population(plan.population, cube))
 
 
-class PublishAnalysis(Analysis):
+class PublishAnalysis(study.Analysis):
     """The release of the counts of all users of a cube, or of some.
 
     A first stage counts over blocks of users. The last one draws the noise, has the release audited
@@ -118,7 +83,7 @@ class PublishAnalysis(Analysis):
     once: ClassVar[bool] = True
     seed: int = 0  # of nothing: all numbers are the operating system's
 
-    def __init__(self, plan: PublishPlan, gate: ReleaseGate | None = None) -> None:
+    def __init__(self, plan: PublishPlan, gate: publication.ReleaseGate | None = None) -> None:
         self.plan = plan
         self.publish, self.gate, self.null_roi = plan, gate, plan.null_roi
 
@@ -134,7 +99,7 @@ class PublishAnalysis(Analysis):
             )
         if draws_noise(plan.mechanism):
             require_opendp()
-        require_memory(memory, self._worker_bytes(cube), "to count a block of users")
+        study.require_memory(memory, self._worker_bytes(cube), "to count a block of users")
 
     def check_cube(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer."""
@@ -151,7 +116,7 @@ class PublishAnalysis(Analysis):
                 f"publish.mechanism: {plan.mechanism.label} publishes sums of weights, which the "
                 "cube does not have: ingest it with a table of weights, or expand by a number"
             )
-        require_public(plan, cube)
+        releases.require_public(plan, cube)
         times = cube.calendar.seconds()[first:stop]
         if plan.format in ("csv", "parquet") and not EARLIEST <= times[0] <= times[-1] <= LATEST:
             raise ConfigError(
@@ -161,7 +126,7 @@ class PublishAnalysis(Analysis):
             )
         if plan.format == "csv":
             try:
-                refuse_formulas(row_names(plan, cube))
+                refuse_formulas(releases.row_names(plan, cube))
             except InputError as error:
                 raise ConfigError(f"publish.format: csv: {error}") from None
         n_users = count_users(plan, cube)
@@ -174,7 +139,7 @@ class PublishAnalysis(Analysis):
                 f"publish.group_size: {plan.group_size:,} people, but {n_users:,} users are "
                 "counted: state their number, or a round one that is closer"
             )
-        n_rois = len(row_names(plan, cube)) + plan.null_roi
+        n_rois = len(releases.row_names(plan, cube)) + plan.null_roi
         shape = {"n_rois": n_rois, "n_epochs": plan.period.epochs}
         try:
             plan.mechanism.check(group_size=n_users, **shape)
@@ -191,27 +156,27 @@ class PublishAnalysis(Analysis):
         if not plan.everyone:
             rows = read_population(plan.population, cube)
             digest = hash_of([len(rows), hash_of(rows.tolist())])
-        return digest if plan.places is None else hash_of([digest, row_names(plan, cube)])
+        return digest if plan.places is None else hash_of([digest, releases.row_names(plan, cube)])
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return who is counted, the guarantee, the budget, and the predicted cost."""
         self.check(cube, memory)
         plan = self.publish
         series = Series(plan, cube.calendar.timezone, cube=cube.uri)
-        entry = describe_entry(plan, cube, series, "")
+        entry = releases.describe_entry(plan, cube, series, "")
         series.check(entry)
         n_users = count_users(plan, cube)
-        n_cells = (len(row_names(plan, cube)) + plan.null_roi) * plan.period.epochs
+        n_cells = (len(releases.row_names(plan, cube)) + plan.null_roi) * plan.period.epochs
         work = cube.n_events * _READ + n_cells * _NOISE
         n_blocks = -(-cube.n_users // block_size(cube))
-        cost = StudyCost(
+        cost = study.StudyCost(
             store_bytes=raw_bytes(cube),
             worker_bytes=self._worker_bytes(cube),
             core_seconds=work,
             seconds=work / min(n_workers, n_blocks),
         )
         budget, days = plan.budget, (entry.first_day, entry.last_day)
-        spends = state_guarantee(plan, entry) or NO_GUARANTEE
+        spends = releases.state_guarantee(plan, entry) or NO_GUARANTEE
         others = series.describe_others(entry, plan.mechanism)
         left = "none"
         if budget is not None:
@@ -224,7 +189,7 @@ class PublishAnalysis(Analysis):
             "users": f"{n_users:,}",
             "values": f"{n_cells:,}",
             **cube.calendar.describe_clock_change(plan.span),
-            "rows": "public" if rows_are_public(plan, cube) else "taken from the records",
+            "rows": "public" if releases.rows_are_public(plan, cube) else "taken from the records",
             "published by": plan.mechanism.heading,
             **_capped(plan),
             "guarantee": spends,
@@ -235,21 +200,21 @@ class PublishAnalysis(Analysis):
             **({"gate": "audits the release before it is stored, on top"} if self.gate else {}),
         }
 
-    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+    def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
         """Yield the counting and the release, unless this run has published already."""
-        if storage.exists(f"{job.uri}/{RECEIPT}"):
+        if storage.exists(f"{job.uri}/{publication.RECEIPT}"):
             return
-        raise_refusal(job.uri)
+        publication.raise_refusal(job.uri)
         run_uri = job.uri.rpartition("/")[0]
         series = Series(self.publish, job.cube.calendar.timezone, run_uri, cube=job.cube.uri)
-        run = name_of_run(job.uri)
+        run = publication.name_of_run(job.uri)
         if series.find(run) is None:
-            series.check(describe_entry(self.publish, job.cube, series, run))
-            if self.publish.choose_cap and not storage.exists(f"{job.uri}/{CAP}"):
+            series.check(releases.describe_entry(self.publish, job.cube, series, run))
+            if self.publish.choose_cap and not storage.exists(f"{job.uri}/{publication.CAP}"):
                 yield self._choose_cap(job)
             yield self._count(job)
-        yield Publication(
-            "release", do_nothing, (), do_nothing, 1,
+        yield publication.Publication(
+            "release", publication.do_nothing, (), publication.do_nothing, 1,
             plan=self._chosen(job), gate=self.gate, job=job, run_name=run,
         )  # fmt: skip
 
@@ -257,7 +222,7 @@ class PublishAnalysis(Analysis):
         """Open the release of a finished run: values over (roi, epoch), with its entry."""
         import xarray as xr
 
-        where = f"{self.uri(uri)}/{RECEIPT}"
+        where = f"{self.uri(uri)}/{publication.RECEIPT}"
         if (receipt := read_sealed(where)) is None:
             raise MissingError(f"{where}: this run has not published")
         release = read_table(receipt["release"])
@@ -266,12 +231,12 @@ class PublishAnalysis(Analysis):
             {"counts": (("roi", "epoch"), release.values)}, coords=coordinates, attrs=receipt
         )
 
-    def _chosen(self, job: Study) -> PublishPlan:
+    def _chosen(self, job: study.Study) -> PublishPlan:
         """Return the plan with the cap that this run has chosen."""
-        kept = read_sealed(f"{job.uri}/{CAP}") if self.publish.choose_cap else None
+        kept = read_sealed(f"{job.uri}/{publication.CAP}") if self.publish.choose_cap else None
         return self.publish if kept is None else self.publish.with_cap(int(kept["per_day"]))
 
-    def _choose_cap(self, job: Study) -> Stage[Any, Any]:
+    def _choose_cap(self, job: study.Study) -> study.Stage[Any, Any]:
         """Return the stage that chooses the cap and keeps it, so that a resumed run has the same.
 
         It is chosen when the last part is counted: the numbers without noise are never stored.
@@ -285,41 +250,41 @@ class PublishAnalysis(Analysis):
         one_day = apart and self.publish.mechanism.guarantee.unit == "user_day"
         n_changes = 1 if one_day else 2 * len(np.unique(days[span]))  # each may move from n to m
 
-        def keep(part: PartsOf, of_events: Ints) -> None:
+        def keep(part: counting.PartsOf, of_events: Ints) -> None:
             counted.append(of_events)
             if len(counted) == len(parts):
-                per_day = choose_cap(choice, np.sum(counted, axis=0), n_changes)
-                storage.put_new(f"{job.uri}/{CAP}", to_sealed({"per_day": per_day}))
+                per_day = releases.choose_cap(choice, np.sum(counted, axis=0), n_changes)
+                storage.put_new(f"{job.uri}/{publication.CAP}", to_sealed({"per_day": per_day}))
 
-        return Stage(
-            "choose the cap", fold_days, parts, each(keep), job.cube.n_users, 0,
+        return study.Stage(
+            "choose the cap", counting.fold_days, parts, study.each(keep), job.cube.n_users, 0,
             lambda part: part.users[1] - part.users[0], by_parts=True,
         )  # fmt: skip
 
-    def _parts(self, plan: PublishPlan, job: Study) -> list[PartsOf]:
+    def _parts(self, plan: PublishPlan, job: study.Study) -> list[counting.PartsOf]:
         """Return the parts of the users to count; writes the list of those who are counted."""
         members = ""
         if not plan.everyone:
-            members = f"{job.uri}/{MEMBERS}"
+            members = f"{job.uri}/{publication.MEMBERS}"
             if not storage.exists(members):
-                write_members(members, read_population(plan.population, job.cube))
+                counting.write_members(members, read_population(plan.population, job.cube))
         source = OperatingSystemSource.of(
             job.cube, null_roi=plan.null_roi, seed=0, weights=plan.mechanism.uses_weights
         )
-        return divide(source, job.cube, (plan.span, plan.mechanism.trace_steps), members)
+        return counting.divide(source, job.cube, (plan.span, plan.mechanism.trace_steps), members)
 
-    def _count(self, job: Study) -> Stage[Any, Any]:
+    def _count(self, job: study.Study) -> study.Stage[Any, Any]:
         parts = self._parts(self._chosen(job), job)
-        records = counts_in(f"{job.uri}/{COUNTS}")
+        records = counting.counts_in(f"{job.uri}/{publication.COUNTS}")
         done = {users for users, _ in records}
         left = [part for part in parts if part.users not in done]
         n_done = sum(stop - first for first, stop in done)
 
-        def keep(part: PartsOf, counted: Counted) -> None:
+        def keep(part: counting.PartsOf, counted: counting.Counted) -> None:
             records.add((part.users, counted))
 
-        return Stage(
-            "count", fold_part, left, each(keep), job.cube.n_users, n_done,
+        return study.Stage(
+            "count", counting.fold_part, left, study.each(keep), job.cube.n_users, n_done,
             lambda part: part.users[1] - part.users[0], by_parts=True,
         )  # fmt: skip
 
@@ -327,7 +292,7 @@ class PublishAnalysis(Analysis):
         n_cells = (cube.n_rois + self.null_roi) * self.publish.period.epochs
         n_events = block_size(cube) * (cube.n_events // max(cube.n_users, 1) + 1)
         values = 12 if self.publish.mechanism.uses_weights else 4
-        return PROCESS_BYTES + 3 * cube.cell_bytes * n_events + 4 * values * n_cells
+        return study.PROCESS_BYTES + 3 * cube.cell_bytes * n_events + 4 * values * n_cells
 
 
 def _capped(plan: PublishPlan) -> dict[str, str]:

@@ -6,19 +6,9 @@ from typing import Annotated, Any, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
+from clusterscale import contracts
 from clusterscale.analyses.audit import Period
-from clusterscale.contracts import (
-    Address,
-    Bounds,
-    CellCoordinates,
-    ConfigModel,
-    Count,
-    Mechanism,
-    Positive,
-    Probability,
-    hash_of,
-    stability_of,
-)
+from clusterscale.contracts import ConfigModel, Count, Mechanism
 from clusterscale.mechanisms.base import Exact, PostProcessing
 from clusterscale.mechanisms.chain import Chain, steps_of
 from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
@@ -98,22 +88,25 @@ def _refusal(step: Mechanism) -> str:
 
 
 def bind_without_data(
-    mechanism: Mechanism, frames: Sequence[CellCoordinates] | None = None, *, null_roi: bool
+    mechanism: Mechanism,
+    frames: Sequence[contracts.CellCoordinates] | None = None,
+    *,
+    null_roi: bool,
 ) -> Mechanism | None:
     """Return the mechanism with its sensitivity; None if that would depend on the data.
 
     ``frames`` are the coordinates of the cells before each trace step; None: as if no epoch were on
     two days.
     """
-    stability = stability_of(mechanism.trace_steps, frames)
+    stability = contracts.stability_of(mechanism.trace_steps, frames)
     if stability is None:
         return None
-    every = (Bounds(1 + null_roi, n, n, n, n, null_roi) for n in (1, 2))
+    every = (contracts.Bounds(1 + null_roi, n, n, n, n, null_roi) for n in (1, 2))
     few, many = (mechanism.bind(stability.limit(bounds)) for bounds in every)
     return few if few == many else None
 
 
-def exceeds_sensitivity(mechanism: Mechanism, bounds: Bounds) -> bool:
+def exceeds_sensitivity(mechanism: Mechanism, bounds: contracts.Bounds) -> bool:
     """Return whether one unit of the data changes the counts by more than a bound mechanism says.
 
     Parameters
@@ -151,7 +144,7 @@ class Budget(ConfigModel):
     """
 
     unit: Literal["event", "user_day", "user"]
-    epsilon: Positive
+    epsilon: contracts.Positive
     delta: Delta = 0.0
 
 
@@ -170,8 +163,8 @@ class CapChoice(ConfigModel):
         Share of user-days with events that lose none, e.g. ``0.95``.
     """
 
-    epsilon: Positive
-    quantile: Probability = 0.95
+    epsilon: contracts.Positive
+    quantile: contracts.Probability = 0.95
 
 
 class PublishPlan(ConfigModel):
@@ -238,20 +231,20 @@ class PublishPlan(ConfigModel):
     series: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
     budget: Budget | None = None
     choose_cap: CapChoice | None = None
-    population: Address = EVERYONE
+    population: contracts.Address = EVERYONE
     among: Count | None = None
     counted: Words = ""
     licence: Words = ""
     contact_point: Words = ""
     group_size: Size | None = None
-    places: Address | None = None
+    places: contracts.Address | None = None
     other_places: Literal["drop", "one_row"] = "drop"
     null_roi: bool = False
     format: Literal["zarr", "netcdf", "parquet", "csv"] = "zarr"
     without_guarantee: bool = False
     other_series: Literal["add", "refuse"] = "add"
     per_year: Count | None = None
-    releases: Address
+    releases: contracts.Address
 
     @model_validator(mode="after")
     def _publishable(self) -> Self:
@@ -347,4 +340,4 @@ class PublishPlan(ConfigModel):
     @property
     def digest(self) -> str:
         """Hash of all settings: another one would be another release."""
-        return hash_of(self.describe())
+        return contracts.hash_of(self.describe())

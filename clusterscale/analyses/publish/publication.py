@@ -8,17 +8,10 @@ from math import isfinite
 from typing import Any, Protocol
 
 from clusterscale import storage
+from clusterscale.analyses.publish import release as releases
 from clusterscale.analyses.publish.counting import Counted, counts_in
 from clusterscale.analyses.publish.noted import NotedRelease
 from clusterscale.analyses.publish.plan import PublishPlan
-from clusterscale.analyses.publish.release import (
-    arrange,
-    describe_entry,
-    draw,
-    make_release,
-    staged_release,
-    state_guarantee,
-)
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.spending import spent_on_person
 from clusterscale.cube import TraceCube
@@ -195,14 +188,14 @@ class Publication(Stage[Any, Any]):
         series.complete()
         entry, verdict, n_elsewhere, undecided = series.find(self.run_name), None, 0, ""
         if entry is None:
-            entry = describe_entry(plan, cube, series, self.run_name)
+            entry = releases.describe_entry(plan, cube, series, self.run_name)
             series.check(entry)
             storage.remove(f"{job.uri}/{_GATE}")  # audit of noise that was not published
-            counted, n_elsewhere = arrange(plan, cube, self._counted())
-            values, at = draw(plan, cube, counted), series.address(entry.number)
-            release = make_release(plan, cube, counted, values, entry, at)
+            counted, n_elsewhere = releases.arrange(plan, cube, self._counted())
+            values, at = releases.draw(plan, cube, counted), series.address(entry.number)
+            release = releases.make_release(plan, cube, counted, values, entry, at)
             name = series.name(entry.number)
-            with staged_release(release, name, plan.format) as (uri, entry):
+            with releases.staged_release(release, name, plan.format) as (uri, entry):
                 try:
                     undecided = self._compare(release, counted.n_users, series)
                     verdict = self._pass_gate(counted, uri, executor, tell)
@@ -297,7 +290,7 @@ class Publication(Stage[Any, Any]):
             "unit": entry.unit,
             "epsilon": -1.0 if entry.epsilon is None else entry.epsilon,
             "delta": entry.delta,
-            "guarantee": state_guarantee(self.plan, entry),
+            "guarantee": releases.state_guarantee(self.plan, entry),
             "spent": series.spent(),
             "spent_on": series.describe_spent(entry),
             "budget": -1.0 if budget is None else budget.epsilon,

@@ -13,15 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage
+from clusterscale.analyses.publish import plan as plans
 from clusterscale.analyses.publish.counting import Counted
-from clusterscale.analyses.publish.plan import (
-    ENDINGS,
-    CapChoice,
-    PublishPlan,
-    as_chain,
-    bind_without_data,
-    exceeds_sensitivity,
-)
+from clusterscale.analyses.publish.plan import CapChoice, PublishPlan
 from clusterscale.analyses.publish.series import Series
 from clusterscale.analyses.publish.source import (
     OperatingSystemSource,
@@ -148,7 +142,7 @@ def _merges_places(plan: PublishPlan) -> bool:
 
 def _bind(plan: PublishPlan, cube: TraceCube) -> BaseMechanism:
     """Return the mechanism with its sensitivity on the days of the cube."""
-    mechanism = bind_without_data(plan.mechanism, _frames(plan, cube), null_roi=plan.null_roi)
+    mechanism = plans.bind_without_data(plan.mechanism, _frames(plan, cube), null_roi=plan.null_roi)
     assert isinstance(mechanism, BaseMechanism)  # a plan is checked
     return mechanism
 
@@ -171,13 +165,13 @@ def draw(plan: PublishPlan, cube: TraceCube, counted: Counted) -> Values:
         If a unit of the data changes the counts by more than the stated sensitivity.
     """
     mechanism = _bind(plan, cube)
-    if exceeds_sensitivity(mechanism, counted.bounds):
+    if plans.exceeds_sensitivity(mechanism, counted.bounds):
         raise ConfigError(
             f"publish.mechanism: the sensitivity of {mechanism.label} is smaller than what one "
             f"{mechanism.guarantee.unit} of this population changes, so its guarantee would be "
             "false: put cap_contributions before the noise, or state a larger sensitivity"
         )
-    chain, hidden = as_chain(mechanism), np.zeros(counted.counts.shape, np.bool_)
+    chain, hidden = plans.as_chain(mechanism), np.zeros(counted.counts.shape, np.bool_)
     if chain is None:
         return counted.counts.astype(np.float64)
 
@@ -400,7 +394,7 @@ def staged_release(release: RawRelease, name: str, form: str) -> Iterator[tuple[
         If the format cannot contain the release.
     """
     folder = f"memory://publish-{secrets.token_hex(8)}"
-    uri = f"{folder}/{name}{ENDINGS[form]}"
+    uri = f"{folder}/{name}{plans.ENDINGS[form]}"
     entry = release.metadata.ledger
     assert entry is not None  # each release of a series has one
     try:

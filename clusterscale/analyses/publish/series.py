@@ -16,19 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from clusterscale import storage
+from clusterscale import errors, storage
 from clusterscale.analyses.publish.noted import NotedRelease
 from clusterscale.analyses.publish.plan import ENDINGS, PublishPlan
 from clusterscale.analyses.publish.spending import TOLERANCE, compose, spent_by, spent_on_person
 from clusterscale.contracts import Mechanism, hash_of
-from clusterscale.errors import (
-    ClusterscaleError,
-    ConfigError,
-    DamagedError,
-    ExistsError,
-    RefusedError,
-    StoreError,
-)
+from clusterscale.errors import DamagedError, RefusedError
 from clusterscale.phrases import privacy_unit, round_up
 from clusterscale.release import RULES, LedgerEntry, entry_address, read_table
 from clusterscale.storage.files import put_new_files, put_new_folder, refuse_broken_link
@@ -198,7 +191,7 @@ class Series:
         refuse_broken_link(self.address(entry.number))
         same = [one for one in self.entries if one.period == entry.period]
         if same:
-            raise ExistsError(
+            raise errors.ExistsError(
                 f"publish.period.name: {self.address(same[0].number)} is the release of "
                 f"{entry.period}; a further one spends again: give it another name"
             )
@@ -289,7 +282,7 @@ class Series:
             inside = {path.lstrip("/"): content for path, content in files.items()}
             stored = put_new_folder(uri, inside, last=_ROOT)
         if not stored:
-            raise ExistsError(f"{uri}: another process publishes it; repeat the command")
+            raise errors.ExistsError(f"{uri}: another process publishes it; repeat the command")
         self.entries.append(entry)
         self.complete()
         return uri
@@ -348,9 +341,9 @@ class Series:
             )
         try:
             metadata = read_table(uri).metadata
-        except (DamagedError, StoreError):
+        except (DamagedError, errors.StoreError):
             raise
-        except ClusterscaleError as error:
+        except errors.ClusterscaleError as error:
             raise DamagedError(f"{uri} is not a release of a series: {error}") from None
         entry, mechanism = metadata.ledger, metadata.mechanism
         previous = self.entries[-1].seal if self.entries else ""
@@ -368,7 +361,7 @@ class Series:
         for key, mine in self._rules.items():
             if kept.get(key) != mine:
                 where = "cube" if key == "timezone" else f"publish.{key}"
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"{where}: series {self.plan.series} was begun with "
                     f"{_words(kept.get(key))}, not {_words(mine)}: state the same, or begin "
                     "another series"

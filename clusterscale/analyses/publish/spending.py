@@ -8,13 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clusterscale.contracts import Guarantee, Mechanism
-from clusterscale.mechanisms.accounting import (
-    LARGEST_ACCOUNTED,
-    ApproximateLoss,
-    concentrated_epsilon,
-    divide_person,
-    loss_step,
-)
+from clusterscale.mechanisms import accounting
 from clusterscale.release import LedgerEntry
 
 TOLERANCE = 1e-9
@@ -61,7 +55,7 @@ def compose(losses: Iterable[tuple[float, ...]] | Counter[Loss], delta: float) -
     if not rho or share <= 0:
         return found
     share /= 1 + any(rest.values())
-    rest[concentrated_epsilon(rho, share), share] += 1
+    rest[accounting.concentrated_epsilon(rho, share), share] += 1
     # no release alone spends less than it states
     return min(found, max(_compose_pairs(+rest, delta), *(one.epsilon for one in every)))
 
@@ -73,13 +67,13 @@ def _compose_pairs(pairs: Mapping[tuple[float, float], int], delta: float) -> fl
     total = float(sum(epsilon * n for (epsilon, _), n in pairs.items()))
     total_delta = sum(each * n for (_, each), n in pairs.items())
     basic = total if total_delta <= delta else np.inf
-    if delta == 0.0 or total > LARGEST_ACCOUNTED or sum(pairs.values()) == 1:
+    if delta == 0.0 or total > accounting.LARGEST_ACCOUNTED or sum(pairs.values()) == 1:
         return basic
-    step = loss_step(total)
+    step = accounting.loss_step(total)
     composed = reduce(
         lambda one, other: one.compose(other),
         (
-            ApproximateLoss(n, epsilon, each).distribution(step).self_compose(n)
+            accounting.ApproximateLoss(n, epsilon, each).distribution(step).self_compose(n)
             for (epsilon, each), n in pairs.items()
         ),
     )
@@ -155,7 +149,7 @@ def spent_on_person(
     losses = Counter[Loss]()
     for entry, mechanism in releases:
         n_days = entry.last_day - entry.first_day + 1
-        epsilon, own, n_parts = divide_person(guarantee_of(entry), n_days, mechanism)
+        epsilon, own, n_parts = accounting.divide_person(guarantee_of(entry), n_days, mechanism)
         losses[Loss(epsilon, own, entry.rho or 0.0)] += n_parts
     delta = max(delta, sum(one.delta * n for one, n in losses.items()) * (1 + TOLERANCE))
     return (compose(losses, delta), delta) if delta < 1 else (np.inf, 1.0)
