@@ -72,7 +72,8 @@ class Matches:
                 self.times[table.label].update(dict.fromkeys(table.times))
             for column, text in table.categories:
                 of_label = self.texts.setdefault(column, {}).setdefault(table.label, {})
-                of_label.setdefault(text, set()).update(() if table.total_of else table.places)
+                listed = table.complete and not table.total_of
+                of_label.setdefault(text, set()).update(table.places if listed else ())
         self.related = list[Related]()
         self.wholes: dict[tuple[str, str, str], set[str]] = {}
         self.parts: dict[tuple[str, str, str], set[str]] = {}
