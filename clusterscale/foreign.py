@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, wraps
-from types import FunctionType, GeneratorType
+from types import FunctionType, GeneratorType, MethodType
 from typing import Any
 
 import numpy as np
@@ -197,6 +197,31 @@ def call_foreign(
     if not is_foreign(cls):
         return function(*args, **options)
     where = f"{cls.__module__}.{cls.__qualname__}.{method}"
+    return _call(where, function, *args, fault=fault, **options)
+
+
+def guard_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that guards calls of one of another package, as :func:`call_foreign` does.
+
+    A function of this package is returned as it is.
+    """
+    inner = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    owner: Any = inner if isinstance(inner, FunctionType | MethodType) else type(inner)
+    if not is_foreign(owner):
+        return function
+    return partial(_call, f"{owner.__module__}.{owner.__qualname__}", function)
+
+
+def _call(
+    where: str,
+    function: Callable[..., Any],
+    *args: Any,
+    fault: Fault | None = None,
+    **options: Any,
+) -> Any:
+    """Call a function of another package, which errors name by ``where``."""
     shared: list[NDArray[Any]] = []
     args = tuple(read_only(value, shared) for value in args)
     options = {name: read_only(value, shared) for name, value in options.items()}

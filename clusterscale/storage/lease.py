@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Self
 
@@ -34,6 +35,7 @@ class _Holder(BaseModel, strict=True):
     process: int
     beat: int
     ended: bool
+    since: str = ""
 
 
 class LostLeaseError(StoreError):
@@ -47,11 +49,13 @@ class LeaseHeldError(Exception):
     ----------
     holder
         The process, as a person can find it.
+    since
+        When it took the lease, UTC; empty if not known.
     """
 
-    def __init__(self, holder: str) -> None:
+    def __init__(self, holder: str, since: str = "") -> None:
         super().__init__(holder)
-        self.holder = holder
+        self.holder, self.since = holder, since
 
 
 class Lease:
@@ -73,6 +77,8 @@ class Lease:
     clock, pause
         Return the seconds since some moment; wait for a number of seconds. Tests pass their own
         clock, which advances only by waiting.
+    on_wait
+        Called with a sentence about a process elsewhere that may have died, before waiting for it.
 
     Raises
     ------
@@ -90,9 +96,11 @@ class Lease:
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
+        on_wait: Callable[[str], object] = lambda text: None,
     ) -> None:
         self._uri, self._beat, self._patience = uri.rstrip("/"), beat, patience
-        self._clock, self._pause = clock, pause
+        self._clock, self._pause, self._on_wait = clock, pause, on_wait
+        self._since = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         self._id, self._number, self._count = uuid.uuid4().hex, 0, 0
         self._over = Event()
         self._thread = Thread(target=self._send_heartbeats, name="lease", daemon=True)
@@ -138,14 +146,15 @@ class Lease:
         """Return once a holder is dead or done; raise :class:`LeaseHeldError` if it is alive."""
         if has_ended(about.boot, about.process):
             return
-        began = self._clock()
+        began, holder = self._clock(), f"{about.host}, process {about.process}"
+        self._on_wait(f"{holder} was at work on {self._uri}: waiting whether it still is")
         while self._clock() - began < self._patience:
             self._pause(min(0.5, self._patience / 4))
             now = self._read(number)
             if now is None or now.ended:
                 return
             if now != about:
-                raise LeaseHeldError(f"{now.host}, process {now.process}")
+                raise LeaseHeldError(holder, now.since)
 
     def _take(self, number: int) -> bool:
         """Try to become the holder with a number, and return whether it is the last one."""
@@ -195,5 +204,6 @@ class Lease:
             process=os.getpid(),
             beat=self._count,
             ended=ended,
+            since=self._since,
         )
         return holder.model_dump_json().encode()

@@ -11,25 +11,30 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from warnings import warn
 
 from clusterscale.contracts import NamedModel
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.cube.describe import describe_origin
-from clusterscale.errors import ClusterscaleError, InputError
+from clusterscale.errors import ClusterscaleError, ExistsError, InputError, StoreError
 from clusterscale.foreign import Fault, call_foreign, returns
+from clusterscale.phrases import option
 from clusterscale.registry import Registry
 from clusterscale.schema import STATUS, Variable
-from clusterscale.storage import absolute, check_outputs
+from clusterscale.storage import absolute, check_outputs, remove
+from clusterscale.storage.lease import Lease, LeaseHeldError
 from clusterscale.storage.result_table import TableStore, create_table, open_table, study_of
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.foreign_code import Probe, code_of, packages_of
-from clusterscale.study.identity import Identity, others_in
+from clusterscale.study.identity import LEASE, Identity, others_in
 from clusterscale.study.stage import Stage, Tell
 from clusterscale.validation_messages import check_kinds
 
@@ -327,6 +332,8 @@ def run(
         If the cube cannot answer the plan, or memory is too short.
     ExistsError
         If the folder holds another study and ``force`` is not set.
+    StoreError
+        If another process computes the study in the folder now.
     Exception
         The first error of a task, if the analysis does not keep errors in its results.
     """
@@ -339,15 +346,39 @@ def run(
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
     executor.preflight(Probe(source, packages_of(analysis.settings())))
     uri = analysis.uri(run_uri)
-    analysis.claim(uri, cube, digest, force=force, keep=False)
-    for required in (*analysis.before, *analysis.requires()):
-        run(
-            required, cube, run_uri, executor, memory=memory, force=force, on_progress=on_progress
-        ).close()
-    job = Study(cube, source, run_uri, uri, digest, memory, executor.n_workers)
-    for stage in call_foreign(analysis, "stages", analysis.stages, job):
-        stage.run(executor, on_progress)
+    options: dict[str, Any] = {"memory": memory, "force": force, "on_progress": on_progress}
+    with _alone(uri):
+        analysis.claim(uri, cube, digest, force=force, keep=False)
+        for required in (*analysis.before, *analysis.requires()):
+            run(required, cube, run_uri, executor, **options).close()
+        job = Study(cube, source, run_uri, uri, digest, memory, executor.n_workers)
+        for stage in call_foreign(analysis, "stages", analysis.stages, job):
+            stage.run(executor, on_progress)
     return call_foreign(analysis, "open", analysis.open, run_uri)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """Work as the only process on the folder of a study, if its store can tell.
+
+    Raises StoreError, which names the other process, if one is at work.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(Lease(f"{uri}/{LEASE}", on_wait=partial(warn, stacklevel=2)))
+        except LeaseHeldError as other:
+            since = f" since {other.since}" if other.since else ""
+            raise StoreError(
+                f"{other.holder} has been at work on {uri}{since}: repeat the command when it has "
+                f"ended, or choose another {option('output')}"
+            ) from None
+        except StoreError:  # it cannot create files exclusively, or the folder is only read
+            pass
+        try:
+            yield
+        except ExistsError:
+            remove(f"{uri}/{LEASE}")  # nothing is left in a folder of something else
+            raise
 
 
 _BUILT_IN = {  # in the order of a page

@@ -21,6 +21,7 @@ _WORDS = {
     "input_digest": "audit or screen",
     "results_revision": "revision of results",
 }
+LEASE = "lease"  # folder of the lease of the process that computes the study
 _OLD = "plan.json"  # of an audit before results revision 2
 _UNFINISHED = re.compile(r"\..+\.partial")  # of this or another process that claims the folder
 
@@ -97,7 +98,7 @@ class Identity:
         UserWarning
             If results are removed because code of other packages differs.
         """
-        names = set(list_names(uri))
+        names = set(list_names(uri)) - {LEASE}
         other = self._difference(uri, names)
         changed = not other and self._other_code(uri)
         if not other and not changed and (keep or not (force and self.code)):

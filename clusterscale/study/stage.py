@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic
 
+from clusterscale.foreign import guard_function
 from clusterscale.storage.result_table import TableStore
 from clusterscale.study.execution import Executor, Finished, R, Reduction, T, Write, settle
 
@@ -61,7 +62,7 @@ class Stage(Generic[T, R]):
     name
         Name for progress and status.
     function
-        Pure function of a task.
+        Pure function of a task. One of another package is called in the guarded form.
     tasks
         Tasks that are left, drawn as they are needed.
     keep
@@ -124,7 +125,7 @@ class Stage(Generic[T, R]):
             write(part[1], value)
             store.mark_done(part[0])
 
-        n_tasks, of_part = len(tasks), partial(_of_part, function)
+        n_tasks, of_part = len(tasks), partial(_of_part, guard_function(function))
         return Stage(name, of_part, left, each(keep), n_tasks, n_tasks - len(left))
 
     def run(self, executor: Executor, tell: Tell) -> None:
@@ -161,12 +162,22 @@ class Stage(Generic[T, R]):
             return
         n_left = self.n_tasks - self.n_done
         for batch in executor.map_batches(
-            self.function, self.tasks, write=self.write, n_items=n_left, urgent=self.urgent
+            guard_function(self.function),
+            self.tasks,
+            write=self.write,
+            n_items=n_left,
+            urgent=self.urgent,
         ):
             yield self._write_lost(batch)
 
     def _reduction(self, task: T) -> Reduction[T, Any, Any, Any]:
-        reduction: Reduction[T, Any, Any, Any] = self.function(task)
+        made: Reduction[T, Any, Any, Any] = guard_function(self.function)(task)
+        reduction = replace(
+            made,
+            function=guard_function(made.function),
+            combine=guard_function(made.combine),
+            finish=guard_function(made.finish),
+        )
         if self.write is None:
             return reduction
         return replace(reduction, finish=partial(_finish_written, reduction.finish, self.write))

@@ -29,6 +29,7 @@ from clusterscale.registry import Registry
 from clusterscale.release.checks import Check, CheckResult, PublishedTable, check_table
 from clusterscale.runtime import SerialExecutor
 from clusterscale.study import Progress, Stage
+from clusterscale.study.execution import Reduction
 from clusterscale.testing.population import coordinates, exact, games, traces
 
 KnownSubset = PRIORS["known_subset"]
@@ -382,9 +383,61 @@ def test_a_signal_ends_the_program_from_within_foreign_code():
 def test_a_task_that_tries_to_end_the_program_has_failed():
     stage = Stage("measure", lambda task: leave(None), [1], lambda batch: None, 1)
     seen: list[Progress] = []
-    with pytest.raises(PluginError, match=r"a task tried to end the program \(SystemExit: 0\)"):
+    with pytest.raises(PluginError, match=r"lambda> tries to end the program \(SystemExit: 0\)"):
         stage.run(SerialExecutor(), seen.append)
     assert seen[-1].n_failed == 1
+
+
+TOTAL = np.ones(6)
+
+
+def overwrite_total(task):
+    ctypes.memset(task.ctypes.data, 0, 8)
+    return 1
+
+
+def write_total(task):
+    task[0] = 0.0
+    return 1
+
+
+def go_elsewhere(task):
+    os.chdir("/")
+    return 1
+
+
+def whole(name, task):
+    return Reduction(1, (1,), lambda part: 1, max, go_elsewhere_at_the_end)
+
+
+def go_elsewhere_at_the_end(item, total):
+    os.chdir("/")
+    return total
+
+
+@for_each(
+    ("function", "task", "message", "by_parts"),
+    [
+        (overwrite_total, TOTAL, "overwrite_total has changed an array that others use", False),
+        (write_total, TOTAL, "write_total writes to an array", False),
+        (go_elsewhere, 1, "go_elsewhere changes the working folder", False),
+        (partial(whole, "x"), 1, "at_the_end changes the working folder", True),
+    ],
+)
+def test_functions_of_tasks_are_guarded_as_methods_are(function, task, message, by_parts):
+    before = os.getcwd()
+    stage = Stage("measure", function, [task], lambda batch: None, 1, by_parts=by_parts)
+    with pytest.raises(PluginError, match=rf"test_boundary\.\w*{message}"):
+        stage.run(SerialExecutor(), lambda progress: None)
+    assert os.getcwd() == before
+
+
+def test_functions_of_tasks_are_guarded_where_a_table_is_filled():
+    marked = SimpleNamespace(done=lambda: set())
+    stage = Stage.fill("measure", go_elsewhere, {"a": 1}, marked, lambda task, value: None)
+    with pytest.raises(PluginError, match="go_elsewhere changes the working folder"):
+        stage.run(SerialExecutor(), lambda progress: None)
+    assert pickle.loads(pickle.dumps(stage.function)).func.__name__ == "_of_part"
 
 
 def test_an_import_that_ends_the_program_is_an_error(tmp_path, monkeypatch):

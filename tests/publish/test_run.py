@@ -143,7 +143,7 @@ def test_no_exact_count_stays_and_a_run_publishes_once(cube, tmp_path):
     made = plan(tmp_path)
     first = publish(cube, made, tmp_path / "run")
     names = {path.name for path in (tmp_path / "run/publication").iterdir()}
-    assert names == {"publication.json", "receipt.json", "run.json"}
+    assert names == {"lease", "publication.json", "receipt.json", "run.json"}
     again = publish(cube, made, tmp_path / "run")
     assert (first.counts.values == again.counts.values).all()
     assert len(Series(plan(tmp_path, week=2), "UTC").entries) == 1

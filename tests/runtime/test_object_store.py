@@ -118,7 +118,7 @@ def test_an_audit_that_was_killed_goes_on(
     assert f"{output}/report.html" in done.stdout
     assert before < set(storage.list_names(f"{output}/journal"))
     kept = {"audit.json", "certify", "journal", "evaluations", "report.html", "results.zarr"}
-    assert set(storage.list_names(output)) == kept | {"status"}
+    assert set(storage.list_names(output)) == kept | {"lease", "status"}
     same_as_on_a_disk(output, fields, dense, tmp_path)
 
 
@@ -166,7 +166,8 @@ def test_a_screen_on_s3_is_that_on_a_disk(command, output, remote_cube, dense, f
             command("screen", fields), capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-    assert set(storage.list_names(f"{output}/screen")) == {"done", "results.zarr", "screen.json"}
+    kept = {"done", "lease", "results.zarr", "screen.json"}
+    assert set(storage.list_names(f"{output}/screen")) == kept
     local = write_cube(str(tmp_path / "cube"), dense)
     same(
         open_screen(output),

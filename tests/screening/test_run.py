@@ -110,6 +110,7 @@ def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
     assert [p.n_done for p in seen if p.stage == "score"][-1] == seen[-1].n_tasks == 60 * 2 * 3
     assert sorted(path.name for path in (tmp_path / "run" / "screen").iterdir()) == [
         "done",
+        "lease",
         "results.zarr",
         "screen.json",
     ], "what only an unfinished screen needs is gone"
