@@ -9,14 +9,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.metrics import (
-    EXPOSED_AUC,
-    auc_p_values,
-    mean_interval,
-    off_cells,
-    reject_holm,
-    weak_cells,
-)
+from clusterscale import metrics
+from clusterscale.metrics import EXPOSED_AUC, mean_interval
 from clusterscale.redaction import without_controls
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.utility import emptiness
@@ -212,8 +206,8 @@ def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candida
     auc, low, high, degrees, shuffled, absent, naive = (
         np.where(status == "done", ordered[name].transpose(*_DIMS).values, np.nan) for name in names
     )
-    certain = reject_holm(auc_p_values(auc, low, high, degrees=degrees))
-    off, weak = np.logical_or(*off_cells(shuffled, absent)), weak_cells(auc, naive)
+    certain = metrics.reject_holm(metrics.auc_p_values(auc, low, high, degrees=degrees))
+    off, weak = np.logical_or(*metrics.off_cells(shuffled, absent)), metrics.weak_cells(auc, naive)
     found = dict[tuple[int, ...], list[_Candidate]]()
     for cell in map(tuple, np.argwhere(planned.any(axis=-1)).tolist()):
         *release, attack = cell

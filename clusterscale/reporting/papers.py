@@ -142,12 +142,6 @@ def differences(reports: Sequence[StudyReport]) -> Markup:
     return html.table("differences", groups.items(), rounded=_rounded)
 
 
-def numbers_table(report: StudyReport) -> Markup:
-    """Return a table of a study's published numbers with ours."""
-    items = groupby(report.compared, key=lambda line: f"{line.item} ({line.source})")
-    return html.table("numbers", items, rounded=_rounded)
-
-
 def _rounded(value: float, step: float, end: float | None = None) -> str:
     """Format a number, or an interval, with the digits that a step has; a dash if unknown."""
     if not isfinite(value):
@@ -280,7 +274,8 @@ def _study(report: StudyReport) -> html.Section:
     about = html.fill(
         "reproduced_study.html.j2", report=report, cost=html.quantity(report.core_seconds)
     )
-    tables = [numbers_table(report)] if report.compared else []
+    items = groupby(report.compared, key=lambda line: f"{line.item} ({line.source})")
+    tables = [html.table("numbers", items, rounded=_rounded)] if report.compared else []
     rest = {"claims": report.claims, "missing": report.missing}
     tables += [html.table(name, [("", rows)]) for name, rows in rest.items() if rows]
     name = f"study-{report.name.replace('/', '-')}"

@@ -1,7 +1,7 @@
 """Sections and tables of the report, and functions that format their content as HTML."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
@@ -13,14 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from clusterscale.phrases import (
-    LOOKS,
-    NO_GUARANTEE,
-    RELEASE_VERDICTS,
-    at_most,
-    privacy_unit,
-    round_up,
-)
+from clusterscale import phrases
 from clusterscale.redaction import without_controls
 from clusterscale.reporting.declared import Column, DeclaredTables, Groups, Table
 from clusterscale.validation_messages import plural
@@ -69,6 +62,14 @@ def section(name: str, body: Markup, /, *, anchor: str = "", **values: object) -
     """
     found = declared("sections.md").fill(name, (), **values)
     return Section(anchor or name, found.caption, found.note, body)
+
+
+def folds_section(
+    name: str, folds: Iterable[tuple[str, Markup]], *above: Markup
+) -> Iterator[Section]:
+    """Yield the section of this name, with folds below what is ``above``; none without folds."""
+    if found := list(folds):
+        yield section(name, Markup("").join([*above, folded(found)]))
 
 
 @cache
@@ -166,15 +167,10 @@ def absent_users(results: xr.Dataset) -> list[str]:
             text = f"{n_absent:,} of {n_users:,} users {have} no event in {period}"
             how = "attacked, and counted apart" if "status" in results else "included"
             text += f", but {are} {how}" if included else f" and {are} left out"
-            sentences.append(f"{text}{_absent_targets(results, i)}.")
+            if n_unseen := count_unseen(results.isel(period=[i])):
+                text += f", {n_unseen:,} of the {results.sizes['target']:,} targets among them"
+            sentences.append(f"{text}.")
     return sentences
-
-
-def _absent_targets(results: xr.Dataset, period: int) -> str:
-    n_absent = count_unseen(results.isel(period=[period]))
-    return (
-        f", {n_absent:,} of the {results.sizes['target']:,} targets among them" if n_absent else ""
-    )
 
 
 def count_unseen(results: xr.Dataset) -> int:
@@ -232,8 +228,8 @@ class LongColumn:
     @property
     def looks(self) -> Mapping[str, str]:
         """Classes of the style sheet for words."""
-        words = RELEASE_VERDICTS.values() if "verdict" in self.column.look else ()
-        return {word: LOOKS[word] for word in words}
+        words = phrases.RELEASE_VERDICTS.values() if "verdict" in self.column.look else ()
+        return {word: phrases.LOOKS[word] for word in words}
 
     def cell(self, row: int) -> str | Markup:
         """Return the content of a cell."""
@@ -315,18 +311,18 @@ def draw_long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -
 
 
 TEMPLATES.globals |= {
-    "at_most": at_most,
+    "at_most": phrases.at_most,
     "breakable": breakable,
     "count": "{:,}".format,
     "interval": interval,
     "isfinite": isfinite,
-    "looks": LOOKS,
-    "no_guarantee": NO_GUARANTEE,
+    "looks": phrases.LOOKS,
+    "no_guarantee": phrases.NO_GUARANTEE,
     "number": number,
     "percent": percent,
     "plural": plural,
-    "privacy_unit": privacy_unit,
+    "privacy_unit": phrases.privacy_unit,
     "quantity": quantity,
-    "round_up": round_up,
+    "round_up": phrases.round_up,
 }
 TEMPLATES.globals["cells"] = TEMPLATES.get_template("cells.html.j2").module

@@ -10,17 +10,12 @@ import xarray as xr
 
 from clusterscale.cube.calendar import Calendar
 from clusterscale.phrases import CONSISTENT, NOT_TESTED
+from clusterscale.reporting import coverage
 from clusterscale.reporting import section as html
 from clusterscale.reporting.audit.cases import Defences, by_setting
 from clusterscale.reporting.audit.headline import build_headline
 from clusterscale.reporting.audit.model import AuditReport
 from clusterscale.reporting.certificates import COVERS, covers_audit, read_ceilings, state_posterior
-from clusterscale.reporting.coverage import (
-    ReleaseScope,
-    days_outside,
-    spans_of,
-    state_coverage,
-)
 from clusterscale.reporting.findings import worst_finding
 from clusterscale.reporting.page import PageEntry, digests, page, versions_of
 from clusterscale.reporting.render import entitle
@@ -37,7 +32,7 @@ def describe(
     run: Run,
     outcome: Mapping[str, Any],
     series: Mapping[str, Any],
-    release: ReleaseScope | None = None,
+    release: coverage.ReleaseScope | None = None,
 ) -> dict[str, Any]:
     """Return all that the page to sign says, as numbers and texts by name.
 
@@ -58,6 +53,8 @@ def describe(
     n_known = cube.get("n_known", cube.get("n_users"))
     ids = results.get("period_id", results["period"]).values
     guarantees = [one for some in audit.guarantees.values() for one in some]
+    size = {"the policy": outcome["group_size"]}
+    covered = coverage.state_coverage(results, release, size) if release else ()
     return {
         "rule": name,
         "setting": to_yaml(made) if made else run.chosen,
@@ -70,7 +67,7 @@ def describe(
         "release": asdict(audit.worst[name]),
         "periods": _periods(audit, name),
         "examined": _examine_days(results, cube),
-        "coverage": _coverage(results, release, outcome["group_size"]),
+        "coverage": [one._asdict() for one in covered],
         "raw_counts": asdict(audit.worst[raw]) if raw else None,
         "everybody": _screened(shown, {name, raw} if name == raw else {name}),
         "worst_person": audit.worst_person(name),
@@ -160,24 +157,14 @@ def _examine_days(results: xr.Dataset, cube: Mapping[str, Any]) -> dict[str, Any
     What the results do not record is None.
     """
     found: dict[str, Any] = {"when": {}, "unit": "epoch", "total": None, "left_out": None}
-    spans = spans_of(results)
+    spans = coverage.spans_of(results)
     if len(spans) < results.sizes["period"] or "n_epochs" not in cube:
         return found
-    total, left_out, unit = days_outside(results)
+    total, left_out, unit = coverage.days_outside(results)
     if "calendar" in cube:
         when = map(Calendar.from_attributes(cube["calendar"]).describe_span, spans)
         found["when"] = dict(zip(map(str, results["period"].values), when, strict=True))
     return found | {"total": total, "left_out": left_out, "unit": unit}
-
-
-def _coverage(
-    results: xr.Dataset, release: ReleaseScope | None, group_size: int | None
-) -> list[dict[str, Any]]:
-    """Return what an audit covers of a release; nothing if it is not named."""
-    if release is None:
-        return []
-    found = state_coverage(results, release, {"the policy": group_size})
-    return [one._asdict() for one in found]
 
 
 def _utility(defences: Defences, name: str) -> list[dict[str, Any]]:

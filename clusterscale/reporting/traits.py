@@ -75,12 +75,6 @@ def comparisons(traits: xr.Dataset) -> list[GroupComparison]:
     return sorted(strongest_comparisons, key=lambda pair: pair.doubts * 2 - pair.gap)
 
 
-def _views(traits: xr.Dataset) -> list[str]:
-    """Return the label of every setting with loadings."""
-    columns = {name: traits[name].values for name in _VIEW}
-    return [_label(columns, i) for i in range(traits.sizes["view"])]
-
-
 def _findings(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Markup:
     """Build the findings; they exist even without comparisons."""
     leading = {}
@@ -128,8 +122,7 @@ def _characteristics(
 ) -> Iterator[html.Section]:
     """Build a table for each setting (POMACS20 Tables 2, 3); none without comparisons."""
     folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
-    if folds:
-        yield html.section("traits", html.folded(folds))
+    return html.folds_section("traits", folds)
 
 
 def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -156,8 +149,7 @@ _SIDES = ("top", "bottom", "all")
 def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Iterator[html.Section]:
     """Build the share of visits in each epoch (POMACS20 Fig. 4); none without comparisons."""
     folds = [(pair.label, _curves_of(traits, pair)) for pair in shown]
-    if folds:
-        yield html.section("times", figures.legend(_NAMES) + html.folded(folds))
+    return html.folds_section("times", folds, figures.legend(_NAMES))
 
 
 def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -181,7 +173,9 @@ def render_sections(traits: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     The characteristics of single users are not read; the page shows only their summaries.
     """
     traits = traits.drop_vars("value").compute()
-    shown, views = comparisons(traits), _views(traits)
+    columns = {name: traits[name].values for name in _VIEW}
+    views = [_label(columns, i) for i in range(traits.sizes["view"])]
+    shown = comparisons(traits)
     sections = [*_characteristics(traits, shown), *build_map(traits, views)]
     sections += [*build_cells(traits, views), *_times(traits, shown)]
     return _findings(traits, shown), sections
@@ -190,9 +184,9 @@ def render_sections(traits: xr.Dataset) -> tuple[Markup, list[html.Section]]:
 def build_map(traits: xr.Dataset, views: Sequence[str]) -> Iterator[html.Section]:
     """Build a map of the regions by mean loading; none without loadings or positions."""
     placed = np.isfinite(traits.x.values) & np.isfinite(traits.y.values)
-    if placed.any() and views:
-        folds = [(label, _map(traits, view, label, placed)) for view, label in enumerate(views)]
-        yield html.section("map", figures.scale("discloses little", "most") + html.folded(folds))
+    shown = enumerate(views if placed.any() else ())
+    folds = [(label, _map(traits, view, label, placed)) for view, label in shown]
+    return html.folds_section("map", folds, figures.scale("discloses little", "most"))
 
 
 def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> Markup:
@@ -227,8 +221,7 @@ _WHO = {"all": "All targets", "top": "Most exposed", "bottom": "Least exposed"}
 def build_cells(traits: xr.Dataset, views: Sequence[str]) -> Iterator[html.Section]:
     """Build heatmaps of loadings, as in POMACS20 Figs 2, 3 and 5; none without any."""
     folds = [(label, _panels(traits, view)) for view, label in enumerate(views)]
-    if folds:
-        yield html.section("cells", figures.scale("low correlation", "high") + html.folded(folds))
+    return html.folds_section("cells", folds, figures.scale("low correlation", "high"))
 
 
 def _panels(traits: xr.Dataset, view: int) -> Markup:

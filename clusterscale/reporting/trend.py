@@ -71,8 +71,7 @@ def reasons(series: Sequence[Series]) -> Iterator[html.Section]:
         )
         for release in sorted(worse, key=lambda release: -release.number)
     ]
-    if folds:
-        yield html.section("reasons", html.folded(folds))
+    return html.folds_section("reasons", folds)
 
 
 def _level(level: str) -> str | Markup:

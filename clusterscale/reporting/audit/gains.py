@@ -165,8 +165,7 @@ def build_tradeoff(audit: AuditReport) -> Iterator[html.Section]:
         line="random guess, drawn without any data",
         crossed=crossed if audit.empty else "",
     )
-    if folds:
-        yield html.section("tradeoff", legend + html.folded(folds))
+    return html.folds_section("tradeoff", folds, legend)
 
 
 def _axis(defences: Defences, measure: int) -> figures.Axis:

@@ -15,16 +15,7 @@ from clusterscale.errors import ClusterscaleError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.metrics import is_testable, off_cells, weak_cells
 from clusterscale.phrases import BROKEN, is_tested, worst_guarantee
-from clusterscale.reporting.audit.cases import (
-    Cases,
-    Defences,
-    Floats,
-    SummaryRow,
-    cases,
-    mean,
-    read_defences,
-    row,
-)
+from clusterscale.reporting.audit import cases as case_tables
 from clusterscale.reporting.findings import Finding, find_exposures, find_promises, worst_findings
 from clusterscale.reporting.section import absent_users, json_attribute
 from clusterscale.schema import find_mechanism
@@ -44,7 +35,7 @@ class Control:
     verdict: Verdict
     mean: float
     n_cells: int
-    off: tuple[SummaryRow, ...]
+    off: tuple[case_tables.SummaryRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ class Controls:
 
     shuffled: Control
     absent: Control
-    weak: tuple[SummaryRow, ...]
+    weak: tuple[case_tables.SummaryRow, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -106,15 +97,15 @@ class AuditReport:
         return cls(results.compute())
 
     @cached_property
-    def cases(self) -> Cases:
+    def cases(self) -> case_tables.Cases:
         """Numbers of all cases."""
-        return cases(self.results)
+        return case_tables.cases(self.results)
 
     @cached_property
-    def lines(self) -> list[SummaryRow]:
+    def lines(self) -> list[case_tables.SummaryRow]:
         """A row for each setting, group size and attack, whether run or not."""
         cells = np.ndindex(self.cases.auc.shape[:-1])
-        return [row(self.cases, *cell) for cell in cells]
+        return [case_tables.row(self.cases, *cell) for cell in cells]
 
     @cached_property
     def controls(self) -> Controls:
@@ -130,7 +121,7 @@ class AuditReport:
             for values, off in zip((table.control, table.absent), both, strict=True)
         )
         weak = np.argwhere(weak_cells(table.auc, table.naive)).tolist()
-        return Controls(shuffled, absent, tuple(row(table, *cell) for cell in weak))
+        return Controls(shuffled, absent, tuple(case_tables.row(table, *cell) for cell in weak))
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -224,16 +215,20 @@ class AuditReport:
         return refused
 
     @cached_property
-    def defences(self) -> Defences:
+    def defences(self) -> case_tables.Defences:
         """Privacy gains and utility by mechanism."""
-        return read_defences(self.results, self.cases)
+        return case_tables.read_defences(self.results, self.cases)
 
     @cached_property
     def gains(self) -> dict[tuple[str, str, int, str], float]:
         """The known mean privacy gains, by period, prior, group size and mechanism."""
         own = self.defences
         every = product(own.cases(), range(len(own.priors)), range(len(own.mechanisms)))
-        return {own.names(*at): mean(found) for at in every if (found := own.gains(*at)).size}
+        return {
+            own.names(*at): case_tables.mean(found)
+            for at in every
+            if (found := own.gains(*at)).size
+        }
 
     @cached_property
     def empty(self) -> list[str]:
@@ -267,11 +262,13 @@ class AuditReport:
         return {name: worst[name] for name in mechanisms if name in worst}
 
 
-def _control(table: Cases, values: Floats, off: NDArray[np.bool_]) -> Control:
+def _control(
+    table: case_tables.Cases, values: case_tables.Floats, off: NDArray[np.bool_]
+) -> Control:
     n_cells = int(is_testable(values).sum())
     verdict: Verdict = "off" if off.any() else "chance" if n_cells else "unknown"
-    rows = tuple(row(table, *cell) for cell in np.argwhere(off).tolist())
-    return Control(verdict, mean(values), n_cells, rows)
+    rows = tuple(case_tables.row(table, *cell) for cell in np.argwhere(off).tolist())
+    return Control(verdict, case_tables.mean(values), n_cells, rows)
 
 
 def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:

@@ -27,9 +27,7 @@ def build_distributions(audit: AuditReport) -> Iterator[html.Section]:
         )
         for index, setting in table.shown()
     ]
-    if folds:
-        body = figures.legend(table.attacks) + html.folded(folds)
-        yield html.section("distributions", body)
+    return html.folds_section("distributions", folds, figures.legend(table.attacks))
 
 
 def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
@@ -140,8 +138,7 @@ def build_exposed(audit: AuditReport) -> Iterator[html.Section]:
     table = audit.cases
     folds = [(table.label(setting), _table(audit, index)) for index, setting in table.shown()]
     tertiles = _tertiles(table, audit.results["tertile"].values.astype(object))
-    if folds:
-        yield html.section("exposed", tertiles + html.folded(folds))
+    return html.folds_section("exposed", folds, tertiles)
 
 
 def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:

@@ -6,7 +6,7 @@ from math import isfinite, nan
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d, Span
+from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Span
 from markupsafe import Markup
 from numpy.typing import NDArray
 
@@ -33,13 +33,7 @@ def distributions(
     ``series`` maps the index of a name to the numbers, ``axis`` is their label, ``among`` a noun
     for the people, and ``chance`` the value marked on the axis.
     """
-    drawn = panel(
-        height=250,
-        x_range=Range1d(start, 1.005 * end),
-        y_range=Range1d(0, 1.01),
-        x_axis_label=axis,
-        y_axis_label=f"share of {among}",
-    )
+    drawn = panel(250, axis, f"share of {among}", x=(start, 1.005 * end), y=(0, 1.01))
     if end == 1:
         drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
     if chance is not None:
@@ -93,13 +87,8 @@ def boxes(
     Whiskers extend to the furthest target within 1.5 times the box (Tukey); the diamond is the
     mean.
     """
-    drawn = panel(
-        height=300,
-        y_range=Range1d(-0.03, 1.03),
-        x_axis_label=across,
-        y_axis_label=axis,
-    )
     width, ticks = len(names) + 1, {}
+    drawn = panel(300, across, axis, x=(-1, len(groups) * width - 1), y=(-0.03, 1.03))
     summaries: list[dict[str, Any]] = []
     beyond: list[tuple[float, float, str]] = []
     for position, (size, series) in enumerate(groups):
@@ -110,7 +99,6 @@ def boxes(
             summaries.append(box | {"colour": colour(index)})
             outside = values[(values < box["low"]) | (values > box["high"])]
             beyond += [(x, float(value), colour(index)) for value in np.unique(outside)]
-    drawn.x_range = Range1d(-1, len(groups) * width - 1)
     drawn.xaxis.ticker = FixedTicker(ticks=list(ticks))
     drawn.xaxis.major_label_overrides = ticks
     drawn.xgrid.grid_line_color = None
@@ -125,13 +113,8 @@ def brackets(lows: Floats, ceilings: Floats) -> Any:
     """
     low, high = np.round(lows, 4).tolist(), (np.ceil(1e4 * ceilings - 1e-5) / 1e4).tolist()
     at = list(range(1, len(low) + 1))
-    drawn = panel(
-        height=240,
-        x_range=Range1d(0, len(at) + 1),
-        y_range=Range1d(min(0.4, *low) - 0.02, 1.02),
-        x_axis_label="people, in the order of their ceilings",
-        y_axis_label="AUC",
-    )
+    across, bottom = "people, in the order of their ceilings", min(0.4, *low) - 0.02
+    drawn = panel(240, across, "AUC", x=(0, len(at) + 1), y=(bottom, 1.02))
     drawn.xaxis.ticker = FixedTicker(ticks=[])
     drawn.xgrid.grid_line_color = None
     _mark_guessing(drawn, 0.5, "width")
@@ -233,8 +216,8 @@ def curves(
     ``series`` maps the index of a name to its number in each of ``epochs``, or other values;
     ``across`` and ``axis`` are the labels of the axes, and ``log`` has those that are logarithmic.
     """
-    kinds = {f"{side}_axis_type": "log" if side in log else "linear" for side in "xy"}
-    drawn = panel(height=250, x_axis_label=across, y_axis_label=axis, **kinds)
+    kinds: Any = {f"{side}_axis_type": "log" if side in log else "linear" for side in "xy"}
+    drawn = panel(250, across, axis, **kinds)
     lines = []
     for index, values in series.items():
         data = {"epoch": epochs.tolist(), "number": [float(f"{v:.4g}") for v in values]}
@@ -292,12 +275,10 @@ def draw_time_series(
     otherwise it is not drawn. Bars are intervals.
     """
     n = len(releases)
-    box = panel(height=300 if span else 250, x_axis_label="release, in order", y_axis_label=axis)
-    box.x_range = Range1d(0.4, n + 0.6)
+    reach = 0.03 * (span[1] - span[0]) if span else 0.0
+    up = (span[0] - reach, span[1] + reach) if span else None
+    box = panel(300 if span else 250, "release, in order", axis, x=(0.4, n + 0.6), y=up)
     box.xaxis.ticker = FixedTicker(ticks=_ticks(n))
-    if span:
-        reach = 0.03 * (span[1] - span[0])
-        box.y_range = Range1d(span[0] - reach, span[1] + reach)
     data: dict[str, list[Any]] = {"place": list(range(1, n + 1))}
     data |= {f"y{i}": [_short(value) for value in course.values] for i, course in enumerate(drawn)}
     source = ColumnDataSource(dict(data))

@@ -7,7 +7,7 @@ from typing import Any
 
 import h3
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearColorMapper, Range1d, Span
+from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearColorMapper, Span
 from bokeh.palettes import Cividis256, linear_palette
 from markupsafe import Markup
 
@@ -32,13 +32,7 @@ def heatmap(values: Floats, *, across: str, up: str) -> Any:
     ``across`` and ``up`` are labels for columns and rows.
     """
     n_rows, n_columns = values.shape
-    drawn = panel(
-        height=280,
-        x_range=Range1d(0, n_columns),
-        y_range=Range1d(0, n_rows),
-        x_axis_label=across,
-        y_axis_label=up,
-    )
+    drawn = panel(280, across, up, x=(0, n_columns), y=(0, n_rows))
     drawn.grid.grid_line_color = None
     # hundredths as bytes take an eighth of the space without a visible difference
     cells = np.round(100 * shrink(np.nan_to_num(values))).astype(np.uint8)
@@ -76,7 +70,7 @@ def map_of(
     def place(degrees_east: Floats, degrees_north: Floats) -> tuple[Floats, Floats]:
         return (degrees_east - middle_lon) * stretch, (degrees_north - middle_lat) * _KM
 
-    drawn = panel(height=420, match_aspect=True, x_axis_label="km east", y_axis_label="km north")
+    drawn = panel(420, "km east", "km north", match_aspect=True)
     order = np.argsort(values, kind="stable")  # the largest values are drawn on top
     names, values = [names[i] for i in order], values[order]
     x, y = place(lon[order], lat[order])
@@ -161,14 +155,9 @@ def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
     Marks of (nearly) empty releases are hollow and crossed out. ``guess`` is the loss of a random
     guess, a dashed line; NaN for none.
     """
-    drawn = panel(
-        height=280,
-        x_range=Range1d(across.start, across.end),
-        y_range=Range1d(-0.05, 1.05),
-        x_axis_type="linear" if across.floor is None else "log",
-        x_axis_label="utility loss",
-        y_axis_label="mean privacy gain",
-    )
+    kind, ends = "linear" if across.floor is None else "log", (across.start, across.end)
+    labels = "utility loss", "mean privacy gain"
+    drawn = panel(280, *labels, x=ends, y=(-0.05, 1.05), x_axis_type=kind)
     drawn.xaxis.ticker = FixedTicker(ticks=list(across.ticks))
     drawn.xaxis.major_label_overrides = across.ticks
     drawn.yaxis.ticker = FixedTicker(ticks=[round(0.2 * i, 1) for i in range(6)])
@@ -211,13 +200,8 @@ def front(groups: Sequence[Sequence[tuple[float, float, str]]]) -> Any:
     pairs = np.array([pair[:2] for group in groups for pair in group])
     low, high = pairs.min(axis=0), pairs.max(axis=0)
     margin = np.maximum(0.05 * (high - low), 0.01)
-    drawn = panel(
-        height=320,
-        x_range=Range1d(float(low[0] - margin[0]), float(high[0] + margin[0])),
-        y_range=Range1d(float(low[1] - margin[1]), float(high[1] + margin[1])),
-        x_axis_label="score",
-        y_axis_label="mean privacy loss",
-    )
+    across, up = zip((low - margin).tolist(), (high + margin).tolist(), strict=True)
+    drawn = panel(320, "score", "mean privacy loss", x=across, y=up)
     for index, group in reversed(list(enumerate(groups))):
         if not group:
             continue

@@ -208,7 +208,7 @@ def _draw_columns(plot: PaperPlot) -> tuple[Any, _Marks]:
 
 
 def _bars(plot: PaperPlot, points: _Points) -> Any:
-    drawn = single.panel(height=300, x_axis_label=plot.x, y_axis_label=plot.y)
+    drawn = single.panel(300, plot.x, plot.y)
     bars = [(x, point.value, 0.0, single.colour(i)) for i, x, point in points]
     source = _source(bars, "x", "top", "bottom", "hue")
     look = {"fill_color": "hue", "line_color": "hue", "fill_alpha": 0.45}

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bokeh import __version__
 from bokeh.document import Document
-from bokeh.models import BasicTickFormatter, FixedTicker, LogScale, Span
+from bokeh.models import BasicTickFormatter, FixedTicker, LogScale, Range1d, Span
 from bokeh.plotting import figure
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -321,9 +321,28 @@ def marks(names: Sequence[str], *, line: str, crossed: str = "") -> Markup:
 Floats = NDArray[np.float64]
 
 
-def panel(**options: Any) -> Any:
-    """Return an empty Bokeh figure in the style of the page."""
+Ends = tuple[float, float]
+
+
+def panel(
+    height: int,
+    across: str,
+    up: str,
+    *,
+    x: Ends | None = None,
+    y: Ends | None = None,
+    **look: Any,
+) -> Any:
+    """Return an empty Bokeh figure in the style of the page.
+
+    ``across`` and ``up`` are the labels of its axes, ``x`` and ``y`` their ends.
+    """
+    look |= {"x_range": Range1d(*x)} if x else {}
+    look |= {"y_range": Range1d(*y)} if y else {}
     drawn = figure(
+        height=height,
+        x_axis_label=across,
+        y_axis_label=up,
         tools="",
         toolbar_location=None,
         sizing_mode="stretch_width",
@@ -331,7 +350,7 @@ def panel(**options: Any) -> Any:
         background_fill_color=None,
         border_fill_color=None,
         outline_line_color=None,
-        **options,
+        **look,
     )
     for axis in drawn.axis:
         axis.axis_label_text_font_style = "normal"
