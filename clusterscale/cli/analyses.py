@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+import yaml
 from rich.markup import escape
 
 from clusterscale import api
@@ -23,18 +24,19 @@ from clusterscale.cli.releases import EXIT_CODES, VERDICT_STYLES, say_opendp
 from clusterscale.cli.running import RunOptions, run_verb, running_verb, with_options
 from clusterscale.cli.tables import NAME, Key, add_numbers, new_table, show_pairs, show_table
 from clusterscale.errors import ConfigError, InputError, RefusedError
-from clusterscale.phrases import at_most, round_up
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.phrases import NO_GUARANTEE, at_most, round_up
 from clusterscale.redaction import clean
 from clusterscale.schema import with_labels
 from clusterscale.storage import exists
 from clusterscale.storage.manifest import read_sealed
+from clusterscale.study import Analysis, AnalysisPlan, describe_bytes
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from clusterscale.analyses.publish import PublishPlan
     from clusterscale.config import Config
-    from clusterscale.study import Analysis, AnalysisPlan
 
 _STRATEGIES = 4  # columns per table
 
@@ -79,10 +81,6 @@ def _at_days(config: Config, days: str) -> Config:
 
 def _read_run(run: str, title: str | None) -> tuple[Mapping[str, Any], xr.Dataset]:
     """Return the settings of a mechanism of a finished audit or advice, and its results."""
-    import yaml
-
-    from clusterscale.mechanisms import MECHANISMS
-
     run = run.rstrip("/")
     if read_sealed(f"{run}/audit.json") is not None and exists(f"{run}/results.zarr"):
         results = openers.open_results(run)
@@ -180,9 +178,6 @@ def publish(
 
 def _show(plan: PublishPlan, release: xr.Dataset) -> None:
     """Print what was published, and what is spent."""
-    from clusterscale.phrases import NO_GUARANTEE
-    from clusterscale.study import describe_bytes
-
     about = release.attrs
     budget = "none"
     if about["budget"] >= 0:
@@ -253,10 +248,7 @@ def advise(
 
 def show_advice(advice: xr.Dataset) -> None:
     """Print the answer, what was confirmed, and the leading candidates with why they fell out."""
-    import yaml
-
     from clusterscale.analyses.publish.plan import find_faults
-    from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reporting.advice import answer, leading, summarise
 
     for line in answer(advice):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,7 +26,9 @@ class Verbs(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*super().list_commands(ctx), *self._others()]
+        from clusterscale.study import ANALYSES
+
+        return [*super().list_commands(ctx), *ANALYSES.loaded]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None if there is none of this name."""
@@ -42,12 +43,6 @@ class Verbs(typer.core.TyperGroup):
             add_command(verb, verb_of(ANALYSES[cmd_name]), cmd_name)
             found = typer.main.get_command(verb)
         return found
-
-    def _others(self) -> Mapping[str, Any]:
-        """Return the plans of the analyses of other packages that can be loaded."""
-        from clusterscale.study import ANALYSES
-
-        return ANALYSES.loaded
 
 
 app = typer.Typer(

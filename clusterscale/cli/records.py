@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +16,7 @@ from clusterscale.errors import InputError
 from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
-    from clusterscale.ingestion import IngestOptions, Reader
+    from clusterscale.ingestion import Reader
 
 
 _EXAMPLES = {
@@ -128,6 +128,7 @@ def ingest(
     weights
         Table of weights: the column of users, and weight (people per user).
     """
+    from clusterscale.api.records import ingest_with_report
     from clusterscale.ingestion import READERS, IngestOptions, read_key
 
     fields = _fields(READERS[reader], column or [], setting or [])
@@ -145,20 +146,12 @@ def ingest(
         min_events=min_events,
         weights=weights,
     )
-    _ingest(source, cube, options, [points, pseudonymise], force=force)
-
-
-def _ingest(
-    source: str, uri: str, options: IngestOptions, others: Sequence[str | None], *, force: bool
-) -> None:
-    """Ingest with a progress bar, and print the report and the cube."""
-    from clusterscale.api.records import ingest_with_report
-
     with new_bar(err) as bar:
         tell = teller(bar, bar.add_task("ingest"))
-        report = ingest_with_report(source, uri, options, force=force, progress=tell, others=others)
+        read = [points, pseudonymise]
+        report = ingest_with_report(source, cube, options, force=force, progress=tell, others=read)
     out.print(str(report))
-    show_cube(TraceCube(uri))
+    show_cube(TraceCube(cube))
 
 
 def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import Key, show_pairs, show_table
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
 from clusterscale.redaction import clean
+from clusterscale.storage import check_outputs, put
 
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
@@ -66,13 +68,21 @@ def gate(
     to_json
         File to write the verdict to.
     """
-    from clusterscale.storage import check_outputs, put
+    from clusterscale.api import releases
+    from clusterscale.reporting.audit.model import AuditReport
     from clusterscale.study.identity import results_in
 
     check_outputs([to_json], [policy, *results_in(results)])
     outcome: dict[str, object] = {"verdict": "error"}
     try:
-        outcome = _evaluate(results, policy, mechanism, group_size, release)
+        run = gather(results)
+        found = releases.gate(run, policy, mechanism, group_size, release)
+        show_reasons(found.mechanism, found.verdict, found.reasons)
+        assert run.audit is not None  # or there is no verdict
+        for reason, names in AuditReport(run.audit).refused.items():
+            if found.mechanism in names:
+                out.print(f"publish refuses it: {reason}", markup=False, soft_wrap=True)
+        outcome = asdict(found)
     except ClusterscaleError as error:
         outcome["error"] = clean(str(error))
         raise
@@ -80,27 +90,6 @@ def gate(
         if to_json:
             put(to_json, json.dumps(outcome, indent=1).encode())
     raise typer.Exit(EXIT_CODES[str(outcome["verdict"])])
-
-
-def _evaluate(
-    results: str,
-    policy: Path | None,
-    mechanism: str | None,
-    group_size: int | None,
-    release: Path | None,
-) -> dict[str, object]:
-    """Print the verdict on a run, and return it with its reasons."""
-    from clusterscale.api import releases
-    from clusterscale.reporting.audit.model import AuditReport
-
-    run = gather(results)
-    found = releases.gate(run, policy, mechanism, group_size, release)
-    show_reasons(found.mechanism, found.verdict, found.reasons)
-    assert run.audit is not None
-    for reason, names in AuditReport(run.audit).refused.items():
-        if found.mechanism in names:
-            out.print(f"publish refuses it: {reason}", markup=False, soft_wrap=True)
-    return {"verdict": found.verdict, "mechanism": found.mechanism, "reasons": found.reasons}
 
 
 def say_opendp(mechanisms: Iterable[Mechanism]) -> None:
@@ -150,7 +139,6 @@ def reaudit(
     """
     from clusterscale.api.releases import open_catalogue, write_page
     from clusterscale.reauditing import Announcement, audit_new
-    from clusterscale.storage import check_outputs
     from clusterscale.storage.lease import LeaseHeldError
     from clusterscale.storage.outputs import inputs_in
 

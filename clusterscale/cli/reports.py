@@ -65,13 +65,17 @@ def report(
     """
     from clusterscale.api import releases
     from clusterscale.api.reports import page_of
+    from clusterscale.cli.results import show_results
     from clusterscale.reporting import write_report, write_tables
     from clusterscale.storage import check_outputs
     from clusterscale.study.identity import results_in
 
     if full:
         for folder in results:
-            _show_audit(folder)
+            if (audit := gather(folder).audit) is None:
+                what = "there is no audit to show; run `clusterscale audit` first"
+                raise InputError(f"{folder}: {what}")
+            show_results(audit, full=True)
         return
     if len(results) > 1 and output is None:
         raise InputError("these are several runs: give the file or folder to write with --output")
@@ -109,15 +113,6 @@ def gather(folder: str) -> Run:
     for note in notes:
         err.print(f"[yellow]note:[/] {note}", soft_wrap=True)
     return run
-
-
-def _show_audit(folder: str) -> None:
-    from clusterscale.cli.results import show_results
-
-    run = gather(folder)
-    if run.audit is None:
-        raise InputError(f"{folder}: there is no audit to show; run `clusterscale audit` first")
-    show_results(run.audit, full=True)
 
 
 def write_page(folder: str) -> None:

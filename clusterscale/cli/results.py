@@ -12,18 +12,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from clusterscale.cli import tables
 from clusterscale.cli.console import out
-from clusterscale.cli.tables import (
-    LONGEST,
-    NAME,
-    Key,
-    add_numbers,
-    declared_table,
-    fits,
-    lines_of,
-    new_table,
-    several,
-)
+from clusterscale.cli.tables import Key
 from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, NOT_SEEN, NOT_TESTED
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import find_ties
@@ -51,7 +42,7 @@ def guarantee_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     every = product(*(results[dim].values for dim in dims))
     cases = [results.sel(dict(zip(dims, case, strict=True))) for case in every]
     if rows := [case for case in cases if np.isfinite(case["epsilon_seen"].item())]:
-        yield from declared_table("guarantees", rows, varied=varied, key=key, styled=_styled)
+        yield from tables.declared_table("guarantees", rows, varied=varied, key=key, styled=_styled)
 
 
 def count_guarantees(audit: AuditReport, key: Key, most: int) -> Iterator[str]:
@@ -117,14 +108,6 @@ class _UtilityRow(NamedTuple):
     worse: NDArray[np.bool_]
 
 
-def empty_lines(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
-    """Name in red the mechanisms with nearly empty releases in any setting."""
-    several_cases = len(list(audit.defences.cases())) > 1
-    some = " for some group size or period" if several_cases else ""
-    if audit.empty:
-        yield f"[bold red]nearly empty releases{some}:[/] {key.names(audit.empty)}"
-
-
 def every_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     """Yield the measures of every mechanism, period and group size."""
     results, defences = audit.results, audit.defences
@@ -133,7 +116,7 @@ def every_utility(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     for case in defences.cases():
         at, period = (case.period, case.size), (defences.periods[case.period],)
         names = [f"groups of {defences.table.group_sizes[case.size]:,}"]
-        yield ", ".join(["utility", *names, *several(results, ("period",), period, key)])
+        yield ", ".join(["utility", *names, *tables.several(results, ("period",), period, key)])
         columns = defences.released_share[at], defences.utility[at], defences.worse[at]
         rows = list(map(_UtilityRow, defences.mechanisms, *columns))
         yield from _tables(results, rows, defences.guess[at], key)
@@ -170,8 +153,8 @@ def _tables(
     ]
     for start in range(0, len(titles), _MEASURES):
         part = slice(start, start + _MEASURES)
-        table = new_table("mechanism")
-        add_numbers(table, *map(key.letter, titles[part]))
+        table = tables.new_table("mechanism")
+        tables.add_numbers(table, *map(key.letter, titles[part]))
         for row in rows:
             label = key.name(row.mechanism)
             if empty := emptiness(row.released_share):
@@ -213,7 +196,7 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
 def _full(audit: AuditReport, key: Key) -> Iterator[RenderableType]:
     results = audit.results
     for around in product(*(results[dim].values for dim in _AROUND)):
-        yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
+        yield ", ".join(["mean over targets", *tables.several(results, _AROUND, around, key)])
         yield _case_table(audit, str(around[0]), str(around[1]), key)
     yield from _verdicts(audit, key, results.sizes["mechanism"], guarantee_table(results, key))
     yield from every_utility(audit, key)
@@ -225,7 +208,9 @@ def _verdicts(
 ) -> Iterator[RenderableType]:
     """Yield the verdicts on mechanisms, at most ``most`` by name, with those on guarantees."""
     yield from count_exposures(audit, key, most)
-    yield from empty_lines(audit, key)
+    if audit.empty:
+        some = " for some group size or period" if len(list(audit.defences.cases())) > 1 else ""
+        yield f"[bold red]nearly empty releases{some}:[/] {key.names(audit.empty)}"
     yield from _control_lines(audit)
     yield from map(escape, audit.absent)
     yield from guarantees
@@ -238,11 +223,11 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
     parts: list[RenderableType] = []
     key = Key()
     # 8: characters of labels in a table with many columns
-    longest = LONGEST if fits(out, _strongest_table(audit, Key(), _MECHANISMS)) else 8
+    longest = tables.LONGEST if tables.fits(out, _strongest_table(audit, Key(), _MECHANISMS)) else 8
     n_all = audit.results.sizes["mechanism"]
     for n_mechanisms, with_utility, name in (
-        (_MECHANISMS, True, NAME),
-        (_MECHANISMS, False, NAME),
+        (_MECHANISMS, True, tables.NAME),
+        (_MECHANISMS, False, tables.NAME),
         (_MECHANISMS, True, longest),
         *((n, False, longest) for n in (8, 6, 4, 2, 1)),  # fewer if their labels are long
     ):
@@ -258,7 +243,7 @@ def _summary(audit: AuditReport) -> tuple[list[RenderableType], Key]:
                 continue
             parts += worst_utility(audit, key)
         # 31: lines of a summary, which leaves nine for errors, paths of results and ceilings
-        if lines_of(out, [*parts, key.table(out.width)]) <= 31:
+        if tables.lines_of(out, [*parts, key.table(out.width)]) <= 31:
             break
     return parts, key
 
@@ -284,8 +269,8 @@ def _strongest_table(audit: AuditReport, key: Key, n_rows: int) -> Table:
         cells += [_number(gains.get(mechanism, np.nan))] if defended else []
         cells += [_value_or_tie(ties, dim, best, key) for dim in dims]
         rows.append((best.mean, mechanism, cells))
-    table = new_table("mechanism")
-    add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
+    table = tables.new_table("mechanism")
+    tables.add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
     for dim in dims:
         table.add_column(dim.replace("_", " "), no_wrap=dim != "group_size", justify="left")
     # in the order of the plan; if not all fit, only the most exposing ones
@@ -312,8 +297,8 @@ def _value(line: SummaryRow, dim: str) -> object:
 def _case_table(audit: AuditReport, period: str, prior: str, key: Key) -> Table:
     """Return a table of all cases of a period and prior, by group size and mechanism."""
     results, defended = audit.results, audit.results.sizes["mechanism"] > 1
-    table = new_table(*(["mechanism"] if defended else []), "attack")
-    add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
+    table = tables.new_table(*(["mechanism"] if defended else []), "attack")
+    tables.add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
     table.add_column("controls", no_wrap=True)
     lines = {line.case: line for line in audit.lines}
     settings = {(s.period, s.prior, s.mechanism): s for s in audit.cases.settings}

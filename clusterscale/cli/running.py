@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 from rich.markup import escape
 
-from clusterscale.api.execution import new_bar, teller
+from clusterscale.api.execution import new_bar, run_analysis, teller
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.reports import write_page
@@ -218,7 +218,6 @@ def run_verb(
     xr.Dataset or None
         The results, None if nothing was run.
     """
-    from clusterscale.api.execution import run_analysis
     from clusterscale.study.resources import describe_waiting
 
     cluster = shared.pick_cluster(

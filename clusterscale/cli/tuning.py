@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +19,7 @@ from clusterscale.study import Progress, Tell
 if TYPE_CHECKING:
     from clusterscale.analyses.tuning import TuningCase, TuningResult
     from clusterscale.attacks.learned import LearnedAttack
-    from clusterscale.contracts import Attack
+    from clusterscale.contracts import Attack, Values
     from clusterscale.study.execution import Executor
 
 
@@ -79,14 +81,9 @@ def _search(
 
     variants = [attack.variants() for attack in attacks]
     candidates = tuple(chain.from_iterable(variants))
-    scores = []
-    for i, case in enumerate(cases):
-        tell(Progress("cross-validation", len(cases), i))
-        scores.append(
-            cross_validate(
-                case.form, candidates, executor, n_folds=n_folds, seed=seed, path=case.path
-            )
-        )
+    how: Any = {"executor": executor, "n_folds": n_folds, "seed": seed}
+    score = partial(cross_validate, attacks=candidates, **how)
+    scores = _score(cases, "cross-validation", score, tell)
     targets = np.array([case.task.target for case in cases])
     ends = np.cumsum([len(grid) for grid in variants])[:-1]
     parts = np.split(np.stack(scores), ends, axis=1)
@@ -105,16 +102,24 @@ def _evaluate(
     attacks = tuple(
         dict.fromkeys(attack for choice in choices for attack in (choice.given, choice.chosen))
     )
-    scores = []
-    for i, case in enumerate(cases):
-        tell(Progress("fresh groups", len(cases), i))
-        scores.append(
-            evaluate_on_fresh_groups(case.form, attacks, executor, seed=seed, path=case.path)
-        )
+    how: Any = {"executor": executor, "seed": seed}
+    score = partial(evaluate_on_fresh_groups, attacks=attacks, **how)
+    scores = _score(cases, "fresh groups", score, tell)
     tell(Progress("done", len(cases), len(cases)))
     finite = np.array([row for row in scores if np.isfinite(row).all()])
     means = finite.mean(axis=0) if len(finite) else np.full(len(attacks), np.nan)
     return dict(zip(attacks, means.tolist(), strict=True))
+
+
+def _score(
+    cases: list[TuningCase], stage: str, score: Callable[..., Values], tell: Tell
+) -> list[Values]:
+    """Return the scores of each case, and report progress."""
+    scores = []
+    for i, case in enumerate(cases):
+        tell(Progress(stage, len(cases), i))
+        scores.append(score(case.form, path=case.path))
+    return scores
 
 
 def _show(

@@ -34,7 +34,8 @@ def find_studies(names: list[str]) -> dict[str, Path]:
     MissingError
         If there is no such study.
     """
-    known = _built_in()
+    paths = sorted(FOLDER.glob("*/*.yaml"))
+    known = {f"{path.parent.name}/{path.stem}": path for path in paths}
     if "all" in names:
         return known
     selected: dict[str, Path] = {}
@@ -93,8 +94,3 @@ def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
 def _words(name: str) -> tuple[str, str, str]:
     """Return the words that select a study: its name, its paper, and its data (the last part)."""
     return name, name.split("/")[0], name.rsplit("-")[-1]
-
-
-def _built_in() -> dict[str, Path]:
-    paths = sorted(FOLDER.glob("*/*.yaml"))
-    return {f"{path.parent.name}/{path.stem}": path for path in paths}
