@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from certify.oracles import area
 from certify.test_analysis import made, run
+from doubles.stated_noise import StatedNoise
 from loops import for_each
 
 from clusterscale.analyses import certify
@@ -20,7 +21,6 @@ from clusterscale.contracts import Guarantee
 from clusterscale.contracts.mechanism import ONLY_REPLACED
 from clusterscale.mechanisms import create, user_level
 from clusterscale.mechanisms.accounting import ApproximateLoss, describe_person
-from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.testing import check_mechanism
 from clusterscale.testing.population import bounds
@@ -29,7 +29,7 @@ SIZE = 6
 """Members of each group."""
 
 
-class KnownTotal(BaseMechanism):
+class KnownTotal(StatedNoise):
     """Publishes the total, and how many visits are to the first places with geometric noise.
 
     If each day has one visit of a user, a replaced day is a replaced visit, too.
@@ -37,16 +37,7 @@ class KnownTotal(BaseMechanism):
 
     name: Literal["known_total"] = "known_total"
     epsilon: float = 0.1
-    delta: float = 0.0
-    unit: str = "event"
     scope: str = "release"
-
-    stage = "noise"
-    publish_refusal = "it is for tests"
-
-    @property
-    def noise_scope(self):
-        return self.scope
 
     @property
     def guarantee(self):

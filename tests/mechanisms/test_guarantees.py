@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from doubles.stated_noise import StatedNoise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loops import for_each
@@ -17,7 +18,6 @@ from clusterscale.mechanisms.accounting import (
     describe_person,
     rho_of_unit,
 )
-from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.sampling import CapContributions
 
@@ -42,21 +42,10 @@ class CapOfOthers(CapContributions):
     """A step of another package, which may count more events than it says."""
 
 
-class Stated(BaseMechanism):
-    """A step with a guarantee, and the scope of its noise."""
+class Stated(StatedNoise):
+    """A step with a guarantee that adds or removes one unit."""
 
     name: Literal["stated"] = "stated"
-    unit: str
-    epsilon: float = 1.0
-    delta: float = 0.0
-    scope: str = "cell"
-
-    stage = "noise"
-    publish_refusal = "it is for tests"
-
-    @property
-    def noise_scope(self):
-        return self.scope
 
     @property
     def guarantee(self):
