@@ -16,15 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property, lru_cache, partial
 from hashlib import blake2b
-from importlib import import_module
-from importlib.metadata import (
-    PackageNotFoundError,
-    distribution,
-    distributions,
-    packages_distributions,
-    requires,
-    version,
-)
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
@@ -57,8 +49,8 @@ class Package:
         """Return what is wrong with the package in this process, ``""`` if nothing."""
         remedy = f"install {self.name}=={self.version} where the workers run"
         try:
-            found = version(self.name) if self.name else ""
-        except PackageNotFoundError:
+            found = metadata.version(self.name) if self.name else ""
+        except metadata.PackageNotFoundError:
             return f"{self.name} is absent there and {self.version} here: {remedy}"
         if found != self.version:
             return f"{self.name} is {found} there and {self.version} here: {remedy}"
@@ -152,16 +144,16 @@ def owner_of(module: str) -> tuple[str, str]:
     """Return name and version of the distribution of a module, empty if it is not installed."""
     name = next(iter(_owners().get(module.partition(".")[0], [])), "")
     try:
-        return name, distribution(name).version if name else ""
-    except PackageNotFoundError:
+        return name, metadata.distribution(name).version if name else ""
+    except metadata.PackageNotFoundError:
         return "", ""
 
 
 @cache
 def _owners() -> Mapping[str, list[str]]:
     """Return the distributions of each top-level module; an editable one lists no modules."""
-    owners = dict(packages_distributions())  # reads the metadata of all distributions
-    for one in distributions():
+    owners = dict(metadata.packages_distributions())  # reads the metadata of all distributions
+    for one in metadata.distributions():
         for point in one.entry_points:
             if point.group.startswith("clusterscale."):
                 owners.setdefault(point.module.partition(".")[0], [one.name])
@@ -171,7 +163,7 @@ def _owners() -> Mapping[str, list[str]]:
 @cache
 def _known() -> frozenset[str]:
     """Return the modules that are not foreign: those of Python, and what this package requires."""
-    words = (re.match(r"[\w.-]+", line) for line in requires("clusterscale") or ())
+    words = (re.match(r"[\w.-]+", line) for line in metadata.requires("clusterscale") or ())
     names = {_normal(word[0]) for word in words if word}
     ours = {top for top, owners in _owners().items() if names & set(map(_normal, owners))}
     return frozenset(sys.stdlib_module_names | ours | {"clusterscale"}) - {"__main__"}
@@ -212,7 +204,7 @@ def digest_of_files(home: str, *others: str) -> str:
         if places is None:
             return ""
         listed = name and package != home and not _is_editable(name)
-        if listed and (record := distribution(name).read_text("RECORD")) is not None:
+        if listed and (record := metadata.distribution(name).read_text("RECORD")) is not None:
             total.update(repr((owner_of(package), record)).encode())
             continue
         try:
@@ -227,7 +219,7 @@ def digest_of_files(home: str, *others: str) -> str:
 
 
 def _is_editable(name: str) -> bool:
-    about = distribution(name).read_text("direct_url.json") or ""
+    about = metadata.distribution(name).read_text("direct_url.json") or ""
     return re.search(r'"editable":\s*true', about) is not None
 
 

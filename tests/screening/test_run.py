@@ -14,7 +14,14 @@ from running import run, screen
 from clusterscale import open_screen
 from clusterscale.analyses.audit import AuditPlan
 from clusterscale.analyses.audit.analysis import rank
-from clusterscale.analyses.screening import SCREEN, ScreenPlan, analysis, predict, resources
+from clusterscale.analyses.screening import (
+    SCREEN,
+    ScreenPlan,
+    base_groups,
+    predict,
+    resources,
+    scoring,
+)
 from clusterscale.analyses.screening.base_groups import open_groups
 from clusterscale.analyses.screening.plan import ScreenSetting
 from clusterscale.attacks import create as attack
@@ -125,13 +132,13 @@ def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed,
     tight = 3 * 4 * 16 * (cube.n_events // 60 + 1) + 4 * 16 * 3 * 2 * 40
     tight += 7 * resources.table_bytes(cells, 1, 3) + resources._CELL * cells
     slices = []
-    real = analysis.plan_screen_resources
+    real = resources.plan_screen_resources
 
     def watch(*args, **kwargs):
         slices.append(real(*args, **kwargs))
         return slices[-1]
 
-    monkeypatch.setattr(analysis, "plan_screen_resources", watch)
+    monkeypatch.setattr(resources, "plan_screen_resources", watch)
     slow = screen(plan, cube, tmp_path / "tight", SerialExecutor(), memory=tight)
     assert all(7 <= each.width < 12 for each in slices), "no more than so many groups fit"
     xr.testing.assert_identical(undisturbed, slow.load())
@@ -165,15 +172,15 @@ def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch)
 @pytest.mark.slow
 def test_a_finished_screen_is_not_made_again(plan, cube, copied, monkeypatch):
     first = open_screen(copied).load()
-    monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
-    monkeypatch.setattr(analysis, "count", lambda task: 1 / 0)
+    monkeypatch.setattr(scoring, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(base_groups, "count", lambda task: 1 / 0)
     again = screen(plan, cube, copied, SerialExecutor())
     xr.testing.assert_identical(first, again.load())
 
 
 @pytest.mark.slow
 def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, monkeypatch):
-    real = analysis.score
+    real = scoring.score
 
     def fail(task):
         if task.start == 32 and task.setting.group_size == 6:
@@ -181,7 +188,7 @@ def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, m
         return real(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr(analysis, "score", fail)
+        patch.setattr(scoring, "score", fail)
         with pytest.raises(MemoryError, match="no room") as caught:
             screen(plan, cube, tmp_path / "run", SerialExecutor())
     assert "1 of 4 tasks of stage score failed" in caught.value.__notes__[0]
@@ -199,7 +206,7 @@ def test_counts_of_groups_that_are_lost_or_changed_are_an_error(
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(analysis, "score", fail)
+        patch.setattr(scoring, "score", fail)
         with pytest.raises(MemoryError, match="no room"):
             screen(plan, cube, tmp_path, SerialExecutor())
     (groups,) = tmp_path.glob("**/groups-0.zarr")
@@ -318,7 +325,7 @@ def test_targets_and_attacks_of_a_plan_do_not_matter_to_its_screen(
     plan, plan_fields, cube, copied, monkeypatch
 ):
     first = open_screen(copied).load()
-    monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(scoring, "score", lambda task: 1 / 0)
     other = plan.model_copy(update={"targets": AuditPlan(**plan_fields).targets, "control": False})
     xr.testing.assert_identical(first, screen(other, cube, copied, SerialExecutor()).load())
 
@@ -446,7 +453,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
 
 @pytest.mark.slow
 def test_a_screen_that_is_there_is_used_by_the_audit(plan, cube, copied, monkeypatch):
-    monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(scoring, "score", lambda task: 1 / 0)
     chosen = AuditPlan(**plan.model_dump() | {"targets": {"most_exposed": 3}})
     assert run(chosen, cube, copied, SerialExecutor()).sizes["target"] == 3
 

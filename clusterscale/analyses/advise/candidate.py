@@ -6,13 +6,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from clusterscale.analyses.advise import exposure
 from clusterscale.analyses.advise.certificates import Certificate, certified_findings
-from clusterscale.analyses.advise.exposure import (
-    Attacked,
-    Screened,
-    attacked_findings,
-    screened_findings,
-)
 from clusterscale.analyses.advise.goal import Finding, Verdict
 from clusterscale.analyses.advise.measuring import Measured, utility_findings
 from clusterscale.analyses.advise.plan import AdvicePlan
@@ -36,8 +31,8 @@ class Confirmation:
     """
 
     certificate: Certificate
-    screened: Screened | None
-    attacked: Attacked
+    screened: exposure.Screened | None
+    attacked: exposure.Attacked
     measured: Measured
     refuted: bool
 
@@ -47,8 +42,10 @@ class Confirmation:
         yield from certified_findings(self.certificate, limits)
         if self.refuted:
             yield Finding("fails", "the test of its guarantee refutes it")
-        yield from screened_findings(self.screened, limits.screened, self.certificate.ceiling)
-        yield from attacked_findings(self.attacked, limits.attacked)
+        yield from exposure.screened_findings(
+            self.screened, limits.screened, self.certificate.ceiling
+        )
+        yield from exposure.attacked_findings(self.attacked, limits.attacked)
         yield from utility_findings(self.measured, plan.goal)
 
 
@@ -76,9 +73,9 @@ class Candidate:
     reached: Reached = "listed"
     reason: str = ""
     certificate: Certificate | None = None
-    screened: Screened | None = None
+    screened: exposure.Screened | None = None
     measured: Measured | None = None
-    attacked: Attacked | None = None
+    attacked: exposure.Attacked | None = None
     confirmed: Confirmation | None = None
     on_front: bool = False
     doubts: tuple[Finding, ...] = ()

@@ -7,24 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from clusterscale.analyses.advise import certificates, exposure
 from clusterscale.analyses.advise.candidate import Candidate, Confirmation
-from clusterscale.analyses.advise.certificates import (
-    Certificate,
-    CertifyTask,
-    certificates_in,
-    certified_findings,
-    certify,
-    certify_tasks,
-    key_of,
-    worst_of,
-)
-from clusterscale.analyses.advise.exposure import (
-    Screened,
-    attacked_findings,
-    read_attacked,
-    read_screened,
-    screened_findings,
-)
 from clusterscale.analyses.advise.fronts import front_of, halve, next_batch
 from clusterscale.analyses.advise.goal import Finding, Verdict
 from clusterscale.analyses.advise.measuring import measure, read_utility, utility_findings
@@ -136,22 +120,27 @@ class Search:
         found = yield from self._certificates("certify", self._job.cube, self.left)
         for candidate in self.left:
             candidate.reached, candidate.certificate = "certified", found[candidate.id]
-            candidate.drop(certified_findings(found[candidate.id], self.plan.limits))
+            candidate.drop(certificates.certified_findings(found[candidate.id], self.plan.limits))
 
     def _certificates(
         self, name: str, cube: TraceCube, candidates: Sequence[Candidate]
     ) -> Generator[Stage[Any, Any], None, dict[str, Any]]:
-        records = certificates_in(f"{self._job.uri}/{name}")
+        records = certificates.certificates_in(f"{self._job.uri}/{name}")
         done = {key for key, _ in records}
-        tasks = certify_tasks(self.advice, cube, [one.mechanism for one in candidates])
-        left = [task for task in tasks if key_of(task) not in done]
+        tasks = certificates.certify_tasks(self.advice, cube, [one.mechanism for one in candidates])
+        left = [task for task in tasks if certificates.key_of(task) not in done]
 
-        def keep(task: CertifyTask, found: list[Certificate]) -> None:
-            records.add((key_of(task), found))
+        def keep(task: certificates.CertifyTask, found: list[certificates.Certificate]) -> None:
+            records.add((certificates.key_of(task), found))
 
-        yield Stage(name, certify, left, each(keep), len(tasks), len(tasks) - len(left))
+        yield Stage(
+            name, certificates.certify, left, each(keep), len(tasks), len(tasks) - len(left)
+        )
         every, ids = [one for _, some in records for one in some], [one.id for one in candidates]
-        return {name: worst_of([one for one in every if one.mechanism == name]) for name in ids}
+        return {
+            name: certificates.worst_of([one for one in every if one.mechanism == name])
+            for name in ids
+        }
 
     def screen(self) -> Steps:
         """Yield the stages of a screen of all users; drop who is not shown to keep its limit."""
@@ -161,11 +150,11 @@ class Search:
             candidate.screened = found.get(candidate.id)
             candidate.reached = "screened" if candidate.screened else candidate.reached
             limit = self.plan.limits.screened
-            candidate.drop(screened_findings(candidate.screened, limit, candidate.ceiling))
+            candidate.drop(exposure.screened_findings(candidate.screened, limit, candidate.ceiling))
 
     def _screens(
         self, name: str, cube: TraceCube, candidates: Sequence[Candidate], users: Any
-    ) -> Generator[Stage[Any, Any], None, dict[str, Screened]]:
+    ) -> Generator[Stage[Any, Any], None, dict[str, exposure.Screened]]:
         if not candidates:
             return {}
         mechanisms = tuple(candidate.mechanism for candidate in candidates)
@@ -173,7 +162,7 @@ class Search:
         analysis = ScreenAnalysis(screen)
         yield from substages(analysis, self._job, name, cube)
         with analysis.open(f"{self._job.uri}/{name}") as screened:
-            return read_screened(screened, users, self.plan.limits.screened)
+            return exposure.read_screened(screened, users, self.plan.limits.screened)
 
     def measure(self) -> Steps:
         """Yield the rounds of utility; after each but the last, keep the better half.
@@ -346,9 +335,13 @@ class Search:
         results = yield from self._audit(name, plan, self._job.cube)
         with results:
             for candidate in batch:
-                candidate.attacked = read_attacked(results, candidate.id, candidate.ceiling)
+                candidate.attacked = exposure.read_attacked(
+                    results, candidate.id, candidate.ceiling
+                )
                 candidate.reached = "attacked"
-                candidate.drop(attacked_findings(candidate.attacked, self.plan.limits.attacked))
+                candidate.drop(
+                    exposure.attacked_findings(candidate.attacked, self.plan.limits.attacked)
+                )
 
     def _audit(
         self, name: str, plan: AuditPlan, cube: TraceCube
@@ -443,7 +436,7 @@ class Search:
             candidate.confirmed = Confirmation(
                 certificate=certificate,
                 screened=screened,
-                attacked=read_attacked(results, candidate.id, certificate.ceiling),
+                attacked=exposure.read_attacked(results, candidate.id, certificate.ceiling),
                 measured=read_utility(results, candidate.id, n_groups),
                 refuted=bool((results.verdict.sel(mechanism=candidate.id) == BROKEN).any()),
             )

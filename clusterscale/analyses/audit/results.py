@@ -13,6 +13,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from clusterscale import metrics
 from clusterscale.analyses.audit.finished_tasks import Entry, FinishedTasks, TargetBlock
 from clusterscale.analyses.audit.plan import AuditPlan
 from clusterscale.analyses.audit.targets import Chosen, Presence
@@ -23,14 +24,6 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin
 from clusterscale.errors import DamagedError, FormatError, InputError, MissingError
 from clusterscale.game import CONFIDENCE, Outcome
-from clusterscale.metrics import (
-    N_PVALUE_BINS,
-    pooled_epsilon_lower_bound,
-    pooled_resolvable_fpr,
-    pooled_tpr_at_fpr,
-    privacy_gain,
-    privacy_loss,
-)
 from clusterscale.schema import RAW_COUNTS, RESULTS, RESULTS_FORMAT, Coordinates, empty_variable
 from clusterscale.storage import exists, manifest, put, remove, result_table
 from clusterscale.storage.atomic import staged
@@ -91,7 +84,7 @@ def lay_out_cases(
             if not outcome.error:
                 for name in _MEASURED:
                     variables[name][case] = getattr(outcome, name)
-                variables["privacy_loss"][case] = privacy_loss(outcome.auc)
+                variables["privacy_loss"][case] = metrics.privacy_loss(outcome.auc)
     if seen is not None:
         status[(status == "done") & ~seen.T.reshape(*seen.T.shape, 1, 1, 1, 1)] = "unseen"
     gain = _gains(variables["auc"], coords["mechanism"][1].tolist())
@@ -150,9 +143,9 @@ def pool(
         bounding = counted & np.isfinite(epsilon_lower[cell])
         pair = inside[cell][counted], outside[cell][counted]
         try:
-            pooled["resolvable_fpr"][at] = pooled_resolvable_fpr(*pair)
-            pooled["pooled_tpr"][at] = pooled_tpr_at_fpr(*pair, false_positive_rate)
-            pooled["pooled_epsilon_lower"][at] = pooled_epsilon_lower_bound(
+            pooled["resolvable_fpr"][at] = metrics.pooled_resolvable_fpr(*pair)
+            pooled["pooled_tpr"][at] = metrics.pooled_tpr_at_fpr(*pair, false_positive_rate)
+            pooled["pooled_epsilon_lower"][at] = metrics.pooled_epsilon_lower_bound(
                 inside[cell][bounding],
                 outside[cell][bounding],
                 confidence=CONFIDENCE,
@@ -169,7 +162,7 @@ def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float6
         return np.full_like(auc, np.nan)
     axis = RESULTS["auc"].dims.index("mechanism")
     raw = np.take(auc, [mechanisms.index(RAW_COUNTS)], axis=axis)
-    return np.asarray(privacy_gain(np.broadcast_to(raw, auc.shape), auc))
+    return np.asarray(metrics.privacy_gain(np.broadcast_to(raw, auc.shape), auc))
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +368,7 @@ def _coordinates(
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
         **_names("mechanism", plan.mechanisms),
         **_names("attack", plan.attacks),
-        "level": ("level", np.arange(1, N_PVALUE_BINS + 1) / N_PVALUE_BINS),
+        "level": ("level", np.arange(1, metrics.N_PVALUE_BINS + 1) / metrics.N_PVALUE_BINS),
         **_names("measure", measures),
         "measure_name": ("measure", _texts(measure.name for measure in measures)),
         "measure_kind": ("measure", _texts(measure.kind for measure in measures)),

@@ -8,16 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale import storage, study
-from clusterscale.analyses.certify import tasks
+from clusterscale.analyses.certify import plan, tasks
 from clusterscale.analyses.certify.basis import without_sampling
-from clusterscale.analyses.certify.plan import (
-    CERTIFICATES,
-    CERTIFICATES_FORMAT,
-    ROWS_OF_RECORDS,
-    Certification,
-    Setting,
-    has_public_rows,
-)
 from clusterscale.analyses.certify.tasks import cells_of, substitutes_of
 from clusterscale.contracts import Bounds, Ints, Singles
 from clusterscale.cube import TraceCube
@@ -90,12 +82,12 @@ class CertifyAnalysis(study.Analysis):
     kind: ClassVar[str] = "certify"
     opener: ClassVar[str] = "open_certificates"
     noun: ClassVar[str] = "certificates"
-    form: ClassVar[str] = CERTIFICATES_FORMAT
-    schema: ClassVar[Mapping[str, Variable]] = CERTIFICATES
+    form: ClassVar[str] = plan.CERTIFICATES_FORMAT
+    schema: ClassVar[Mapping[str, Variable]] = plan.CERTIFICATES
     shown: ClassVar[str] = "clusterscale.cli.analyses:show_certificates"
     tables: ClassVar[Mapping[str, str]] = {"users": "auc", "rates": "tpr", "reasons": "reason"}
 
-    def __init__(self, certification: Certification) -> None:
+    def __init__(self, certification: plan.Certification) -> None:
         self.plan = self.certification = certification
         self.seed, self.null_roi = certification.seed, certification.null_roi
 
@@ -156,7 +148,7 @@ class CertifyAnalysis(study.Analysis):
             if str(start) not in done:
                 _add(self.certification, settings, table, start, visits.read(start), by_case)
                 table.mark_done(str(start))
-        work.state(table, "" if has_public_rows(job.cube) else f"; {ROWS_OF_RECORDS}")
+        work.state(table, "" if plan.has_public_rows(job.cube) else f"; {plan.ROWS_OF_RECORDS}")
         table.finish()
 
     def _table(self, job: study.Study) -> TableStore:
@@ -174,7 +166,7 @@ class CertifyAnalysis(study.Analysis):
         about = {
             "prior": made.plan.prior,
             "covers": "the number of people counted is held fixed and public",
-            "rows": "public" if has_public_rows(cube) else "records",
+            "rows": "public" if plan.has_public_rows(cube) else "records",
         }
         return self.table(job, columns, chunks, about)
 
@@ -210,8 +202,8 @@ class _Ceilings:
 
     def __init__(
         self,
-        certification: Certification,
-        settings: Sequence[Setting],
+        certification: plan.Certification,
+        settings: Sequence[plan.Setting],
         visits: Sequence[tasks.VisitsSummary],
         job: study.Study,
     ) -> None:
@@ -229,7 +221,7 @@ class _Ceilings:
         ]
 
     def _of(
-        self, index: int, setting: Setting, visited: tasks.VisitsSummary
+        self, index: int, setting: plan.Setting, visited: tasks.VisitsSummary
     ) -> Iterator[tasks.CeilingTask]:
         keys = sorted(visited.added), sorted(visited.replaced)
         limits = visited.limits(setting, self._cube)
@@ -287,8 +279,8 @@ class _Ceilings:
 
 
 def _add(
-    made: Certification,
-    settings: Sequence[Setting],
+    made: plan.Certification,
+    settings: Sequence[plan.Setting],
     table: TableStore,
     start: int,
     visits: Sequence[tasks.SettingVisits],
@@ -310,6 +302,6 @@ def _add(
             array("tpr")[users, period, :, mechanism] = tpr.transpose(2, 3, 0, 1)
 
 
-def _position(made: Certification, setting: Setting, k: int) -> tuple[int, int]:
+def _position(made: plan.Certification, setting: plan.Setting, k: int) -> tuple[int, int]:
     names = [name for name, _ in made.releases]
     return names.index(setting.period), made.mechanisms.index(setting.mechanisms[k])

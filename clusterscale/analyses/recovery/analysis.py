@@ -9,12 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clusterscale import study
-from clusterscale.analyses.recovery.estimates import (
-    DECISION_RULES,
-    one_minus_f1,
-    privacy_gain,
-    privacy_loss,
-)
+from clusterscale.analyses.recovery import estimates
 from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.task import (
     BASELINES,
@@ -102,9 +97,9 @@ class RecoveryAnalysis(study.Analysis):
     def _worker_bytes(self, cube: TraceCube) -> int:
         first, last = self.plan.span
         traces = cube.n_events * (2 * cube.cell_bytes + 12) + cube.n_users * (last - first)
-        estimates = len(BASELINES) + len(self.plan.strategies)
+        n_estimates = len(BASELINES) + len(self.plan.strategies)
         column = _ENTRY * (cube.n_users + min(cube.n_events, cube.n_users * cube.n_rois))
-        users = cube.n_users * (_USER + 2 * _SUMS * estimates)
+        users = cube.n_users * (_USER + 2 * _SUMS * n_estimates)
         return int(study.PROCESS_BYTES + traces + 2 * column + users)
 
     def stages(self, job: study.Study) -> Iterator[study.Stage[Any, Any]]:
@@ -162,13 +157,13 @@ class RecoveryAnalysis(study.Analysis):
             **names_of("mechanism", plan.published),
             **names_of("prior", plan.priors),
             **strategies,
-            "reading": DECISION_RULES,
+            "reading": estimates.DECISION_RULES,
             "epoch": range(*plan.inferred),
         }
         chunks = {
             "user": _USERS,
             "strategy": len(strategies["strategy"]),
-            "reading": len(DECISION_RULES),
+            "reading": len(estimates.DECISION_RULES),
             "epoch": plan.epochs,
         }
         return self.table(job, columns, chunks)
@@ -178,10 +173,10 @@ def _write(table: TableStore, at: tuple[int, int], sums: Recovered, n_epochs: in
     """Write the errors of a mechanism and a prior, by their indices."""
     profiling = sums.distance / n_epochs
     table.array("profiling_error")[at] = profiling
-    table.array("profiling_loss")[at] = privacy_loss(profiling[0], profiling)
-    localization = one_minus_f1(sums.hits, sums.predicted, sums.true[:, None])
+    table.array("profiling_loss")[at] = estimates.privacy_loss(profiling[0], profiling)
+    localization = estimates.one_minus_f1(sums.hits, sums.predicted, sums.true[:, None])
     table.array("localization_error")[at] = localization
-    table.array("localization_loss")[at] = privacy_loss(localization[0], localization)
+    table.array("localization_loss")[at] = estimates.privacy_loss(localization[0], localization)
     table.array("profiling_error_of_epoch")[at] = sums.by_epoch[:, 0]
     table.array("localization_error_of_epoch")[at] = sums.by_epoch[:, 1:]
 
@@ -192,4 +187,4 @@ def _write_gains(table: TableStore) -> None:
         errors, gains = table.array(f"{kind}_error"), table.array(f"{kind}_gain")
         for at in product(*map(range, errors.shape[:2])):
             raw = np.asarray(errors[0, at[1]])  # index of raw counts among mechanisms
-            gains[at] = privacy_gain(raw, np.asarray(errors[at]))
+            gains[at] = estimates.privacy_gain(raw, np.asarray(errors[at]))

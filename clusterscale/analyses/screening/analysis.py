@@ -8,31 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clusterscale.analyses.screening.base_groups import (
-    CountTask,
-    GroupContributions,
-    combine,
-    count,
-    open_groups,
-    seal_groups,
-    write_groups,
-)
+from clusterscale.analyses.screening import base_groups, resources, scoring
 from clusterscale.analyses.screening.plan import SCREEN, Screen, ScreenSetting
-from clusterscale.analyses.screening.resources import (
-    check,
-    most_rows,
-    part_size,
-    plan_screen_resources,
-    predict,
-    slice_size,
-)
-from clusterscale.analyses.screening.scoring import (
-    CONFIDENCE,
-    STATISTICS,
-    Scored,
-    ScreenTask,
-    score,
-)
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
@@ -70,11 +47,11 @@ class ScreenAnalysis(Analysis):
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` or :class:`PoolError` if ``cube`` cannot answer."""
-        check(self.screen, cube)
+        resources.check(self.screen, cube)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return the number of users, rows and blocks, and the predicted cost."""
-        cost = predict(self.screen, cube, memory, n_workers)
+        cost = resources.predict(self.screen, cube, memory, n_workers)
         return {
             "users": f"{cube.n_users:,}",
             "rows": f"{cost.n_rows:,}",
@@ -112,18 +89,16 @@ class ScreenAnalysis(Analysis):
             for mechanism in screen.mechanisms
             if isinstance(mechanism, ConfigModel)
         ]
-        chunks = {
-            "user": part_size(cube, screen.mechanisms), "attack": len(screen.plan.attacks),
-        }  # fmt: skip
-        about = {"mechanisms": json.dumps(settings), "confidence": CONFIDENCE}
-        return self.table(job, columns, chunks, about)
+        size, n_attacks = resources.part_size(cube, screen.mechanisms), len(screen.plan.attacks)
+        about = {"mechanisms": json.dumps(settings), "confidence": scoring.CONFIDENCE}
+        return self.table(job, columns, {"user": size, "attack": n_attacks}, about)
 
 
-_Slice = tuple[CountTask, ...]  # the tasks that count some groups together
+_Slice = tuple[base_groups.CountTask, ...]  # the tasks that count some groups together
 
 
-def _reduce(tasks: _Slice) -> Reduction[_Slice, CountTask, GroupContributions, GroupContributions]:
-    return Reduction(tasks, tasks, count, combine)
+def _reduce(tasks: _Slice) -> Reduction[_Slice, base_groups.CountTask, Any, Any]:
+    return Reduction(tasks, tasks, base_groups.count, base_groups.combine)
 
 
 class _Settings:
@@ -134,7 +109,7 @@ class _Settings:
         weights = any(mechanism.uses_weights for mechanism in screen.mechanisms)
         self._source = replace(job.source, weights=weights)
         self._block = block_size(cube)
-        self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
+        self._parts = list(ranges(0, cube.n_users, resources.part_size(cube, screen.mechanisms)))
         self._done = table.done()
         sizes = {start: stop - start for start, stop in self._parts}
         self._n_done = sum(sizes[int(name.rsplit("-", 1)[1])] for name in self._done)
@@ -161,34 +136,36 @@ class _Settings:
         n_groups = plan.groups + plan.reference * any(item.noise is None for item in mechanisms)
         n_epochs = setting.span[1] - setting.span[0]
         n_cells = (cube.n_rois + self._screen.null_roi) * n_epochs
-        width = slice_size(self._job.memory, most_rows(cube, n_cells, n_epochs), n_groups)
+        width = resources.slice_size(
+            self._job.memory, resources.most_rows(cube, n_cells, n_epochs), n_groups
+        )
         n_blocks = -(-n_users // self._block)
         share = -(-n_blocks // self._job.n_workers) * self._block
         with staged(uri, force=True) as staging:
             group = create_group(staging)
 
-            def keep(tasks: _Slice, counted: GroupContributions) -> None:
-                write_groups(group, tasks[0].first, counted, n_groups)
+            def keep(tasks: _Slice, counted: base_groups.GroupContributions) -> None:
+                base_groups.write_groups(group, tasks[0].first, counted, n_groups)
 
             slices = list(ranges(0, n_groups, width))
             for number, (first, last) in enumerate(slices):
                 tasks = tuple(
-                    CountTask(source, setting, first, last, start, stop, self._block)
+                    base_groups.CountTask(source, setting, first, last, start, stop, self._block)
                     for start, stop in ranges(0, n_users, share)
                 )
                 part = [tasks]  # one at a time: two might not fit into memory
                 yield Stage("count", _reduce, part, each(keep), len(slices), number, by_parts=True)
-            seal_groups(group)
+            base_groups.seal_groups(group)
 
     def score(
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
-    ) -> Stage[ScreenTask, Scored]:
+    ) -> Stage[scoring.ScreenTask, scoring.Scored]:
         """Return the stage that scores all unfinished parts."""
         names = [name for name, _ in self._screen.periods]
         period, sizes = names.index(setting.period), self._screen.group_sizes
         position = period, sizes.index(setting.group_size)
 
-        def keep(batch: Sequence[Finished[ScreenTask, Scored]]) -> None:
+        def keep(batch: Sequence[Finished[scoring.ScreenTask, scoring.Scored]]) -> None:
             for finished in batch:
                 task, scored = finished.item, finished.value
                 assert scored is not None
@@ -199,20 +176,20 @@ class _Settings:
                 self._n_done += _weigh(task)
 
         tasks = self._tasks(index, setting, mechanisms, left)
-        return Stage("score", score, tasks, keep, self._n_rows, self._n_done, _weigh)
+        return Stage("score", scoring.score, tasks, keep, self._n_rows, self._n_done, _weigh)
 
     def _tasks(
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
-    ) -> Iterator[ScreenTask]:
+    ) -> Iterator[scoring.ScreenTask]:
         """Yield the unfinished tasks, pass by pass."""
         uri, plan, job = self._groups(index), self._screen.plan, self._job
-        base = open_groups(uri, setting, self._source)
+        base = base_groups.open_groups(uri, setting, self._source)
         sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
-        resources = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
+        way = resources.plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
         make = partial(
-            ScreenTask, self._source, setting, uri, plan, width=resources.width, kept=resources.kept
+            scoring.ScreenTask, self._source, setting, uri, plan, width=way.width, kept=way.kept
         )
-        for part in resources.passes:
+        for part in way.passes:
             for start, stop in self._parts:
                 unfinished = tuple(
                     mechanism
@@ -225,14 +202,18 @@ class _Settings:
                     yield make(unfinished, block, start, stop)
 
     def _write(
-        self, scored: Scored, start: int, position: tuple[int, int], mechanisms: Sequence[int]
+        self,
+        scored: scoring.Scored,
+        start: int,
+        position: tuple[int, int],
+        mechanisms: Sequence[int],
     ) -> None:
         """Write the results of a block; ``position``: index of the period and of the group size."""
         (period, size), array = position, self._table.array
         users = slice(start, start + len(scored.n_groups))
         array("n_groups")[users, period, size] = scored.n_groups
         for i, mechanism in enumerate(mechanisms):
-            statistics = dict(zip(STATISTICS, scored.numbers[:, :, i], strict=True))
+            statistics = dict(zip(scoring.STATISTICS, scored.numbers[:, :, i], strict=True))
             statistics["privacy_loss"] = np.maximum(2 * statistics["auc"] - 1, 0)
             for name, values in statistics.items():
                 array(name)[users, period, size, mechanism] = values
@@ -245,7 +226,7 @@ class _Settings:
         return self._screen.mechanisms.index(mechanism)
 
 
-def _weigh(task: ScreenTask) -> int:
+def _weigh(task: scoring.ScreenTask) -> int:
     return len(task.mechanisms) * (task.stop - task.start)
 
 

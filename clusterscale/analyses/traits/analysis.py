@@ -13,15 +13,8 @@ from clusterscale import study
 from clusterscale.analyses.audit import AuditPlan, Targets, plan_resources, predict
 from clusterscale.analyses.audit.targets import Chosen
 from clusterscale.analyses.audit.task import AuditTask, Games, fold_play, play_whole
-from clusterscale.analyses.traits import mobility
+from clusterscale.analyses.traits import comparison, mobility
 from clusterscale.analyses.traits.characteristics import UNICITY
-from clusterscale.analyses.traits.comparison import (
-    WHO,
-    CompareTask,
-    ComparisonResult,
-    TraitsPlan,
-    compare,
-)
 from clusterscale.analyses.traits.exposure import (
     Exposed,
     TargetAUCs,
@@ -75,7 +68,7 @@ def _groups(exposed: Exposed, share: float) -> NDArray[np.bool_]:
 
     Both sides are empty if there are too few targets for two.
     """
-    members = np.zeros((len(WHO), len(exposed.users)), np.bool_)
+    members = np.zeros((len(comparison.WHO), len(exposed.users)), np.bool_)
     members[0] = True
     try:
         for row, side in enumerate(exposed.sides(share), 1):
@@ -86,7 +79,7 @@ def _groups(exposed: Exposed, share: float) -> NDArray[np.bool_]:
 
 
 def list_views(
-    plan: AuditPlan, exposures: Sequence[TargetAUCs], how: TraitsPlan
+    plan: AuditPlan, exposures: Sequence[TargetAUCs], how: comparison.TraitsPlan
 ) -> list[tuple[TargetAUCs, Exposed]]:
     """Return the views: every period × prior × group size with finished targets.
 
@@ -123,7 +116,7 @@ def _mechanism(plan: AuditPlan) -> Mechanism:
 
 
 def tasks_of(
-    view: TargetAUCs, users: Ints, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
+    view: TargetAUCs, users: Ints, plan: AuditPlan, cube: TraceCube, how: comparison.TraitsPlan
 ) -> list[LoadTask]:
     """Return a task for each target of a view, in order; ``users`` are their indices."""
     period = next(period.id for period in plan.periods if period.name == view.period)
@@ -183,8 +176,8 @@ class TraitsAnalysis(study.Analysis):
         "loadings": "loading",
     }
 
-    def __init__(self, plan: AuditPlan, how: TraitsPlan | None = None) -> None:
-        self.plan, self.how = plan, how or TraitsPlan()
+    def __init__(self, plan: AuditPlan, how: comparison.TraitsPlan | None = None) -> None:
+        self.plan, self.how = plan, how or comparison.TraitsPlan()
         self.seed, self.null_roi = plan.seed, plan.null_roi
 
     @property
@@ -349,16 +342,16 @@ def _unicity_stages(
 
 def _comparison_stage(
     spec: AnalysisSpec, job: study.Study, table: TableStore
-) -> study.Stage[tuple[str, CompareTask], ComparisonResult]:
+) -> study.Stage[tuple[str, comparison.CompareTask], comparison.ComparisonResult]:
     """Return the stage that compares the most with the least exposed users in each setting."""
-    tasks, numbers = dict[str, CompareTask](), dict[TargetAUCs, int]()
+    tasks, numbers = dict[str, comparison.CompareTask](), dict[TargetAUCs, int]()
     for number, exposure in enumerate(spec.exposures):
         period = spec.period_index(exposure.period)
         reference = job.source, f"{job.uri}/results.zarr", period, spec.periods[period][1]
-        tasks[f"comparison-{number}"] = CompareTask(*reference, exposure, spec.plan)
+        tasks[f"comparison-{number}"] = comparison.CompareTask(*reference, exposure, spec.plan)
         numbers[exposure] = number
 
-    def write(task: CompareTask, result: ComparisonResult) -> None:
+    def write(task: comparison.CompareTask, result: comparison.ComparisonResult) -> None:
         number = numbers[task.exposure]
         for name in ("n_compared", "auc_top", "auc_bottom"):
             table.array(name)[number] = getattr(result, name)
@@ -366,7 +359,7 @@ def _comparison_stage(
             table.array(field.name)[number] = getattr(result.importance, field.name)
         table.array("frequency")[number, :, spec.slice_of(task.period)] = result.frequency
 
-    return study.Stage.fill("compare", compare, tasks, table, write)
+    return study.Stage.fill("compare", comparison.compare, tasks, table, write)
 
 
 def _add(

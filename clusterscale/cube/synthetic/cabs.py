@@ -7,14 +7,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
 from clusterscale.cube.regions import Box, Grid
-from clusterscale.cube.synthetic.simulation import (
-    Diary,
-    blank_diary,
-    collect,
-    cumulative,
-    note,
-    start_over,
-)
+from clusterscale.cube.synthetic import simulation
 from clusterscale.jit import kernel
 
 Floats = NDArray[np.floating[Any]]
@@ -50,7 +43,7 @@ class Cabs:
             (column - DOWNTOWN[1]) / DOWNTOWN[3]
         ) ** 2
         land = np.where(column < WATERFRONT, 1.0, WATER)
-        self._popular = cumulative(
+        self._popular = simulation.cumulative(
             land * (SUBURB * np.exp(-distance / DECAY) + np.exp(-distance / 2))
         )
         self._hours = BY_HOUR / BY_HOUR.mean()
@@ -76,11 +69,11 @@ def _simulate(
     n_epochs: int,
 ) -> tuple[Ints, Ints]:
     room = n_epochs * SIDE * SIDE
-    diary, rois = blank_diary(room), np.arange(SIDE * SIDE)
+    diary, rois = simulation.blank_diary(room), np.arange(SIDE * SIDE)
     sizes, cells = np.empty(n_users, np.int64), np.empty(n_users * room, np.int32)
     end = 0
     for user in range(n_users):
-        start_over(diary)
+        simulation.start_over(diary)
         here = int(np.searchsorted(popular, rng.random(), side="right"))
         on = rng.random() < shares[user]
         phase = 24.0 * rng.random()
@@ -90,9 +83,9 @@ def _simulate(
             if on:
                 here = _drive(rng, popular, diary, here, rides[user], epoch)
         if diary[0, 0] == 0:  # every user in a data set has an event
-            note(diary, here, n_epochs - 1)
+            simulation.note(diary, here, n_epochs - 1)
         start = end
-        end = collect(diary, rois, n_epochs, cells, start)
+        end = simulation.collect(diary, rois, n_epochs, cells, start)
         sizes[user] = end - start
     return sizes, cells[:end].copy()  # frees the unused rest
 
@@ -107,10 +100,15 @@ def _on_duty(rng: np.random.Generator, on: bool, share: float) -> bool:
 
 @kernel
 def _drive(
-    rng: np.random.Generator, popular: Floats, diary: Diary, here: int, rides: float, epoch: int
+    rng: np.random.Generator,
+    popular: Floats,
+    diary: simulation.Diary,
+    here: int,
+    rides: float,
+    epoch: int,
 ) -> int:
     """Simulate one hour on duty; return the cell in which it ends."""
-    note(diary, here, epoch)
+    simulation.note(diary, here, epoch)
     left = rides * (0.35 + 1.3 * rng.random())
     while rng.random() < left:
         left -= 1.0
@@ -121,7 +119,7 @@ def _drive(
 
 
 @kernel
-def _ride(diary: Diary, here: int, there: int, epoch: int) -> None:
+def _ride(diary: simulation.Diary, here: int, there: int, epoch: int) -> None:
     """Report every cell on the straight line."""
     row, column = here // SIDE, here % SIDE
     rows, columns = there // SIDE - row, there % SIDE - column
@@ -129,4 +127,4 @@ def _ride(diary: Diary, here: int, there: int, epoch: int) -> None:
     for step in range(1, steps + 1):
         i = int(row + rows * step / steps + 0.5)
         j = int(column + columns * step / steps + 0.5)
-        note(diary, i * SIDE + j, epoch)
+        simulation.note(diary, i * SIDE + j, epoch)

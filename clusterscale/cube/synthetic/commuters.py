@@ -12,20 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
-from clusterscale.cube.synthetic.simulation import (
-    Diary,
-    add_place,
-    blank_diary,
-    choose,
-    collect,
-    cumulative,
-    distances,
-    from_centre,
-    heavy_tailed,
-    note,
-    scatter,
-    start_over,
-)
+from clusterscale.cube.synthetic import simulation
 from clusterscale.jit import kernel
 
 Floats = NDArray[np.floating[Any]]
@@ -80,7 +67,7 @@ class Person(NamedTuple):
     """
 
     minutes: Floats
-    diary: Diary
+    diary: simulation.Diary
     rois: Ints
     dwell: float
 
@@ -92,15 +79,15 @@ class Commuters:
 
     def __init__(self, name: str, n_rois: int, n_epochs: int) -> None:
         self.n_epochs = n_epochs
-        self.regions = scatter(
+        self.regions = simulation.scatter(
             name, "station", n_rois, lat=51.512, lon=-0.12, radius=9.0, spacing=0.35
         )
-        size = heavy_tailed(name, n_rois, sigma=SIZE[0], cap=SIZE[1])
-        inner = np.exp(-from_centre(self.regions) / CENTRE)
-        self._home = cumulative(size * (1.0 - OUTSKIRTS * inner))
-        self._work = cumulative(size * inner)
-        minutes = np.minimum(MINUTES_PER_KM * distances(self.regions), MAX_MINUTES)
-        self._leisure = cumulative(size * (ANYWHERE + inner))
+        size = simulation.heavy_tailed(name, n_rois, sigma=SIZE[0], cap=SIZE[1])
+        inner = np.exp(-simulation.from_centre(self.regions) / CENTRE)
+        self._home = simulation.cumulative(size * (1.0 - OUTSKIRTS * inner))
+        self._work = simulation.cumulative(size * inner)
+        minutes = np.minimum(MINUTES_PER_KM * simulation.distances(self.regions), MAX_MINUTES)
+        self._leisure = simulation.cumulative(size * (ANYWHERE + inner))
         self._minutes = minutes.astype(np.float32)
 
     def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
@@ -111,7 +98,10 @@ class Commuters:
     def _habits(self, rng: np.random.Generator) -> Habits:
         """Draw a whole block, even if fewer users are needed, so that the first stay the same."""
         n = self.block
-        home, work = choose(self._home, rng.random(n)), choose(self._work, rng.random(n))
+        home, work = (
+            simulation.choose(self._home, rng.random(n)),
+            simulation.choose(self._work, rng.random(n)),
+        )
         works = np.tile(np.arange(7) < 5, (n, 1))
         shift = rng.random(n) < SHIFT_WORKERS
         works[shift] = rng.permuted(works[shift], axis=1)
@@ -142,11 +132,11 @@ def _simulate(
     leisure: Floats,
     n_epochs: int,
 ) -> tuple[Ints, Ints]:
-    diary, rois = blank_diary(MAX_REPORTS), np.empty(MAX_PLACES, np.int32)
+    diary, rois = simulation.blank_diary(MAX_REPORTS), np.empty(MAX_PLACES, np.int32)
     sizes, cells = np.empty(n_users, np.int64), np.empty(n_users * MAX_REPORTS, np.int32)
     end = 0
     for user in range(n_users):
-        start_over(diary)
+        simulation.start_over(diary)
         habit = habits[user]
         own = rois[: _settle(rng, habit, leisure, rois)]
         person = Person(minutes, diary, own, habit.dwell)
@@ -160,7 +150,7 @@ def _simulate(
                 until = day * DAY + 1320.0
                 now = _errands(rng, person, HOME, now, until, habit.outing)
         start = end
-        end = collect(diary, own, n_epochs, cells, start)
+        end = simulation.collect(diary, own, n_epochs, cells, start)
         sizes[user] = end - start
     return sizes, cells[:end].copy()  # frees the unused rest
 
@@ -171,7 +161,7 @@ def _settle(rng: np.random.Generator, habit: Any, leisure: Floats, rois: Ints) -
     rois[HOME], rois[WORK] = habit.home, habit.work
     n = 2
     for _ in range(habit.n_places - 2):
-        n = add_place(rois, n, int(np.searchsorted(leisure, rng.random(), side="right")))
+        n = simulation.add_place(rois, n, int(np.searchsorted(leisure, rng.random(), side="right")))
     return n
 
 
@@ -212,10 +202,10 @@ def _errands(
 
 @kernel
 def _trip(rng: np.random.Generator, person: Person, here: int, there: int, now: float) -> float:
-    note(person.diary, here, int(now) // HOUR)
+    simulation.note(person.diary, here, int(now) // HOUR)
     minutes = person.minutes[person.rois[here], person.rois[there]]
     now += minutes * (0.8 + 0.4 * rng.random())
-    note(person.diary, there, int(now) // HOUR)
+    simulation.note(person.diary, there, int(now) // HOUR)
     return now
 
 

@@ -12,18 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
 from clusterscale.cube.regions import Box, Grid, Regions
-from clusterscale.cube.synthetic.simulation import (
-    add_place,
-    blank_diary,
-    collect,
-    cumulative,
-    distances,
-    from_centre,
-    heavy_tailed,
-    note,
-    scatter,
-    start_over,
-)
+from clusterscale.cube.synthetic import simulation
 from clusterscale.jit import kernel
 
 Floats = NDArray[np.floating[Any]]
@@ -66,12 +55,14 @@ class Phones:
     ) -> None:
         self.regions, self.n_epochs, self._activity = regions, n_epochs, activity
         sigma, cap = POPULARITY
-        inner = np.exp(-from_centre(regions) / CENTRE)
-        self._popular = cumulative(heavy_tailed(name, len(regions), sigma=sigma, cap=cap) * inner)
-        order = np.argsort(distances(regions), axis=1, kind="stable")
+        inner = np.exp(-simulation.from_centre(regions) / CENTRE)
+        self._popular = simulation.cumulative(
+            simulation.heavy_tailed(name, len(regions), sigma=sigma, cap=cap) * inner
+        )
+        order = np.argsort(simulation.distances(regions), axis=1, kind="stable")
         self._nearest = order[:, 1 : NEIGHBOURS + 1].astype(np.int32)
         hour = (np.arange(n_epochs) - monday) % 168
-        self._time = cumulative(BY_DAY[hour // 24] * BY_HOUR[hour % 24])
+        self._time = simulation.cumulative(BY_DAY[hour // 24] * BY_HOUR[hour % 24])
         self._working = (hour // 24 < 5) & (hour % 24 >= 8) & (hour % 24 < 18)
 
     def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
@@ -85,7 +76,9 @@ class Phones:
 
 def antennas(n_rois: int) -> Regions:
     """Return antennas, half of them within 4 km of the centre of a metropolis."""
-    return scatter("cdr", "antenna", n_rois, lat=4.65, lon=-74.1, radius=4.0, spacing=0.15)
+    return simulation.scatter(
+        "cdr", "antenna", n_rois, lat=4.65, lon=-74.1, radius=4.0, spacing=0.15
+    )
 
 
 def squares() -> Regions:
@@ -103,11 +96,11 @@ def _simulate(
     time: Floats,
     working: NDArray[np.bool_],
 ) -> tuple[Ints, Ints]:
-    diary, rois = blank_diary(n_reports.max()), np.empty(MAX_PLACES, np.int32)
+    diary, rois = simulation.blank_diary(n_reports.max()), np.empty(MAX_PLACES, np.int32)
     sizes, cells = np.empty(len(n_reports), np.int64), np.empty(n_reports.sum(), np.int32)
     end = 0
     for user in range(len(n_reports)):
-        start_over(diary)
+        simulation.start_over(diary)
         own = rois[: _settle(rng, popular, nearest, rois)]
         n, epoch = n_reports[user], 0
         n_parts = min(n, n_stretches)
@@ -120,9 +113,9 @@ def _simulate(
                 left -= 1
                 while epoch < len(time) - 1 and time[epoch] * n_parts <= part + u:
                     epoch += 1
-                note(diary, _where(rng, len(own), working[epoch]), epoch)
+                simulation.note(diary, _where(rng, len(own), working[epoch]), epoch)
         start = end
-        end = collect(diary, own, len(time), cells, start)
+        end = simulation.collect(diary, own, len(time), cells, start)
         sizes[user] = end - start
     return sizes, cells[:end].copy()  # frees the unused rest
 
@@ -140,7 +133,7 @@ def _settle(rng: np.random.Generator, popular: Floats, nearest: Ints, rois: Ints
             roi = nearest[rois[i % 3], int(NEIGHBOURS * rng.random())]
         else:
             roi = np.searchsorted(popular, rng.random(), side="right")
-        n = add_place(rois, n, roi)
+        n = simulation.add_place(rois, n, roi)
     return n
 
 

@@ -23,15 +23,7 @@ import scipy
 from clusterscale.contracts import NO_NOISE, Counts, Floats, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms import respond
-from clusterscale.priors.zero_knowledge.synthesis import (
-    NEIGHBOURHOOD,
-    ActivityLaw,
-    Exponential,
-    Graph,
-    SyntheticPopulation,
-    VisitCounts,
-    synthetic_traces,
-)
+from clusterscale.priors.zero_knowledge import synthesis
 
 _EACH = 64  # counts up to here one by one, larger ones in steps of 10 %
 _POINTS = 400
@@ -282,11 +274,11 @@ def estimate_marginals(
     m: int,
     mechanism: Mechanism,
     *,
-    graph: Graph | None = None,
-    law: ActivityLaw | None = None,
+    graph: synthesis.Graph | None = None,
+    law: synthesis.ActivityLaw | None = None,
     correction: Correction = "paper",
     rng: np.random.Generator | None = None,
-) -> SyntheticPopulation:
+) -> synthesis.SyntheticPopulation:
     """Estimate the marginals in space, time and activity from one release of a group of ``m``.
 
     ``release`` has shape (roi, epoch), without a null ROI; of the bound mechanism, only its
@@ -296,13 +288,13 @@ def estimate_marginals(
     release is not a matrix of finite numbers, or m is below 1.
     """
     values = _check(release, m)
-    law, rng = law or Exponential(), rng or np.random.default_rng(0)
+    law, rng = law or synthesis.Exponential(), rng or np.random.default_rng(0)
     if correction == "matched":
         space, time, mean = match_moments(values, m, mechanism, rng=rng)
-        return SyntheticPopulation(space, time, VisitCounts(mean, law))
+        return synthesis.SyntheticPopulation(space, time, synthesis.VisitCounts(mean, law))
     space, time = (normalise(values.sum(axis=axis)) for axis in (1, 0))
     mean = max(float(values.sum()) / m, 0.0)
-    population = SyntheticPopulation(space, time, VisitCounts(mean, law))
+    population = synthesis.SyntheticPopulation(space, time, synthesis.VisitCounts(mean, law))
     if correction == "none":
         return population
     kind = treatment(mechanism, values.shape, m, rng=deepcopy(rng))
@@ -312,7 +304,7 @@ def estimate_marginals(
     if transform is not None:
         population = population._replace(space=transform(space), time=transform(time))
     total = partial(_publish_total, population, graph, m, mechanism, rng)
-    most = float(min(len(space), NEIGHBOURHOOD) * len(time))
+    most = float(min(len(space), synthesis.NEIGHBOURHOOD) * len(time))
     return population.with_mean(_solve_mean(total, float(values.sum()), mean, most))
 
 
@@ -380,8 +372,8 @@ def _check(release: Values | Counts, m: int) -> Values:
 
 
 def _publish_total(
-    population: SyntheticPopulation,
-    graph: Graph | None,
+    population: synthesis.SyntheticPopulation,
+    graph: synthesis.Graph | None,
     m: int,
     mechanism: Mechanism,
     rng: np.random.Generator,
@@ -391,7 +383,7 @@ def _publish_total(
     users_rng = deepcopy(rng)
     # A separate generator, because the number of draws for users depends on the mean.
     noise_rng = np.random.default_rng(users_rng.integers(1 << 62))
-    traces = synthetic_traces(m, population.with_mean(mean), graph, rng=users_rng)
+    traces = synthesis.synthetic_traces(m, population.with_mean(mean), graph, rng=users_rng)
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
     shaped = counts.reshape(1, traces.n_rois, traces.n_epochs)
     return float(mechanism.release(shaped, group_size=m, rng=noise_rng).sum())

@@ -8,11 +8,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Floats, Mechanism, Values
 from clusterscale.errors import InputError
-from clusterscale.priors.zero_knowledge.marginals import (
-    ResponseCurve,
-    estimate_marginals,
-    response_curve,
-)
+from clusterscale.priors.zero_knowledge import marginals
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
 
 Hours = NDArray[np.int64]
@@ -156,8 +152,8 @@ def estimate_occupancy(
     total, and ConfigError if a sensitivity of the mechanism is not known.
     """
     _check_scale(values.shape, m, mechanism, rng)
-    curve = response_curve(values, m, mechanism, rng=rng)
-    population = estimate_marginals(values, m, mechanism, correction="matched", rng=rng)
+    curve = marginals.response_curve(values, m, mechanism, rng=rng)
+    population = marginals.estimate_marginals(values, m, mechanism, correction="matched", rng=rng)
     # 3: daily rhythms that are mixed
     population = mix_rhythms(values, population, days, 3, undo=curve.invert)
     model = m * population.occupancy_probabilities
@@ -165,7 +161,7 @@ def estimate_occupancy(
     return np.clip(counts / m, 0.0, 0.999)  # probability of a person being in a cell
 
 
-def _revise(values: Values, model: Floats, curve: ResponseCurve) -> Floats:
+def _revise(values: Values, model: Floats, curve: marginals.ResponseCurve) -> Floats:
     """Return mean counts between those of the model and those that the values suggest."""
     expected, chance = curve.at(model), np.interp(model, curve.means, curve.variance)
     error = values - expected

@@ -25,22 +25,8 @@ from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, count_visits
 from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
-from clusterscale.priors.zero_knowledge import synthesis
-from clusterscale.priors.zero_knowledge.marginals import (
-    Correction,
-    estimate_marginals,
-    response_curve,
-)
+from clusterscale.priors.zero_knowledge import marginals, synthesis, target_information
 from clusterscale.priors.zero_knowledge.occupancy import mix_rhythms
-from clusterscale.priors.zero_knowledge.target_information import (
-    Knows,
-    TargetInformation,
-    TargetPrior,
-    Times,
-    describe_target,
-    join,
-    name_places,
-)
 from clusterscale.validation_messages import exact_percent
 
 _NOMINAL_USERS = 1_000_000  # nominal number of users behind an expectation of the model
@@ -122,7 +108,7 @@ ReferencePopulation = SyntheticUsers | PoissonCounts
 Law = Annotated[synthesis.ActivityLaw, synthesis.ACTIVITIES.entry()]
 
 
-class ZeroKnowledge(TargetPrior):
+class ZeroKnowledge(target_information.TargetPrior):
     """Knows a release, its public description and the target's trace (POPETS24 §2.5, §4).
 
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
@@ -175,11 +161,11 @@ class ZeroKnowledge(TargetPrior):
     refit: Literal["per_release", "shared"] = "per_release"
     sampling: Literal["independent", "paired"] = "paired"
     known_fraction: Share = 1.0
-    knows: Knows = "trace"
+    knows: target_information.Knows = "trace"
     top_rois: Count | None = None
-    times: Times = "greedy"
+    times: target_information.Times = "greedy"
     activity: Law = synthesis.Exponential()
-    correction: Correction = "paper"
+    correction: marginals.Correction = "paper"
     rhythm: Literal["common", "mixed"] = "common"
     rank: Count = 3
     crowd: Literal["users", "counts"] = "users"
@@ -190,7 +176,11 @@ class ZeroKnowledge(TargetPrior):
     @property
     def phrase(self) -> str:
         """What the adversary knows, and each option that differs from the paper, in words."""
-        known = "the target’s trace" if self.knows == "trace" else name_places(self.top_rois)
+        known = (
+            "the target’s trace"
+            if self.knows == "trace"
+            else target_information.name_places(self.top_rois)
+        )
         if self.known_fraction < 1:
             known = f"{exact_percent(self.known_fraction)} of {known}"
         others = {
@@ -261,7 +251,7 @@ class ZeroKnowledge(TargetPrior):
             traces.null_roi,
             None if unplaced else synthesis.triangulate(frame),
             frame.days,
-            describe_target(traces, request.target, self, rng=request.rng),
+            target_information.describe_target(traces, request.target, self, rng=request.rng),
             self,
             request.validate,
             request.mean_weight,
@@ -309,7 +299,7 @@ class ZeroKnowledgeAdversary:
     null_roi: bool
     graph: synthesis.Graph | None
     days: NDArray[np.int64]
-    known: TargetInformation
+    known: target_information.TargetInformation
     settings: ZeroKnowledge
     validate: bool
     mean_weight: float
@@ -363,14 +353,14 @@ class ZeroKnowledgeAdversary:
         settings, m, values = self.settings, self.group_size, self._values(release)
         mechanism = mechanism.at_weight(self.mean_weight)
         law, correction = settings.activity, settings.correction
-        population = estimate_marginals(
+        population = marginals.estimate_marginals(
             values, m, mechanism, graph=graph, law=law, correction=correction, rng=rng
         )
         if settings.rhythm == "common":
             return population
         undo = None
         if correction == "matched":
-            undo = response_curve(values, m, mechanism, rng=rng).invert
+            undo = marginals.response_curve(values, m, mechanism, rng=rng).invert
         return mix_rhythms(values, population, self.days, settings.rank, undo=undo)
 
     def _values(self, release: Release) -> Values:
@@ -379,4 +369,4 @@ class ZeroKnowledgeAdversary:
 
     def plus(self, other: "ZeroKnowledgeAdversary") -> "ZeroKnowledgeAdversary":
         """Add the information on the target from another block of users."""
-        return replace(self, known=join(self.known, other.known))
+        return replace(self, known=target_information.join(self.known, other.known))

@@ -9,14 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from clusterscale.contracts import Count
-from clusterscale.runtime.clusters.base import (
-    ENVIRONMENT,
-    SETTINGS,
-    USABLE,
-    Cluster,
-    Distributed,
-    shared_traces,
-)
+from clusterscale.runtime.clusters import base
 from clusterscale.runtime.security import make_certificates
 from clusterscale.runtime.serial import SerialExecutor
 
@@ -36,7 +29,7 @@ _NO_DASHBOARD = {
 }
 
 
-class Serial(Cluster):
+class Serial(base.Cluster):
     """Run in this process, without Dask."""
 
     name: Literal["serial"] = "serial"
@@ -47,7 +40,7 @@ class Serial(Cluster):
         yield SerialExecutor()
 
 
-class Local(Distributed):
+class Local(base.Distributed):
     """Worker processes on this machine, one thread each; by default one per processor.
 
     Scheduler and workers listen on the loopback interface, which all users of the machine share, so
@@ -81,13 +74,13 @@ class Local(Distributed):
             return super().usable_memory
         from distributed.system import MEMORY_LIMIT
 
-        return int(USABLE * MEMORY_LIMIT / self.n_workers)
+        return int(base.USABLE * MEMORY_LIMIT / self.n_workers)
 
     @contextmanager
     def _of_run(self, private: str) -> Iterator[dict[str, Any]]:
         """Yield settings of a run, and put the environment back, in which Dask leaves its own."""
-        shared = shared_traces("run", 1, private) if self.n_workers > 1 else {}
-        environment = ENVIRONMENT | shared
+        shared = base.shared_traces("run", 1, private) if self.n_workers > 1 else {}
+        environment = base.ENVIRONMENT | shared
         before = {name: os.environ.get(name) for name in environment}
         try:
             yield {
@@ -113,7 +106,7 @@ class Local(Distributed):
             # Readable by this user only, so that nobody else can place anything in it.
             TemporaryDirectory(prefix="clusterscale-") as private,
             self._of_run(private) as of_run,
-            dask.config.set(SETTINGS | _NEVER | shown | of_run),
+            dask.config.set(base.SETTINGS | _NEVER | shown | of_run),
             LocalCluster(
                 n_workers=self.n_workers,
                 threads_per_worker=1,

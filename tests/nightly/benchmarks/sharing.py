@@ -22,7 +22,7 @@ from show import sum_up
 import clusterscale as cs
 from clusterscale import study
 from clusterscale.analyses.audit import AuditAnalysis, AuditPlan
-from clusterscale.runtime.clusters import local
+from clusterscale.runtime.clusters import base
 
 PLAN = {
     "seed": 1,
@@ -69,15 +69,15 @@ def measure(
     """Run an audit, and return the cells of its row and its results."""
     plan = AuditPlan(**PLAN, targets={"random": 4 * n_workers})
     shutil.rmtree(folder, ignore_errors=True)
-    name, environment = local.shared_traces.__name__, local.shared_traces
+    name, environment = base.shared_traces.__name__, base.shared_traces
     if not shares:
-        setattr(local, name, lambda run, n_workers, scratch: {})
+        setattr(base, name, lambda run, n_workers, scratch: {})
     try:
         began = time.perf_counter()
         with Watch() as watch, cs.Local(workers=n_workers, memory="6GiB").open() as executor:
             results = study.run(AuditAnalysis(plan), cube, str(folder), executor).load()
     finally:
-        setattr(local, name, environment)
+        setattr(base, name, environment)
     seconds = time.perf_counter() - began
     numbers = f"{watch.most / 1e9:10.2f} {watch.read / 1e9:10.2f} {seconds:8.0f}"
     row = f"{n_workers:8} {'one' if shares else 'each':>6} {numbers}"
