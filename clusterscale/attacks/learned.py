@@ -315,9 +315,8 @@ class CrossValidated(BaseAttack):
             part = Knowledge(knowledge.training.take(learn), knowledge.whereabouts)
             held_out = knowledge.training.take(check)
             for i, candidate in enumerate(self.candidates):
-                fold_scores = score_groups(
-                    candidate, candidate.fit(part, rng=rng), held_out.release
-                )
+                trained = candidate.fit(part, rng=rng)
+                fold_scores = score_groups(candidate, trained, held_out.release)
                 scores[i] += roc_auc_score(held_out.labels, np.nan_to_num(fold_scores))
         return self.candidates[int(np.argmax(scores))]
 

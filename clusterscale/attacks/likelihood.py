@@ -136,7 +136,7 @@ class PublishedBinomialCounts(_CellByCell):
 
     def _mixed(
         self, values: Values | Counts, counts: Ints, out: Floats, inside: Floats
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Floats, ...]:
         """Return the likelihood of ``values`` under each distribution of counts, (group, cell).
 
         Where few values occur, each cell is mixed once for each of them.
@@ -145,13 +145,9 @@ class PublishedBinomialCounts(_CellByCell):
         if len(distinct) <= len(values):
             table = self.law.likelihood(distinct[:, None], counts[None])[:, 0]
             which = which.reshape(values.shape)
-            without, with_target = (
-                np.take_along_axis(table @ law.T, which, axis=0) for law in (out, inside)
-            )
-            return without, with_target
+            return tuple(np.take_along_axis(table @ law.T, which, 0) for law in (out, inside))
         likelihood = self.law.likelihood(values, np.broadcast_to(counts, out.shape))
-        without, with_target = (np.einsum("gck,ck->gc", likelihood, law) for law in (out, inside))
-        return without, with_target
+        return tuple(np.einsum("gck,ck->gc", likelihood, law) for law in (out, inside))
 
     def _laws(self, chance: Floats, here: bool) -> tuple[Ints, Floats, Floats]:
         """Return counts, and their probabilities in each cell without and with the target."""

@@ -95,8 +95,7 @@ def refuse_pickles(group: zarr.Group, *, where: str) -> None:
     Raises FormatError if there is such an array.
     """
     for name, array in group.arrays():
-        codecs = [*array.filters, *array.compressors]
-        for codec in codecs:
+        for codec in [*array.filters, *array.compressors]:
             config = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
             kind = str(config.get("id", config.get("name")))
             if "pickle" in kind:

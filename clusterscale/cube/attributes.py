@@ -80,8 +80,7 @@ def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
             f"{uri} is a cube of version {attributes.get('version')}; "
             f"this clusterscale reads version {CUBE_VERSION}: ingest it again"
         )
-    seal = attributes.pop("digest", None)
-    if seal != digest(attributes):
+    if attributes.pop("digest", None) != digest(attributes):
         raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
     try:
         _Attributes.model_validate(attributes)

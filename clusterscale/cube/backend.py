@@ -55,7 +55,12 @@ class CubeBackend(BackendEntrypoint):
             {"preferred_chunks": chunks},
         )
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
-        dataset = xr.Dataset({"trace": trace}, _coordinates(cube, null_roi), _attributes(cube))
+        dataset = xr.Dataset({"trace": trace}, _coordinates(cube, null_roi))
+        dataset.attrs = {
+            "fingerprint": cube.fingerprint,
+            "timezone": cube.calendar.timezone,
+            "epoch_seconds": cube.calendar.step,
+        }
         return dataset.drop_vars(dropped & set(dataset.variables))
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
@@ -119,12 +124,4 @@ def _coordinates(cube: TraceCube, null_roi: bool) -> dict[str, Any]:
         "roi_lat": ("roi", regions.lat, {"units": "degrees_north"}),
         "roi_lon": ("roi", regions.lon, {"units": "degrees_east"}),
         "epoch": ("epoch", begins, {"long_name": "beginning of the epoch, UTC"}),
-    }
-
-
-def _attributes(cube: TraceCube) -> dict[str, Any]:
-    return {
-        "fingerprint": cube.fingerprint,
-        "timezone": cube.calendar.timezone,
-        "epoch_seconds": cube.calendar.step,
     }

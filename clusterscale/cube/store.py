@@ -163,10 +163,7 @@ class TraceCube:
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Index of each user's first event, and the total, int64, shape (user + 1,)."""
-        offsets = self._all("user_offset")
-        if offsets[0] != 0 or offsets[-1] != self.n_events or (np.diff(offsets) < 0).any():
-            raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
-        return offsets
+        return self._some_offsets(0, self.n_users)
 
     def user_ids(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return the stored ids of the users ``start`` up to ``stop``, which may be real ids."""
@@ -281,7 +278,9 @@ class TraceCube:
         if "offsets" in self.__dict__:
             return self.offsets[start : stop + 1]
         offsets = arrays.read(self._arrays["user_offset"], start, stop + 1, where=self.uri)
-        if offsets[0] < 0 or offsets[-1] > self.n_events or (np.diff(offsets) < 0).any():
+        first, last = offsets[[0, -1]]
+        whole = (start > 0 or first == 0) and (stop < self.n_users or last == self.n_events)
+        if not whole or first < 0 or last > self.n_events or (np.diff(offsets) < 0).any():
             raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
         return offsets
 

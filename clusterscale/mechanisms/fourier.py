@@ -229,8 +229,7 @@ class EnhancedFourier(_Transformed):
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         coefficients = np.asarray(scipy.fft.dct(series, type=2, norm="ortho", axis=-1))
-        n_kept = self._choose(coefficients, rng)
-        kept = np.arange(coefficients.shape[-1]) < n_kept[:, None]
+        kept = np.arange(coefficients.shape[-1]) < self._choose(coefficients, rng)[:, None]
         noise = rng.normal(0.0, self.sigma, coefficients.shape)
         noisy = np.where(kept, coefficients + noise, 0.0)
         return np.asarray(scipy.fft.idct(noisy, type=2, norm="ortho", axis=-1))

@@ -207,7 +207,11 @@ class AdditiveNoise(BaseMechanism):
     @property
     def publishes_float_noise(self) -> bool:
         """Whether noise is published as drawn: neither rounded nor discrete."""
-        return super().publishes_float_noise and self.integers == "none"
+        return super().publishes_float_noise and self.integers == "none" and not self._is_whole
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.noise is not None and self.noise.whole
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism with the sensitivity of the cube, if none was given."""
@@ -272,8 +276,7 @@ class AdditiveNoise(BaseMechanism):
 
     def _noisy(self, before: Support, group_size: int) -> Support:
         """Return the values before clipping and rounding."""
-        whole = self.noise is not None and self.noise.whole
-        return Support(-np.inf, np.inf, before.step if whole else 0.0)
+        return Support(-np.inf, np.inf, before.step if self._is_whole else 0.0)
 
     def finish(self, values: Values, group_size: int) -> None:
         """Clip and round ``values`` in place."""

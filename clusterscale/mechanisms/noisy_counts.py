@@ -97,18 +97,12 @@ class Laplace(AdditiveNoise):
         return self._norm() / self.epsilon
 
     @property
-    def publishes_float_noise(self) -> bool:
-        """Whether noise is continuous and not rounded."""
-        return super().publishes_float_noise and not self.discrete
-
-    @property
     def guarantee(self) -> Guarantee:
         """Pure ε at the declared unit, under adding or removing one unit."""
         law = "two-sided geometric" if self.discrete else "Laplace"
         norm_of = privacy_unit(self.unit, "one")
         reason = f"{law} noise of scale sensitivity/epsilon; L1 norm of {norm_of}"
-        norm = self._known_norm
-        return Guarantee(self.unit, self.epsilon, 0.0, "add_remove", reason, norm)
+        return Guarantee(self.unit, self.epsilon, 0.0, "add_remove", reason, self._known_norm)
 
     @property
     def noise(self) -> Noise:
@@ -258,11 +252,6 @@ class Gaussian(AdditiveNoise):
         epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
         law = "discrete Gaussian" if self.discrete else "Gaussian"
         return f"{law} noise, ε {epsilon} and δ {delta} per {_PER[self.unit]}"
-
-    @property
-    def publishes_float_noise(self) -> bool:
-        """Whether noise is continuous and not rounded."""
-        return super().publishes_float_noise and not self.discrete
 
     @property
     def sigma(self) -> float:

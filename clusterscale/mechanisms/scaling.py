@@ -240,8 +240,7 @@ class ShareOfTotal(PostProcessing):
     @property
     def phrase(self) -> str:
         """Short description for display."""
-        whole = "each epoch" if self.of == "epoch" else "the release"
-        return f"shares of the total of {whole}"
+        return f"shares of the total of {'each epoch' if self.of == 'epoch' else 'the release'}"
 
     def support(self, before: Support, group_size: int) -> Support:
         """Return the numbers from 0 to 1, if no value is negative."""

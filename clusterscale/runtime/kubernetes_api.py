@@ -64,8 +64,7 @@ class Api:
 
     def pod(self, name: str) -> Object | None:
         """Return a pod, None if it does not exist."""
-        read = self._core.read_namespaced_pod
-        pod = _if_present(read, name=name, namespace=self.namespace)
+        pod = _if_present(self._core.read_namespaced_pod, name=name, namespace=self.namespace)
         return None if pod is None else self._plain(pod)
 
     def pods(self, cluster: str) -> list[Object]:

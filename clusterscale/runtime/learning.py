@@ -90,9 +90,7 @@ class _Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class _TrainedAttack(BaseEstimator):  # type: ignore[misc]
     """An attack on selected features; its random stream is ``("tuning", path, attack)``."""
 
-    def __init__(
-        self, attack: LearnedAttack, seed: int = 0, path: tuple[str | int, ...] = ()
-    ) -> None:
+    def __init__(self, attack: LearnedAttack, seed: int = 0, path: Path = ()) -> None:
         self.attack = attack
         self.seed = seed
         self.path = path
@@ -174,7 +172,7 @@ def _evaluate(pipeline: Any, training: _TrainingFolds) -> float:
     return _score(pipeline, training.fresh_inputs, training.fresh_labels)
 
 
-def _pipeline(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> Any:
+def _pipeline(attack: LearnedAttack, seed: int, path: Path) -> Any:
     """Return an untrained pipeline equivalent to ``attack`` on all statistics."""
     steps = _Elimination(attack.elimination_step), _TrainedAttack(attack, seed, path)
     return Pipeline([("eliminate", steps[0]), ("train", steps[1])])

@@ -47,8 +47,7 @@ class FunctionUtility(Utility):
 
     def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
         """Return the value of the function."""
-        options = self.model_dump(exclude={"name", "title"})
-        return type(self).function(raw, released, **options)
+        return type(self).function(raw, released, **self.model_dump(exclude={"name", "title"}))
 
 
 def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:

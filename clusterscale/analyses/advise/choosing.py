@@ -158,8 +158,7 @@ class Search:
         if not candidates:
             return {}
         mechanisms = tuple(candidate.mechanism for candidate in candidates)
-        screen = self.advice.screening(mechanisms, confirm=name != "screen")
-        analysis = ScreenAnalysis(screen)
+        analysis = ScreenAnalysis(self.advice.screening(mechanisms, confirm=name != "screen"))
         yield from substages(analysis, self._job, name, cube)
         with analysis.open(f"{self._job.uri}/{name}") as screened:
             return exposure.read_screened(screened, users, self.plan.limits.screened)
@@ -329,10 +328,8 @@ class Search:
     def _attack(self, batch: Sequence[Candidate]) -> Steps:
         self.n_batches += 1
         mechanisms = tuple(candidate.mechanism for candidate in batch)
-        users = self.users.search[: self.plan.search_targets]
-        plan = self.advice.attacking(mechanisms, users)
-        name = f"attack-{self.n_batches}"
-        results = yield from self._audit(name, plan, self._job.cube)
+        plan = self.advice.attacking(mechanisms, self.users.search[: self.plan.search_targets])
+        results = yield from self._audit(f"attack-{self.n_batches}", plan, self._job.cube)
         with results:
             for candidate in batch:
                 candidate.attacked = exposure.read_attacked(
@@ -390,8 +387,7 @@ class Search:
 
     def _compare(self, other: Candidate, advised: Candidate) -> None:
         """Say why another one that kept all limits under attack is not advised."""
-        better = other.score(self.plan) > advised.score(self.plan)
-        if better and not self.plan.by_bounds:
+        if other.score(self.plan) > advised.score(self.plan) and not self.plan.by_bounds:
             other.reason = "more exposed in the search, as was one that was not confirmed"
         else:
             word = "less exposed" if self.plan.by_bounds else "more useful"

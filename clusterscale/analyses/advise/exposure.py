@@ -126,8 +126,7 @@ def screened_findings(
         return
     if 2 * ceiling - 1 <= limit.loss:
         most = f"no user has a privacy loss above {at_most(2 * ceiling - 1)}"
-        text = f"{most} (limit {limit.loss:g}: the certificate decides)"
-        yield Finding("holds", text)
+        yield Finding("holds", f"{most} (limit {limit.loss:g}: the certificate decides)")
         return
     if screened is None:
         text = "a screen cannot score its releases, so the limit cannot be shown to hold"
@@ -138,8 +137,7 @@ def screened_findings(
         f"({screened.low:.1%} to {screened.high:.1%}; limit {limit.share:.1%}: "
         f"{_interval_by(ceiling)})"
     )
-    ends = screened.low, screened.share, screened.high, limit.share
-    yield Finding.of(*ends, text, "users")
+    yield Finding.of(screened.low, screened.share, screened.high, limit.share, text, "users")
 
 
 def read_attacked(results: xr.Dataset, mechanism: str, ceiling: float = 1.0) -> Attacked:

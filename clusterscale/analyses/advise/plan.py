@@ -214,8 +214,7 @@ class Advice:
         rng = stream(self.audit.seed, "advise", "held out", cube.fingerprint)
         if self.audit.targets.unseen == "include":
             return rng.permutation(cube.n_known)
-        seen = np.flatnonzero(Presence.of(cube, self.audit.periods).total)
-        return rng.permutation(seen)
+        return rng.permutation(np.flatnonzero(Presence.of(cube, self.audit.periods).total))
 
     def _with(self, mechanisms: tuple[Mechanism, ...], **fields: Any) -> AuditPlan:
         return self.audit.model_copy(update={"mechanisms": mechanisms, **fields})

@@ -213,16 +213,13 @@ class FinishedTasks:
         }
 
         def keep(merged: Sequence[Finished[tuple[str, ...], str]]) -> None:
-            for one in merged:
-                self._replace(groups[one.item], str(one.value))
+            for one in merged:  # the new file has the entries of others, which are removed
+                old, path, paths = groups[one.item], str(one.value), list(self._numbers)
+                mine = np.isin(self._file, old)
+                self._file[mine] = self._number(path, sum(map(self._sizes.pop, old)))
+                files.remove_files({paths[number] for number in old} - {path})
 
         return Stage("merge", merge_files, list(groups), keep, len(groups), urgent=True)
-
-    def _replace(self, old: Sequence[int], path: str) -> None:
-        """Note that a file has the entries of others, and remove these."""
-        paths, mine = list(self._numbers), np.isin(self._file, old)
-        self._file[mine] = self._number(path, sum(map(self._sizes.pop, old)))
-        files.remove_files({paths[number] for number in old} - {path})
 
     def block(self, first: int, last: int) -> TargetBlock:
         """Return the targets at positions ``first`` to ``last`` − 1."""

@@ -365,9 +365,8 @@ class _Needs:
         n_past = self._n_windows(period, prior) - 1
         n_first = prior.n_rows(n_past, validate=self._validates, control=self._plan.control)
         stops = interim_looks(prior.n_challenges, self._plan.precision)
-        n_later = stops[-1] - stops[0]
         # by the last look, the training groups are no longer in memory
-        return n_first + n_later, max(n_first, stops[-1] // 2)
+        return n_first + stops[-1] - stops[0], max(n_first, stops[-1] // 2)
 
     def seconds_in_memory(self, n_targets: int, n_workers: int) -> tuple[float, float]:
         """Return processor seconds, and those on the cluster, if workers hold all traces."""

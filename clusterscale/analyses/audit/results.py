@@ -105,8 +105,7 @@ def pool_cases(cases: zarr.Group, false_positive_rate: float) -> Arrays:
     variables = {name: np.full(shape, np.nan) for name in _POOLED}
     for at in np.ndindex(shape[:-1]):
         inside, outside, epsilon_lower = (part[(slice(None), *at)] for part in parts)
-        pooled = pool(inside, outside, epsilon_lower, false_positive_rate)
-        for name, values in pooled.items():
+        for name, values in pool(inside, outside, epsilon_lower, false_positive_rate).items():
             variables[name][at] = values
     return variables
 

@@ -241,8 +241,7 @@ class Targets(ConfigModel):
     ) -> Ints:
         if size > len(pool):
             smallest = len(self._eligible(presence)) // 3 if key == "tertiles" else len(pool)
-            available = f"{len(pool)} to draw from"
-            raise self._too_few(key, size, available, smallest, presence)
+            raise self._too_few(key, size, f"{len(pool)} to draw from", smallest, presence)
         return rng.choice(pool, size, replace=False)
 
     def _too_few(

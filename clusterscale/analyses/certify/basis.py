@@ -120,8 +120,7 @@ def losses_of_counts(law: FiniteDistribution, group_size: int) -> PairLoss:
     """
     counts = np.arange(group_size + 1)
     values, probabilities = law.published(counts)
-    shape = (len(counts), -1)
-    values = np.round(values.reshape(shape) - counts[:, None], 9)
+    values = np.round(values.reshape(len(counts), -1) - counts[:, None], 9)
     next_values = np.round(values[1:] + 1, 9)
     rows = np.hstack(
         [values[:-1], next_values, probabilities[:-1].reshape(group_size, -1),

@@ -407,8 +407,7 @@ def _common_step(parts: Sequence[Changes]) -> float:
         return lattice
     finest, spread = np.inf, 0.0
     for part in parts:
-        most = part.own + max((n for n, _ in part.others), default=0)
-        loss, times = part.loss.repeated(most)
+        loss, times = part.loss.repeated(part.own + max((n for n, _ in part.others), default=0))
         finest = min(finest, loss.largest / loss.n_steps)
         spread += 2 * loss.largest * min(times, 12 * times**0.5)
     return max(float(finest), spread / (1 << 20))  # of the grid of all losses together

@@ -112,13 +112,9 @@ class ReleaseSettings:
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that affect results; names of periods and titles do not."""
-        return {
-            "seed": self.seed,
-            "null_roi": self.null_roi,
-            "periods": [span for _, span in self.periods],
-            "group_sizes": self.group_sizes,
-            "mechanisms": [mechanism.id for mechanism in self.mechanisms],
-        }
+        spans = [span for _, span in self.periods]
+        ids = [mechanism.id for mechanism in self.mechanisms]
+        return ReleaseSettings.describe(self) | {"periods": spans, "mechanisms": ids}
 
 
 @dataclass(frozen=True, slots=True)

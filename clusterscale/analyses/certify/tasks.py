@@ -243,8 +243,7 @@ def _of_any_draw(task: VisitsTask, window: Window) -> tuple[Ints, Ints]:
     source = replace(task.source, null_roi=False)
     (block,) = read_block(source, [(span, ())], task.start, task.stop)
     traces = replace(block.traces, first=0, population=None, weights=None)
-    null_roi = task.source.null_roi
-    return visits_of_any_draw(traces, block.frames[0], steps, null_roi=null_roi)
+    return visits_of_any_draw(traces, block.frames[0], steps, null_roi=task.source.null_roi)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -77,12 +77,9 @@ class Counted:
 
     def plus(self, other: Counted) -> Counted:
         """Add the counts of other users."""
-        sums = self.sums
-        if sums is not None and other.sums is not None:
-            sums = sums + other.sums
+        sums = None if self.sums is None or other.sums is None else self.sums + other.sums
         bounds = merge_bounds(self.bounds, other.bounds)
-        counts = self.counts + other.counts
-        return Counted(counts, sums, bounds, self.n_users + other.n_users)
+        return Counted(self.counts + other.counts, sums, bounds, self.n_users + other.n_users)
 
 
 def divide(
@@ -116,8 +113,7 @@ def count_parts(block_of: Part[PartsOf]) -> Counted:
         users: Ints = np.arange(first, stop)
         if part.members:
             users = _within(part.members, first, stop)
-            chosen = pick(traces, users - first)
-            bounds = bounds_before(part.window[1], block.frames, chosen)
+            bounds = bounds_before(part.window[1], block.frames, pick(traces, users - first))
         counts, sums = count_visits(traces, users[None])[0], sum_weights(traces, users[None])
         return Counted(counts, None if sums is None else sums[0], bounds, len(users))
 
@@ -135,8 +131,7 @@ def count_days(block_of: Part[PartsOf]) -> Ints:
     part, (first, stop) = block_of.task, block_of.users
     span, (cap, *_) = part.window
     assert isinstance(cap, CapContributions)  # a plan is checked
-    source = replace(part.source, null_roi=False)
-    (block,) = read_block(source, [(span, ())], first, stop)
+    (block,) = read_block(replace(part.source, null_roi=False), [(span, ())], first, stop)
     users = _within(part.members, first, stop) if part.members else np.arange(first, stop)
     n_events = count_by_day(pick(block.traces, users - first), block.frames[0].days)
     return np.bincount(np.minimum(n_events, cap.per_day), minlength=cap.per_day + 1)

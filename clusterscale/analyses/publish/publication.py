@@ -199,8 +199,9 @@ class Publication(Stage[Any, Any]):
                 try:
                     undecided = self._compare(release, counted.n_users, series)
                     verdict = self._pass_gate(counted, uri, executor, tell)
-                except RefusedError as error:
-                    self._refuse(error)
+                except RefusedError as error:  # which is final for this run
+                    storage.put(f"{job.uri}/{_REFUSED}", to_sealed({"why": str(error)}))
+                    self._remove_counts()
                     raise
                 lease.check()
                 self._note(series, entry)
@@ -244,11 +245,6 @@ class Publication(Stage[Any, Any]):
         earlier = [series.address(entry.number) for entry in series.entries]
         strict = self.gate is not None and not self.gate.allow_warnings
         return compare_series(release, size, earlier, strict=strict)
-
-    def _refuse(self, error: RefusedError) -> None:
-        """Keep a refusal, which is final for this run, and remove the exact counts."""
-        storage.put(f"{self.job.uri}/{_REFUSED}", to_sealed({"why": str(error)}))
-        self._remove_counts()
 
     def _pass_gate(
         self, counted: Counted, uri: str, executor: Executor, tell: Tell
@@ -308,8 +304,7 @@ class Publication(Stage[Any, Any]):
         """Return the sum of the counts of all parts; together they have each user once."""
         parts = dict(sorted(dict(counts_in(f"{self.job.uri}/{COUNTS}")).items()))
         stops = [0, *(stop for _, stop in parts)]
-        starts = [*(first for first, _ in parts), self.job.cube.n_users]
-        if stops != starts:
+        if stops != [*(first for first, _ in parts), self.job.cube.n_users]:
             raise DamagedError(
                 f"{self.job.uri}/{COUNTS} does not have each user once: remove it, and repeat the "
                 "command"

@@ -373,8 +373,7 @@ def _cells(
     frames = _frames(plan, cube)
     n_places, n_epochs = n_rois - plan.null_roi, len(frames[-1].days)
     numbers = np.broadcast_to(np.arange(float(n_epochs)), (n_places, n_epochs))
-    merged = expand(numbers, steps, frames)[0]
-    begins = np.unique(merged, return_index=True)[1]
+    begins = np.unique(expand(numbers, steps, frames)[0], return_index=True)[1]
     names = row_names(plan, cube)
     if _merges_places(plan):  # merged places have no names, and keep their order
         names = tuple(f"{i:0{len(str(n_places))}}" for i in range(n_places))

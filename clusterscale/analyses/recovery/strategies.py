@@ -180,8 +180,7 @@ def _apportion(shares: Values, total: int) -> Ids:
 
 def _transport(prior: EpochBelief, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
     """Return ROI and user of each visit of the most probable assignment."""
-    sizes = prior.end[:-1] - prior.begin[:-1]
-    roi = np.repeat(np.arange(len(counts)), sizes)
+    roi = np.repeat(np.arange(len(counts)), prior.end[:-1] - prior.begin[:-1])
     entry = np.concatenate(
         [np.arange(b, e) for b, e in zip(prior.begin[:-1], prior.end[:-1], strict=True)]
     )

@@ -177,8 +177,7 @@ def _read(source: Source, span: tuple[int, int], observed: int) -> tuple[Visits,
 
     Returns visits and reports by rank, and the rank of each user.
     """
-    cube = open_source(source)
-    (block,) = read_users(source, [(span, ())], (0, cube.n_users))
+    (block,) = read_users(source, [(span, ())], (0, open_source(source).n_users))
     traces = block.traces
     reports = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
     activity = reports[traces.offsets[1:]] - reports[traces.offsets[:-1]]

@@ -112,8 +112,7 @@ def members_within(
     """
     users, numbers, stand_ins = [], [], []
     for group in groups:
-        path = ("screen groups", *setting.path[:2], group)
-        rng = stream(source.seed, *path)
+        rng = stream(source.seed, "screen groups", *setting.path[:2], group)
         members = rng.choice(n_users, setting.group_size, replace=False, shuffle=False)
         chosen = np.zeros(len(members), np.int64)
         chosen[rng.integers(len(members))] = 1

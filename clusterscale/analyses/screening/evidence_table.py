@@ -185,7 +185,6 @@ def tabulate(
             change = np.clip(rule.cell_evidence(on, some, here=True), LOG_ZERO, -LOG_ZERO) - away
             shift[first : first + len(some), attack] = change[-1]
             change -= change[-1]  # that of the expected value, which does not depend on the groups
-            sums = away[:-1].sum(axis=1)
-            start[attack] += sums.reshape(2, n_groups)
+            start[attack] += away[:-1].sum(axis=1).reshape(2, n_groups)
             terms[first : first + len(some), attack] = change[:-1].T.reshape(-1, 2, n_groups)
     return EvidenceTable(terms, start, shift)

@@ -161,5 +161,4 @@ class Screen(ReleaseSettings):
     @property
     def digest(self) -> str:
         """Hash of the settings that affect results."""
-        own = {"unseen": self.unseen, "plan": self.plan.canonical}
-        return hash_of(self.identity | own)
+        return hash_of(self.identity | {"unseen": self.unseen, "plan": self.plan.canonical})

@@ -141,8 +141,7 @@ class Sums:
         self._waiting[place] = values
         while self._next in self._waiting:
             weights = self._members[:, self._next].astype(np.float64)
-            ready = self._waiting.pop(self._next)
-            self._total = self._total + weights[:, None, None] * ready
+            self._total = self._total + weights[:, None, None] * self._waiting.pop(self._next)
             self._next += 1
 
     def means(self) -> tuple[Ints, Values]:

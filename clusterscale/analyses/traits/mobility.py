@@ -132,7 +132,6 @@ def slices(
 
 def _overhead(cube: TraceCube) -> int:
     """Return the bytes that a worker needs in addition to the sets."""
-    size = part_size(cube)
-    events = min(cube.n_events, -(-cube.n_events // cube.n_users) * size)
+    events = min(cube.n_events, -(-cube.n_events // cube.n_users) * part_size(cube))
     of_event = _READ_TIMES * cube.cell_bytes + _HASHED
     return int(PROCESS_BYTES + of_event * events + 12 * cube.n_users)

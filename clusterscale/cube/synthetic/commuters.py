@@ -147,8 +147,7 @@ def _simulate(
                 now = _work(rng, habit, person, day * DAY, first)
             else:
                 now = max(first, day * DAY + 540.0 + 300.0 * rng.random())
-                until = day * DAY + 1320.0
-                now = _errands(rng, person, HOME, now, until, habit.outing)
+                now = _errands(rng, person, HOME, now, day * DAY + 1320.0, habit.outing)
         start = end
         end = simulation.collect(diary, own, n_epochs, cells, start)
         sizes[user] = end - start
@@ -179,8 +178,7 @@ def _work(rng: np.random.Generator, habit: Any, person: Person, midnight: int, n
         here = _favourite(rng, person.rois)
         now = _trip(rng, person, WORK, here, now) + 60.0 + 90.0 * rng.random()
     now = _trip(rng, person, here, HOME, now) + 30.0
-    until = midnight + 1290.0
-    return _errands(rng, person, HOME, now, until, habit.evening)
+    return _errands(rng, person, HOME, now, midnight + 1290.0, habit.evening)
 
 
 @kernel

@@ -186,8 +186,7 @@ def _check_scale(
         return
     n_each = min(10, m)  # visits a cell, to see whether values are in visits
     tried = mechanism.release(np.full((1, *shape), n_each, np.int32), group_size=m, rng=rng)
-    ratio = float(tried.mean()) / n_each
-    if not 1 / _APART < ratio < _APART:
+    if not 1 / _APART < float(tried.mean()) / n_each < _APART:
         raise InputError(
             f"{mechanism.label}: published values do not show how many visits there were, so "
             "people cannot be simulated from them"

@@ -176,11 +176,9 @@ class ZeroKnowledge(target_information.TargetPrior):
     @property
     def phrase(self) -> str:
         """What the adversary knows, and each option that differs from the paper, in words."""
-        known = (
-            "the target’s trace"
-            if self.knows == "trace"
-            else target_information.name_places(self.top_rois)
-        )
+        known = "the target’s trace"
+        if self.knows == "rois":
+            known = target_information.name_places(self.top_rois)
         if self.known_fraction < 1:
             known = f"{exact_percent(self.known_fraction)} of {known}"
         others = {

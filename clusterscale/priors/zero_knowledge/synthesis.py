@@ -178,8 +178,7 @@ def _edges(places: Floats) -> Longs:
 
 
 def _triangles(places: Floats) -> Longs:
-    triangulation = scipy.spatial.Delaunay(places)
-    corners = triangulation.simplices.astype(np.int64)
+    corners = scipy.spatial.Delaunay(places).simplices.astype(np.int64)
     edges = [corners[:, [i, j]] for i, j in ((0, 1), (1, 2), (2, 0))]
     left_out = np.setdiff1d(np.arange(len(places)), corners)
     if len(left_out):  # too close to other points for the precision of the triangulation
@@ -255,8 +254,7 @@ class SyntheticPopulation(NamedTuple):
     @property
     def occupancy_probabilities(self) -> Floats:
         """Probability of a user being in each cell, float64, shape (roi, epoch)."""
-        expected = self.activity.mean * self.space[:, None] * self.time
-        return np.minimum(expected, 1.0)
+        return np.minimum(self.activity.mean * self.space[:, None] * self.time, 1.0)
 
     def with_mean(self, mean: float) -> "SyntheticPopulation":
         """Return the population with another mean number of visits per user."""
