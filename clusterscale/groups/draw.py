@@ -148,9 +148,8 @@ def draw_members(
     """
     if lists is None:
         return np.sort(rng.choice(n_users, size, replace=False, shuffle=False))
-    return np.sort(
-        ListedCandidates(np.arange(n_users), -1, lists, size).choose(size, rng).users  # no target
-    )
+    candidates = ListedCandidates(np.arange(n_users), -1, lists, size)  # no target
+    return np.sort(candidates.choose(size, rng).users)
 
 
 def _outside(users: Ints, chosen: Ints, rank: int) -> int:

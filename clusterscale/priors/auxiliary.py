@@ -58,8 +58,7 @@ class AuxiliaryDataAdversary:
         """Return its own groups, published by the same mechanism."""
         training = self._train(mechanism, rng)
         validation = None
-        if self.validation is not None:
-            sample = self.validation
+        if (sample := self.validation) is not None:
             published = self._publish(sample, mechanism, rng)
             validation = Examples(published, sample.labels, sample.blocks)
         return Knowledge(training, self._target_knowledge(mechanism), validation)

@@ -55,7 +55,9 @@ class Jobs:
 
     async def _replace_ended(self) -> None:
         vacant = self._vacant()
-        if not vacant or monotonic() - self._asked < self._pause():
+        # 300.0: maximal seconds between queries, however many jobs failed
+        pause = min(_ASK * 2 ** min(self._n_failed, 10), 300.0)
+        if not vacant or monotonic() - self._asked < pause:
             return
         self._asked = monotonic()
         ended = await self._ended(vacant)
@@ -85,10 +87,6 @@ class Jobs:
                 if name in self._had_workers:
                     self._since.setdefault(name, monotonic())
         return vacant
-
-    def _pause(self) -> float:
-        # 300.0: maximal seconds between them, however many jobs failed
-        return float(min(_ASK * 2 ** min(self._n_failed, 10), 300.0))
 
     async def _ended(self, vacant: set[str]) -> set[str]:
         jobs = self._cluster.workers

@@ -176,11 +176,7 @@ def read_status(folder: str) -> Status:
             f"{folder}: there is no run to watch; its status appears as soon as its cluster is up "
             "and its first task has started"
         )
-    return _choose(statuses)
-
-
-def _choose(statuses: list[Status]) -> Status:
-    """Return the latest start among recently updated statuses, running ones first."""
+    # the latest start among recently updated statuses, running ones first
     last = max(status.told for status in statuses)
     recent = [status for status in statuses if last - status.told <= _SILENT * status.beat]
     return max(recent, key=lambda status: (status.state == "running", status.began))

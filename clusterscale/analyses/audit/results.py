@@ -234,7 +234,9 @@ def write_results(
         "evaluation_errors": json.dumps(errors),
     }
     n_targets = len(chosen.users)
-    n_rows = _n_rows(n_targets, prod(len(coords[dim][1]) for dim in RESULTS["pooled_tpr"].dims))
+    # the targets that are written at once: few files, and little memory
+    most = max(1, _OUTCOMES // prod(len(coords[dim][1]) for dim in RESULTS["pooled_tpr"].dims))
+    n_rows = max(1, min(most, max(_TARGETS, -(-n_targets // _BLOCKS))))
     with staged(uri, force=True, sealed=True) as staging:
         chunks = {dim: len(coords[dim][1]) for dim in _DIMS} | {"target": n_rows}
         digests = result_table.create_table(staging, RESULTS, columns, chunks, about, _DTYPES)
@@ -255,12 +257,6 @@ def write_results(
             for name, values in pool_cases(group, plan.false_positive_rate).items():
                 group[name][...] = values
         manifest.seal(staging, known=digests | written)
-
-
-def _n_rows(n_targets: int, n_cases: int) -> int:
-    """Return the number of targets that are written at once: few files, and little memory."""
-    most = max(1, _OUTCOMES // n_cases)
-    return max(1, min(most, max(_TARGETS, -(-n_targets // _BLOCKS))))
 
 
 def write_failures(

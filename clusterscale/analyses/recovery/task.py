@@ -14,6 +14,7 @@ from clusterscale.analyses.recovery.plan import RecoveryPlan
 from clusterscale.analyses.recovery.strategies import count_users
 from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
 from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
+from clusterscale.groups import count_visits
 from clusterscale.mechanisms.base import Exact
 from clusterscale.seeds import stream
 from clusterscale.utility import mean_relative_error
@@ -62,12 +63,9 @@ def measure(task: ReleaseTask) -> float:
 @lru_cache(maxsize=4)
 def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[CellCoordinates, ...]]:
     """Count all users of a cube, once for all mechanisms with the same trace steps."""
-    (block,) = read_users(source, [window], (0, open_source(source).n_users))
-    traces = block.traces
-    counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
-    counts = counts.reshape(traces.n_rois, traces.n_epochs)
-    if traces.idle is not None:
-        counts[-1] = traces.idle.sum(axis=0)
+    n_users = open_source(source).n_users
+    (block,) = read_users(source, [window], (0, n_users))
+    counts = count_visits(block.traces, np.arange(n_users)[None])[0]
     return counts, block.bounds, block.frames
 
 

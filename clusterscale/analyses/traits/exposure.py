@@ -197,7 +197,14 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
         except MissingError:
             continue
         same = results.attrs["plan_digest"] == own.digest and has_code(folder, what, own)
-        _compare(results, cube, output, same, what)
+        other = [] if same else ["plan, or of other code"]
+        other += [] if results.attrs["cube_fingerprint"] == cube.fingerprint else ["cube"]
+        if other:
+            raise ExistsError(
+                f"{output} holds a{'n' * (what == 'audit')} {what} of another "
+                f"{' and '.join(other)}: run `clusterscale {what}` with this config first, or "
+                "choose another output"
+            )
         exposures += list_exposures(results, f"{folder}/results.zarr", what)
     if not exposures:
         raise MissingError(
@@ -205,13 +212,3 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
             "run `clusterscale audit` or `clusterscale screen` with this config first"
         )
     return exposures
-
-
-def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what: str) -> None:
-    other = [] if same else ["plan, or of other code"]
-    other += [] if results.attrs["cube_fingerprint"] == cube.fingerprint else ["cube"]
-    if other:
-        raise ExistsError(
-            f"{output} holds a{'n' * (what == 'audit')} {what} of another {' and '.join(other)}: "
-            f"run `clusterscale {what}` with this config first, or choose another output"
-        )
