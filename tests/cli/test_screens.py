@@ -71,7 +71,7 @@ def test_an_audit_of_the_most_exposed_goes_on_from_a_screen(config, tmp_path, mo
     fields = yaml.safe_load(config.read_text())
     fields["audit"]["targets"] = {"most_exposed": 3}
     config.write_text(yaml.safe_dump(fields))
-    monkeypatch.setattr("clusterscale.analyses.screening.analysis.score", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.analyses.screening.scoring.score", lambda task: 1 / 0)
     result = call("audit", config)
     assert result.exit_code == 0, result.output
 

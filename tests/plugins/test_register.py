@@ -246,7 +246,7 @@ def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
     monkeypatch.setattr(
         "clusterscale.study.foreign_code.owner_of", lambda module: ("acme-privacy", "1.0")
     )
-    monkeypatch.setattr("clusterscale.study.foreign_code.version", lambda name: "1.0")
+    monkeypatch.setattr("clusterscale.study.foreign_code.metadata.version", lambda name: "1.0")
     packages = packages_of(AuditPlan(**fields))
     assert packages == tuple(
         Package(f"acme_privacy.{part}", "acme-privacy", "1.0", package.digest)
@@ -257,7 +257,7 @@ def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
         "the code of acme-privacy is another there than here: install acme-privacy==1.0 where the "
         "workers run"
     )
-    monkeypatch.setattr("clusterscale.study.foreign_code.version", lambda name: "1.1")
+    monkeypatch.setattr("clusterscale.study.foreign_code.metadata.version", lambda name: "1.1")
     assert packages[0].fault() == (
         "acme-privacy is 1.1 there and 1.0 here: install acme-privacy==1.0 where the workers run"
     )

@@ -225,7 +225,7 @@ def test_made_up_users_are_published_with_the_same_total(mechanism, law):
 def count_totals(monkeypatch):
     """List the visits of all users made up from here on."""
     made = []
-    name = "clusterscale.priors.zero_knowledge.marginals.synthetic_traces"
+    name = "clusterscale.priors.zero_knowledge.synthesis.synthetic_traces"
 
     def listed(*args, **more):
         traces = synthetic_traces(*args, **more)
