@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale import release
 from clusterscale.api.arrays import make
-from clusterscale.api.execution import open_map
+from clusterscale.api.execution import open_map, show_progress
 from clusterscale.config import load_publication
 from clusterscale.config.plain_yaml import content_of, read_text
 from clusterscale.contracts import Bounds, Mechanism
@@ -25,12 +25,12 @@ from clusterscale.release import checks as release_checks
 from clusterscale.release.checks import CheckResult, Masked, PublishedTable, TableFindings
 from clusterscale.release.entry import inputs_of
 from clusterscale.release.metadata import beside
-from clusterscale.release.publication import MARGINS
+from clusterscale.release.publication import MARGINS, Follow
 from clusterscale.release.text import TextTable
 from clusterscale.runtime import Cluster
 from clusterscale.storage import check_outputs, list_names
 from clusterscale.storage.atomic import put_folder
-from clusterscale.study import Tell
+from clusterscale.study import Progress, Tell
 from clusterscale.study.execution import Executor
 
 PUBLICATION = "publication.yaml"
@@ -231,9 +231,14 @@ def check_tables(
         ):
             raise InputError(f"{uris[0]}: a publication states all of its tables in the file")
         plan = load_publication(uris[0])
-        with open_map(executor, progress, "check") as run:
+        with show_progress(progress, "check") as tell, open_map(executor, tell, "check") as run:
             return release_checks.check_publication(
-                plan, _name_of(uris[0]), release_checks.create_checks(), seed=seed, run=run
+                plan,
+                _name_of(uris[0]),
+                release_checks.create_checks(),
+                seed=seed,
+                run=run,
+                follow=_follow(tell),
             )
     read = [
         replace(release.read_table(uri, _format_of(form)), name=_name_of(uri))
@@ -321,6 +326,18 @@ def repair_tables(
     text = dump_yaml(content, allow_unicode=True, width=88)
     put_folder(folder, {**masked.files, PUBLICATION: text.encode()}, last=PUBLICATION)
     return masked
+
+
+def _follow(tell: Tell) -> Follow:
+    """Return a function that yields items, and tells how many are done."""
+
+    def follow(stage: str, items: Sequence[Any]) -> Iterator[Any]:
+        for n_done, item in enumerate(items):
+            tell(Progress(stage, len(items), n_done))
+            yield item
+        tell(Progress(stage, len(items), len(items)))
+
+    return follow
 
 
 def _check_replaceable(folder: str) -> None:

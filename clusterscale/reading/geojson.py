@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from clusterscale import storage
 from clusterscale.errors import SourceError
 from clusterscale.reading import sources, tables
 from clusterscale.reading.sources import File, Piece
@@ -41,7 +40,7 @@ def load(content: bytes, uri: str) -> dict[str, Any]:
 
 def is_collection(file: File) -> bool:
     """Return whether a file begins like a collection."""
-    with storage.open_file(file.url, compression="infer") as stream:
+    with sources.open_text(file) as stream:
         head = stream.read(1 << 16)
     return _COLLECTION.search(head.decode("utf-8-sig", errors="replace")) is not None
 
@@ -60,7 +59,7 @@ def lines(piece: Piece) -> Iterator[object]:
 
 def members(file: File) -> Iterator[object]:
     """Yield the features of a collection one by one, without loading all of them."""
-    with storage.open_file(file.url, compression="infer") as stream:
+    with sources.open_text(file) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig")
         n_read = 0
         try:

@@ -1,6 +1,7 @@
 """Files of a source, divided into pieces and grouped into packs for tasks."""
 
 import errno
+import io
 import lzma
 import posixpath
 import zlib
@@ -131,28 +132,51 @@ def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
     return [*packs, tuple(waiting)] if waiting else packs
 
 
+class _Decompressed(io.RawIOBase):
+    """A stream that decompresses a file; refuses damaged ones, and those that become too large."""
+
+    def __init__(self, stream: Any, file: File) -> None:
+        self._stream, self._file, self._n_bytes = stream, file, 0
+        self._most = max(_UNPACKED, _RATIO * file.size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            n_bytes = int(self._stream.readinto(buffer))
+        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+            raise SourceError(f"{self._file.name} is damaged: it cannot be decompressed") from None
+        self._n_bytes += n_bytes
+        if self._n_bytes > self._most:
+            raise SourceError(
+                f"{self._file.name} has {self._file.size:,} bytes and is more than "
+                f"{self._most:,} when it is decompressed: if that is right, decompress it first"
+            )
+        return n_bytes
+
+
+@contextmanager
+def open_text(file: File) -> Iterator[Any]:
+    """Open a file as bytes of text, decompressed by its ending, and no more than it may be.
+
+    Raises SourceError, also while it is read, if it is damaged or decompresses to far more.
+    """
+    compression = infer_compression(file.url)
+    with storage.open_file(file.url, compression=compression) as stream:
+        yield stream if compression is None else io.BufferedReader(_Decompressed(stream, file))
+
+
 def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
     """Yield the complete lines that begin in ``piece``, in blocks of bytes."""
-    compression = infer_compression(piece.file.url)
-    with storage.open_file(piece.file.url, compression=compression) as stream:
-        if compression is None:
+    with open_text(piece.file) as stream:
+        if infer_compression(piece.file.url) is None:
             start, stop = (_end_of_line(stream, at, piece) for at in (piece.start, piece.stop))
             stream.seek(start)
             yield stream.read(stop - start)
             return
-        try:
-            n_bytes, most = 0, max(_UNPACKED, _RATIO * piece.file.size)
-            while block := stream.read(size):
-                if (n_bytes := n_bytes + len(block)) > most:
-                    raise SourceError(
-                        f"{piece.file.name} has {piece.file.size:,} bytes and is more than "
-                        f"{most:,} when it is decompressed: if that is right, decompress it first"
-                    )
-                yield block + _rest_of_line(stream, piece)
-        except ClusterscaleError:
-            raise
-        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-            raise SourceError(f"{piece.file.name} is damaged: it cannot be decompressed") from None
+        while block := stream.read(size):
+            yield block + _rest_of_line(stream, piece)
 
 
 def _rest_of_line(stream: Any, piece: Piece) -> bytes:

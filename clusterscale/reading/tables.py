@@ -257,7 +257,7 @@ def _from_csv(piece: Piece, columns: Sequence[str], layout: TextLayout) -> Itera
 
 def _refuse_title(file: File, columns: Sequence[str], layout: TextLayout) -> None:
     """Raise :class:`SourceError` if a line below the one of column names has those names."""
-    with storage.open_file(file.url, compression="infer") as stream:
+    with sources.open_text(file) as stream:
         # 1 << 14: bytes in which a title above the names of columns is looked for
         lines = stream.read(1 << 14).decode(layout.encoding, errors="replace").splitlines()
     for number, line in enumerate(lines):
@@ -272,7 +272,7 @@ def _header(file: File, layout: TextLayout) -> tuple[int, list[str]]:
     """Return the number of bytes above the rows, and the names of all columns."""
     codec = "utf-8-sig" if layout.encoding == "utf-8" else layout.encoding
     try:
-        with storage.open_file(file.url, compression="infer") as stream:
+        with sources.open_text(file) as stream:
             skipped = sum(len(stream.readline(1 << 20)) for _ in range(layout.skip))
             if layout.header:
                 return skipped, list(layout.header)

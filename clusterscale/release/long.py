@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -46,11 +46,13 @@ from clusterscale.release.explanation import CENTRE, UNCERTAIN, explain_columns,
 from clusterscale.release.metadata import is_whole, read_beside, write_beside
 from clusterscale.release.rows import Rows
 from clusterscale.release.text import TOTAL, Absent, LineTable, Pattern
+from clusterscale.storage.address import check_memory
 from clusterscale.storage.groups import errors_as
 from clusterscale.validation_messages import plural, quote
 
 _TIME_FOLDERS = ("year", "month", "day", "date", "hour", "week", "time")  # of one table
 _PIECE = 1 << 24  # bytes of text read at a time
+_TEXTS = 1_000  # bytes of memory of different texts in a row
 _FLAG = "flag"  # column with a mark of values below their margin
 _ADDS = "; `add_rows: true` adds parts that do not overlap, never a total and its parts"
 
@@ -248,19 +250,19 @@ class LongTable(LineTable):
         return len(self.texts_of(uri, (name,))) > 1
 
     def texts_of(self, uri: str, columns: Sequence[str]) -> list[dict[str, str]]:
-        """Return the different texts that rows have in columns, or folders of these keys, sorted.
-
-        Raises what :meth:`read` raises.
-        """
-        found = {texts for texts, *_ in self._parts(uri, columns, set())}
+        """Return different texts of rows in columns, or keys of folders, sorted; raises as read."""
+        found = set[tuple[str, ...]]()
+        for texts, _ in self._parts(uri, columns, set()):
+            found.add(texts)
+            check_memory(_TEXTS * len(found), f"{uri}: {len(found):,} different texts in columns")
         return [dict(zip(columns, texts, strict=True)) for texts in sorted(found)]
 
     def divided(self, uri: str, columns: Sequence[str]) -> Iterator[tuple[dict[str, str], Self]]:
         """Yield the same, each with a format that has these rows: the file is read only once."""
         parts = dict[tuple[str, ...], list[tuple[dict[str, Any], Spot]]]()
         unmatched = {(name, text) for name, texts in self.where.items() for text in texts}
-        for texts, raw, spot in self._parts(uri, columns, unmatched):
-            parts.setdefault(texts, []).append((raw, spot))
+        for texts, take in self._parts(uri, columns, unmatched):
+            parts.setdefault(texts, []).append(take())
         for texts in sorted(parts):
             named = dict(zip(columns, texts, strict=True))
             where = {name: (text,) for name, text in named.items()}
@@ -270,8 +272,8 @@ class LongTable(LineTable):
 
     def _parts(
         self, uri: str, columns: Sequence[str], unmatched: set[tuple[str, str]]
-    ) -> Iterator[tuple[tuple[str, ...], dict[str, Any], Spot]]:
-        """Yield texts in columns, or folders of these keys, and the rows of a batch with them."""
+    ) -> Iterator[tuple[tuple[str, ...], Callable[[], tuple[dict[str, Any], Spot]]]]:
+        """Yield texts in columns, or folders of these keys, and what takes the rows with them."""
         pieces, form = self._choose_files(uri)
         for _, of_file in groupby(pieces, key=lambda piece: piece.file.name):
             some = [*of_file]
@@ -281,7 +283,8 @@ class LongTable(LineTable):
             for raw, spot in form._selected(some, read, unmatched):
                 for texts, rows in rows_by_texts(raw, [self.count, *others]):
                     named = folders | texts
-                    yield tuple(named[name] for name in columns), *take_rows(raw, spot, rows)
+                    key = tuple(named[name] for name in columns)
+                    yield key, partial(take_rows, raw, spot, rows)
 
     def texts(self, uri: str) -> dict[str, list[str]]:
         """Return all columns of a table as text; errors are those of :meth:`read`."""
@@ -423,8 +426,7 @@ class LongTable(LineTable):
         raw = {**raw, self.count: self._unflagged(raw[self.count], *statuses)}
         at = self._named_time(spot.file) if self.at_name is not None else self.at
         if at is not None:
-            at = pa.repeat(at, len(raw[self.count]))
-            raw = {**raw, self.time: at.dictionary_encode()}
+            raw = {**raw, self.time: pa.repeat(at, len(raw[self.count])).dictionary_encode()}
         if not self.where:
             return raw, spot
         return take_rows(raw, spot, rows_where(raw, self.where))

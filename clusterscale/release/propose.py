@@ -15,7 +15,7 @@ from clusterscale import storage
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.reading import tables
 from clusterscale.reading.clock import EARLIEST, LATEST, is_time, step_of
-from clusterscale.reading.sources import File
+from clusterscale.reading.sources import File, open_text
 from clusterscale.reading.values import BAND, HIDDEN
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.entry import ENDINGS, choose_format, read_table
@@ -137,7 +137,7 @@ def _look(uri: str, given: Mapping[str, Any]) -> Proposal:
     if tables.is_parquet(file.name):
         lines = _parquet_lines(file)
     else:
-        with storage.open_file(file.url, compression="infer") as stream:
+        with open_text(file) as stream:
             lines, layout = _text_lines(stream.read(_SAMPLE), doubts)
     header = lines[0] if lines else []
     rows = [row for row in lines[1 : _ROWS + 1] if row != header]

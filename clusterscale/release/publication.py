@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import h3
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -23,11 +23,14 @@ from clusterscale.release.entry import Format, Name, choose_format, read_table
 from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import DeclaredMechanism, Size, as_several
 from clusterscale.storage import exists
+from clusterscale.validation_messages import quote
 
 MARGINS = {"within", "percent"}
 """Settings of a publication that declare when a count is known too well."""
 
 _H3_DIGITS = 16  # of a number of 64 bits
+_MOST_ABOVE = 1_000  # places of which one is a part; code lists have tens
+_SHOWN = 6  # places of a circle in a message
 
 CODES = "codes"
 """Name of the hierarchy that codes of places have in themselves."""
@@ -36,6 +39,14 @@ Measure = Literal["visits", "trips", "persons", "devices"]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_several), Strict(False)]
+
+Follow = Callable[[str, Sequence[Any]], Iterable[Any]]
+"""Yields items one after another, and reports how many are done; the text says of what."""
+
+
+def unreported(stage: str, items: Sequence[Any]) -> Iterable[Any]:
+    """Return items, of which nothing is reported."""
+    return items
 
 
 class PublicationTable(ConfigModel):
@@ -155,6 +166,8 @@ class Publication(ConfigModel):
     percent: Positive | None = None
     zeros: Literal["protected", "unprotected"] = "protected"
 
+    _people: tuple[tuple[PublicationTable, ...], dict[str, str]] = (), {}
+
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
         labels = [table.label for table in self.tables]
@@ -244,11 +257,14 @@ class Publication(ConfigModel):
 
     def people_of(self, name: str) -> str:
         """Return the name of the people that a table counts, empty for all; or of people."""
-        for table in self.tables:
-            if table.label == name:
-                own = table.subset_of or table.parts_of or table.margins_of
-                return table.people or (name if own else "")
-        return name
+        if self._people[0] is not self.tables:  # a copy may have other tables
+            own = [one.subset_of or one.parts_of or one.margins_of for one in self.tables]
+            names = {
+                table.label: table.people or (table.label if some else "")
+                for table, some in zip(self.tables, own, strict=True)
+            }
+            self._people = self.tables, names
+        return self._people[1].get(name, name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,12 +290,12 @@ class Stratum:
         return self.release.epochs is not None and self.release.epochs.dtype.kind == "M"
 
 
-def read_strata(plan: Publication) -> Iterator[Stratum]:
+def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stratum]:
     """Yield the levels and categories of each table, in the order of the publication.
 
     Raises what ``read_table`` raises, and ConfigError if a format has no columns besides.
     """
-    for entry in plan.tables:
+    for entry in follow("reading tables", plan.tables):
         form = entry.format or plan.format or choose_format(entry.counts)
         for texts, part in _parts_of(form, entry):
             release = read_table(entry.counts, part)
@@ -328,18 +344,18 @@ def find_cycle(above: Mapping[str, Sequence[str]]) -> list[str]:
     """Return names that lead from one to the next and back to the first; empty if none do."""
     done = set[str]()
     for start in above:
-        path = {} if start in done else {start: iter(above[start])}
+        path = [] if start in done else [start]
+        left = {start: iter(above[start])}  # of each name of the path
         while path:
-            name = next(reversed(path))
-            up = next(path[name], None)
+            up = next(left[path[-1]], None)
             if up is None:
-                done.add(name)
-                del path[name]
-            elif up in path:
-                names = [*path]
-                return [*names[names.index(up) :], up]
+                done.add(path[-1])
+                del left[path.pop()]
+            elif up in left:
+                return [*path[path.index(up) :], up]
             elif up not in done:
-                path[up] = iter(above.get(up, ()))
+                path.append(up)
+                left[up] = iter(above.get(up, ()))
     return []
 
 
@@ -362,8 +378,10 @@ class Hierarchy:
             for parent in parents:
                 self._parts.setdefault(parent, []).append(place)
         if pairs and (cycle := find_cycle(pairs)):
+            left = len(cycle) - _SHOWN
+            shown = cycle if left <= 0 else [*cycle[: _SHOWN - 1], f"… ({left:,} more)", cycle[-1]]
             raise InputError(
-                f"{self.name}: {' is a part of '.join(cycle)}: a place cannot be a part of itself"
+                f"{self.name}: {' is a part of '.join(shown)}: a place cannot be a part of itself"
             )
 
     def lists_all(self, place: str, listed: Collection[str]) -> bool:
@@ -371,13 +389,32 @@ class Hierarchy:
 
         Codes do not say which parts there are.
         """
-        return all(
-            part in listed or (part in self._parts and self.lists_all(part, listed))
-            for part in self._parts.get(place, ())
-        )
+        left = [*self._parts.get(place, ())]
+        seen = set(left)
+        for part in left:  # which grows
+            if part not in listed:
+                if part not in self._parts:
+                    return False
+                below = [one for one in self._parts[part] if one not in seen]
+                seen.update(below)
+                left += below
+        return True
 
     def above(self, place: str) -> Iterator[tuple[int, str]]:
-        """Yield the places of which one is a part, direct or not, and how many steps away."""
+        """Yield the places of which one is a part, direct or not, and how many steps away.
+
+        Raises InputError if there are too many: work would grow with the square of a code list.
+        """
+        for n, found in enumerate(self._all_above(place)):
+            if n == _MOST_ABOVE:
+                raise InputError(
+                    f"{self.name}: {quote(place)} is a part of more than {_MOST_ABOVE:,} places, "
+                    "directly or in steps, which is more than are looked up for each place: give "
+                    "the place that it is a part of, such as its district, and not its neighbour"
+                )
+            yield found
+
+    def _all_above(self, place: str) -> Iterator[tuple[int, str]]:
         if ARROW in place:
             one, two = ([(0, end), *self.above(end)] for end in place.split(ARROW, 1))
             both = sorted((i + j, f"{a}{ARROW}{b}") for (i, a), (j, b) in product(one, two))
@@ -426,7 +463,7 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
         sources += [(form, table.counts, (form.place, one)) for one in table.parent_columns]
     stated: dict[str, _Pairs] = {}
     for form, uri, columns in sources:
-        pairs: _Pairs = {}
+        ups: dict[str, list[str]] = {}
         try:
             rows = form.texts_of(uri, columns)
         except InputError as error:
@@ -437,7 +474,8 @@ def read_hierarchies(plan: Publication) -> list[tuple[frozenset[str], Hierarchy]
         for texts in rows:
             place, parent = (texts[name] for name in columns)
             if parent and parent != place:
-                pairs[place] = (*pairs.get(place, ()), parent)
+                ups.setdefault(place, []).append(parent)
+        pairs: _Pairs = {place: tuple(some) for place, some in ups.items()}
         if pairs not in stated.values():
             stated[f"{uri}:{columns[1]}"] = pairs
     for name, pairs in stated.items():

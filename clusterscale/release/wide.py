@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clusterscale import storage
 from clusterscale.contracts import Values
 from clusterscale.errors import SourceError
-from clusterscale.reading.sources import reading
+from clusterscale.reading.sources import File, open_text, reading
 from clusterscale.reading.tables import BLOCK
 from clusterscale.reading.values import Spot, bands_in, decode_values
 from clusterscale.release.content import RawRelease
@@ -101,7 +101,7 @@ class WideTable(LineTable):
             raise
 
     def _lines(self, uri: str) -> list[list[str]]:
-        with reading(uri), storage.open_file(uri, compression="infer") as stream:
+        with reading(uri), open_text(File(uri, uri, storage.size(uri))) as stream:
             blocks, size = [], 0
             while block := stream.read(BLOCK):  # a small file can be large when decompressed
                 blocks.append(block)

@@ -1,23 +1,28 @@
 """Small files that declare large tables: what they need is known before memory is taken."""
 
+import bz2
 import gzip
 import json
+import lzma
 import tracemalloc
-from itertools import chain
+from itertools import chain, product
 
 import h5py
+import numcodecs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
 from cube import crowd
+from loops import for_each
 
 from clusterscale.errors import ClusterscaleError, FormatError, InputError, SourceError
-from clusterscale.reading import sources
+from clusterscale.reading import geojson, sources
 from clusterscale.reauditing import Catalogue, ReleaseEntry
 from clusterscale.reauditing.resolved_release import ResolvedRelease
 from clusterscale.release import TABLE_FORMATS, read_table
+from clusterscale.release.propose import propose_format
 
 START, NEXT, LATE = "2000-01-01T00:00:00Z", "2000-01-01T00:00:01Z", "2031-01-01T00:00:00Z"
 LONG = f"place,time,count\nA,{START},1\nA,{NEXT},2\nA,{LATE},3\n"
@@ -151,14 +156,21 @@ def cube(tmp_path):
     return crowd.write(str(tmp_path / "cube.zarr"), crowd.draw(6, 2, 5))
 
 
-@pytest.mark.parametrize("name", ["long", "zarr", "chunks", "netcdf", "memory", "bug"])
+@pytest.mark.parametrize("name", ["long", "zarr", "chunks", "bomb", "netcdf", "memory", "bug"])
 def test_one_such_release_is_a_problem_of_its_own(name, cube, tmp_path, monkeypatch):
     about = {"group_size": 4, "first": 0, "mechanism": {"name": "exact"}}
     good = tmp_path / "good.zarr"
     group = zarr.open_group(good, mode="w")
     group.create_array("counts", data=np.ones((2, 5)), dimension_names=("roi", "epoch"))
     group.attrs.put(about)
-    if name in FILES:
+    if name == "bomb":  # a chunk of 256 MB, of which the array declares 80 bytes
+        group = zarr.open_group(tmp_path / "bomb.zarr", mode="w")
+        array = group.create_array("counts", data=np.ones((2, 5)), dimension_names=["roi", "epoch"])
+        codec = numcodecs.Zstd().encode(bytes(1 << 28))
+        (tmp_path / "bomb.zarr" / "counts" / "c" / "0" / "0").write_bytes(codec)
+        assert array.compressors[0].to_dict()["name"] == "zstd"
+        bad = ReleaseEntry(counts=str(tmp_path / "bomb.zarr"), **about)
+    elif name in FILES:
         uri, form = write(tmp_path, name)
         bad = ReleaseEntry(counts=uri, format=form, **about)
     else:
@@ -190,6 +202,37 @@ def test_a_file_that_decompresses_to_far_more_is_refused(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(b"place,time,count\n" + b"\n" * 9_000))
     (file,) = sources.find(str(path), ("*",), kind="file")
     assert sum(map(len, sources.text_blocks(*sources.slices(file, 100), 1000))) == 9_017
+
+
+def read_wide(path):
+    return TABLE_FORMATS.create("wide").read(str(path))
+
+
+def read_feature(path):
+    (file,) = sources.find(str(path), ("*",), kind="file")
+    return list(geojson.members(file))
+
+
+ENDS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+TEXTS = {  # how each begins, and a byte of which its one value or its rows have many
+    "wide": (read_wide, b"place,2026-03-02\n", b"\n"),
+    "feature": (read_feature, b'{"features": [', b"1"),
+    "names of columns": (lambda path: TABLE_FORMATS.create("long").read(str(path)), b"", b","),
+    "sample": (lambda path: propose_format(str(path), {}), b"place,time,count\n", b","),
+}  # fmt: skip
+
+
+@for_each(("name", "end"), [*product(TEXTS, ENDS)])
+def test_every_reader_of_compressed_text_has_this_bound(name, end, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_UNPACKED", 10_000)
+    read, start, rest = TEXTS[name]
+    path = tmp_path / f"a.csv{end}"
+    path.write_bytes(ENDS[end](start + rest * 1_000_000))
+    with pytest.raises(SourceError, match="when it is decompressed: if that is right, decompress"):
+        read(path)
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(SourceError, match="is damaged: it cannot be decompressed"):
+        read(path)
 
 
 @pytest.mark.parametrize("skip", [10_001, 999_999_999_999])

@@ -25,7 +25,14 @@ from clusterscale.release.content import TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
 from clusterscale.release.lattice import relate
 from clusterscale.release.long import LongTable
-from clusterscale.release.publication import CODES, MARGINS, Publication, PublicationTable
+from clusterscale.release.publication import (
+    CODES,
+    MARGINS,
+    Follow,
+    Publication,
+    PublicationTable,
+    unreported,
+)
 from clusterscale.release.reasons import Reasons, chain, conflict
 from clusterscale.release.related import Matches
 from clusterscale.release.relations import Relations
@@ -49,7 +56,13 @@ _WORDS = {
 
 
 def check_publication(
-    plan: Publication, name: str, checks: Sequence[Check], *, seed: int = 0, run: Run | None = None
+    plan: Publication,
+    name: str,
+    checks: Sequence[Check],
+    *,
+    seed: int = 0,
+    run: Run | None = None,
+    follow: Follow = unreported,
 ) -> list[TableFindings]:
     """Check the tables of a publication alone, and what follows from all of them together.
 
@@ -58,10 +71,10 @@ def check_publication(
     integer programs of components are solved by it, however many cells are hidden. Raises what
     ``read_table`` raises, and ConfigError if the mechanism of a table is not known, or its times.
     """
-    parts = read_parts(plan)
+    parts = read_parts(plan, follow)
     alone = [check for check in checks if not (check.compares or check.name == "totals")]
     findings = list[TableFindings]()
-    for part in parts:
+    for part in follow("checking tables", parts):
         declared, size = part.table.mechanism, part.size
         findings += check_together(
             [part.stratum.release], [], alone, mechanism=declared, group_size=size, seed=seed

@@ -20,7 +20,7 @@ from clusterscale.release.checks.table import (
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
-from clusterscale.release.publication import Publication, Stratum, read_strata
+from clusterscale.release.publication import Follow, Publication, Stratum, read_strata, unreported
 from clusterscale.release.text import TOTAL
 
 
@@ -38,13 +38,14 @@ class Part(NamedTuple):
     noisy: list[Cells]
 
 
-def read_parts(plan: Publication) -> list[Part]:
+def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
     """Return the levels and categories of the tables of a publication, in its order."""
-    strata = list(read_strata(plan))
+    strata = list(read_strata(plan, follow))
     lengths = [_epochs(one.release, one.form) for one in strata]
     shortest = min(int((ends - starts).min()) for starts, ends in lengths)
     parts = []
-    for one, (starts, ends) in zip(strata, lengths, strict=True):
+    pairs = list(zip(strata, lengths, strict=True))
+    for one, (starts, ends) in follow("bounding counts", pairs):
         longest = int((ends - starts).max())
         several = -(-longest // shortest) if one.entry.measure in ("visits", "trips") else 1
         size = None if one.group_size is None else one.group_size * several
