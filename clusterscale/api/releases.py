@@ -20,7 +20,7 @@ from clusterscale.analyses.publish import PublishPlan
 from clusterscale.analyses.publish.analysis import count_users
 from clusterscale.analyses.publish.release import describe_series, row_names
 from clusterscale.api.execution import open_executor, show_progress
-from clusterscale.api.reports import gather, page_of
+from clusterscale.api.reports import check_page, gather, page_of
 from clusterscale.config import Config, ReleasesConfig, load_either, load_policy, load_releases
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
@@ -158,6 +158,7 @@ def sign_off(
     mechanism: str | None = None,
     group_size: int | None = None,
     release: str | Path | None = None,
+    force: bool = False,
 ) -> str:
     """Write the page to sign before a release, and a JSON file with the same content beside it.
 
@@ -172,6 +173,8 @@ def sign_off(
     release
         YAML file of the config of the release, whose series the page adds up. None: the page says
         that the series was not examined.
+    force
+        Replace files that are not earlier ones of the same run.
 
     Returns
     -------
@@ -187,6 +190,8 @@ def sign_off(
         As :func:`gate`.
     StoreError
         If a file cannot be written.
+    ExistsError
+        If there is another file at ``output``.
 
     Warns
     -----
@@ -195,6 +200,8 @@ def sign_off(
     """
     run = gather(results) if isinstance(results, str | Path) else results
     output = page_of(results, output, "sign-off.html")
+    beside = f"{output.removesuffix('.html')}.json"
+    check_page([output, beside], run, force=force)
     rules = _read(policy)
     found = gate(run, rules, mechanism, group_size, release)
     changed = rules.model_dump_json(exclude_defaults=True)
@@ -209,7 +216,7 @@ def sign_off(
     scope = None if release is None else scope_of(*_read_release(shown, release))
     facts = reauditing.json_safe(describe(shown, outcome, _examine_series(shown, release), scope))
     facts["digest"] = hash_of(facts)
-    put(f"{output.removesuffix('.html')}.json", json.dumps(facts, indent=1).encode())
+    put(beside, json.dumps(facts, indent=1).encode())
     put(output, render_sign_off(shown, facts).encode())
     return output
 

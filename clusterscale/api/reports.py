@@ -5,12 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
 from clusterscale.errors import InputError
 from clusterscale.phrases import option
 from clusterscale.reporting import Run, open_run, write_report
+from clusterscale.reporting.run import runs_of
+from clusterscale.storage import check_new
 
 
 def report(
@@ -18,6 +21,7 @@ def report(
     output: str | Path | None = None,
     *,
     title: str | None = None,
+    force: bool = False,
 ) -> str:
     """Write the page of a run, one HTML file that can be read offline.
 
@@ -30,6 +34,8 @@ def report(
         HTML file to write, a local path or fsspec URL. None: ``report.html`` in the folder.
     title
         Title of the page.
+    force
+        Replace a file that is not an earlier page of the same run.
 
     Returns
     -------
@@ -44,6 +50,8 @@ def report(
         If nothing has finished in a folder.
     FormatError
         If a dataset is not one of results.
+    ExistsError
+        If there is another file at ``output``.
 
     Warns
     -----
@@ -51,12 +59,20 @@ def report(
         If an analysis in a folder is left out, because it has not finished or is of another cube.
     """
     output = page_of(results, output, "report.html")
-    if isinstance(results, str | Path):
-        return write_report(gather(results), output, title=title)
-    if isinstance(results, Sequence):
-        runs = [gather(one) if isinstance(one, str | Path) else one for one in results]
-        return write_report(runs, output, title=title)
-    return write_report(results, output, title=title)
+    found: Any = results
+    if isinstance(found, str | Path):
+        found = gather(found)
+    elif isinstance(found, Sequence):
+        found = [gather(one) if isinstance(one, str | Path) else one for one in found]
+    check_page([output], found, force=force)
+    return write_report(found, output, title=title)
+
+
+def check_page(outputs: Sequence[str], results: Any, *, force: bool) -> None:
+    """Check that pages replace no file but earlier ones of the same runs; see ``check_new``."""
+    datasets = (data for run in runs_of(results) for _, data in run.parts())
+    prints = {str(data.attrs.get("cube_fingerprint", "")) for data in datasets}
+    check_new(outputs, force=force, renews=prints)
 
 
 def page_of(results: object, output: str | Path | None, name: str) -> str:

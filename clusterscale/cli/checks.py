@@ -93,7 +93,7 @@ def check(
     from clusterscale.reauditing import junit_of_tables
     from clusterscale.release import TABLE_FORMATS
     from clusterscale.release.entry import inputs_of
-    from clusterscale.storage import check_outputs, put
+    from clusterscale.storage import check_new, check_outputs, put
 
     if to_repair and not is_publication(tables):
         raise InputError("--repair: give a YAML file that lists the tables of a publication")
@@ -102,7 +102,8 @@ def check(
         read += load_publication(tables[0]).addresses
     read += [other for uri in read if uri for other in inputs_of(uri)]
     check_outputs([to_json, to_junit, to_page, to_repair], read)
-    shared.check_new([to_page], force=force)
+    check_new([to_page], force=force)
+    check_new([to_json, to_junit], force=force, renews=())
     with _opened(cluster, workers) as where:
         findings = check_tables(
             tables,

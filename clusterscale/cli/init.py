@@ -15,7 +15,7 @@ import typer
 from clusterscale.cli import init_proposals as proposals
 from clusterscale.cli.console import out
 from clusterscale.cli.init_table import write_format
-from clusterscale.cli.options import Force, OptionalAddress, check_address, check_new, say_command
+from clusterscale.cli.options import Force, OptionalAddress, check_address, say_command
 from clusterscale.cli.releases import say_opendp
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
@@ -23,7 +23,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 from clusterscale.redaction import one_line
 from clusterscale.release.entry import inputs_of
-from clusterscale.storage import check_outputs, local_path
+from clusterscale.storage import check_new, check_outputs, local_path
 from clusterscale.validation_messages import choices
 
 T = TypeVar("T")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clusterscale.cli.console import out
-from clusterscale.errors import ExistsError, InputError
+from clusterscale.errors import InputError
 from clusterscale.redaction import check_url
-from clusterscale.storage import exists
 from clusterscale.study.execution import MEMORY
 
 if TYPE_CHECKING:
@@ -36,13 +35,6 @@ def check_addresses(addresses: list[str] | None) -> list[str]:
     for address in addresses or ():
         check_address(address)
     return addresses or []
-
-
-def check_new(files: Iterable[object], *, force: bool) -> None:
-    """Reject files that exist, None among them, unless they are to be replaced."""
-    for file in map(str, filter(None, files)):
-        if not force and exists(file):
-            raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
 
 
 Address = Annotated[str, typer.Option(callback=check_address)]

@@ -20,7 +20,7 @@ from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import Key, show_pairs, show_table
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, InputError, StoreError
 from clusterscale.redaction import clean
-from clusterscale.storage import check_outputs, put
+from clusterscale.storage import check_new, check_outputs, put
 
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
@@ -73,6 +73,7 @@ def gate(
     from clusterscale.study.identity import results_in
 
     check_outputs([to_json], [policy, *results_in(results)])
+    check_new([to_json], renews=())
     outcome: dict[str, object] = {"verdict": "error"}
     try:
         run = gather(results)
@@ -149,6 +150,7 @@ def reaudit(
     if isinstance(chosen.releases, str) and any(announced):
         read += [entry.counts for entry in chosen.entries()]
     check_outputs([*announced, *own], read)
+    check_new(announced, renews=())
     if only_list:
         _show_list(open_catalogue(chosen, folder))
         return

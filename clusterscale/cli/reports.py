@@ -61,12 +61,11 @@ def report(
     release
         With --sign-off, config of the release: adds up its series.
     force
-        Overwrite the page that --output names.
+        Overwrite a page that is not an earlier one of the same run.
     """
-    from clusterscale.api import releases
-    from clusterscale.api.reports import page_of
+    from clusterscale.api import releases, reports
     from clusterscale.cli.results import show_results
-    from clusterscale.reporting import write_report, write_tables
+    from clusterscale.reporting import write_tables
     from clusterscale.storage import check_outputs
     from clusterscale.study.identity import results_in
 
@@ -80,19 +79,20 @@ def report(
     if len(results) > 1 and output is None:
         raise InputError("these are several runs: give the file or folder to write with --output")
     name = "sign-off.html" if sign_off else "report.html" if form == "html" else "tables"
-    page = page_of(results[0], output, name)
+    page = reports.page_of(results[0], output, name)
     facts = f"{page.removesuffix('.html')}.json" if sign_off else None
     check_outputs([page, facts], [policy, release, *chain(*map(results_in, results))])
-    shared.check_new([output] if form == "html" else [], force=force)
     runs = [gather(folder) for folder in results]
     if sign_off and (len(runs) > 1 or form != "html"):
         raise InputError("--sign-off is a page of one run: give one folder, and no --format")
     if form == "html":
         if sign_off:
             how: Any = {"policy": policy, "mechanism": mechanism, "group_size": group_size}
-            releases.sign_off(runs[0], page, **how, release=release)
+            releases.sign_off(runs[0], page, **how, release=release, force=force)
         else:
-            write_report([releases.mark(run, policy, mechanism) for run in runs], page)
+            reports.report(
+                [releases.mark(run, policy, mechanism) for run in runs], page, force=force
+            )
         out.print(page, soft_wrap=True)
         if show and "://" in page:
             raise InputError(f"{page} is not on this machine: download it to open it")

@@ -14,4 +14,4 @@ from clusterscale.storage.files import (
     size,
 )
 from clusterscale.storage.groups import create_group, open_dataset, open_group
-from clusterscale.storage.outputs import check_outputs
+from clusterscale.storage.outputs import check_new, check_outputs

@@ -1,16 +1,26 @@
-"""The one decision of where outputs may be written: never over what is read, nor inside a store."""
+"""The one decision of where outputs may be written: over no input, in no store, no other's file."""
 
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
-from clusterscale.errors import InputError
+from clusterscale.errors import ExistsError, FormatError, InputError
+from clusterscale.phrases import option
 from clusterscale.storage.address import local_path, protocol_of
+from clusterscale.storage.files import exists, read_file
 
 _ALIASES = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 _OF_ZARR = ("zarr.json", ".zgroup", ".zarray")
+_WRITTEN = (
+    b'name="generator" content="clusterscale"',
+    b'{\n "rule":',
+    b'{\n "verdict":',
+    b"<testsuites ",
+)
+"""What pages, facts to sign, and verdicts as JSON or JUnit XML of this package have."""
 
 
 def check_outputs(outputs: Iterable[object], inputs: Iterable[object] = ()) -> None:
@@ -50,6 +60,39 @@ def check_outputs(outputs: Iterable[object], inputs: Iterable[object] = ()) -> N
             for folder in Path(os.path.realpath(local_path(output))).parents:
                 if _is_store(folder):
                     raise InputError(f"{output} is inside the Zarr store {folder}: name another")
+
+
+def check_new(
+    outputs: Iterable[object], *, force: bool | None = None, renews: Iterable[object] | None = None
+) -> None:
+    """Check, before anything is written, that outputs replace no file that somebody else wrote.
+
+    Parameters
+    ----------
+    outputs
+        Addresses that are written, None among them.
+    force
+        Whether any file is replaced; None if the caller has no such option.
+    renews
+        Texts that a file of this package has if it is an earlier output of the same command, such
+        as the fingerprint of its cube: it is replaced. None: no file is.
+
+    Raises
+    ------
+    ExistsError
+        If there is another file.
+    """
+    marks = None if renews is None else [str(text).encode() for text in renews]
+    for output in map(str, filter(None, outputs)):
+        if force or not exists(output):
+            continue
+        content = b""
+        with suppress(FormatError):  # a folder
+            content = b"" if marks is None else read_file(output)
+        is_own = any(mark in content for mark in _WRITTEN)
+        if not (is_own and all(mark in content for mark in marks or ())):
+            other = "remove it" if force is None else f"overwrite it with {option('force', 'True')}"
+            raise ExistsError(f"{output} exists: name another file, or {other}")
 
 
 def inputs_in(values: Any) -> Iterator[str]:

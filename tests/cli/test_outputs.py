@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from loops import mostly_slow
+from loops import for_each, mostly_slow
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.errors import InputError
-from clusterscale.storage import check_outputs
+from clusterscale.errors import ExistsError, InputError
+from clusterscale.storage import check_new, check_outputs
 
 FORM = "{name: long, place: zone, count: people, step: 1h}"
 
@@ -205,3 +205,48 @@ def test_addresses_are_compared_by_what_they_are(tmp_path, monkeypatch):
         ["new.csv", "folder/new.csv", "s3://bucket/cubes", None, "exact"],
         ["folder/a.csv", "s3://bucket/cube", "gs://bucket", None, "exact", "no\0path", "x" * 9999],
     )
+
+
+def test_only_files_of_this_package_and_the_same_run_are_renewed(tmp_path):
+    page = '<meta name="generator" content="clusterscale"><p>fingerprint 0abc</p>'
+    written = {
+        "own page": (page, True),
+        "page of another run": (page.replace("0abc", "1abc"), False),
+        "page of others": ("<p>fingerprint 0abc</p>", False),
+        "facts": ('{\n "rule": "exact",\n "cube": "0abc"}', True),
+        "config": ('{"rule": "0abc"}', False),
+        "empty": ("", False),
+    }
+    for name, (text, is_own) in written.items():
+        file = tmp_path / name
+        file.write_text(text)
+        if is_own:
+            check_new([None, file], renews=["0abc"])
+        for options in ({}, {"force": False}, *([] if is_own else [{"renews": ["0abc"]}])):
+            with pytest.raises(ExistsError, match=f"{name} exists: name another file, or"):
+                check_new([tmp_path / "new", file], **options)
+        check_new([file], force=True)
+    with pytest.raises(ExistsError):
+        check_new([tmp_path], renews=())
+    check_new([tmp_path / "new", None])
+
+
+@for_each("option", ["--json", "--junit"])
+def test_verdicts_replace_verdicts_and_no_other_file(option, world):
+    before = world()
+    words = ("check", "data/t.csv", "--method", "exact", "--format", FORM, option)
+    for _ in range(2):  # as in a pipeline, each time
+        done = CliRunner().invoke(app, [*words, "verdict"])
+        assert done.exit_code in (0, 3), done.exception
+    Path("verdict").write_text("minutes of a meeting")
+    refused = CliRunner().invoke(app, [*words, "verdict"])
+    assert "verdict exists: name another file, or overwrite" in str(refused.exception)
+    assert Path("verdict").read_text() == "minutes of a meeting"
+    assert CliRunner().invoke(app, [*words, "verdict", "--force"]).exit_code in (0, 3)
+    Path("verdict").unlink()
+    for others in (("gate", "run"), ("reaudit", "releases.yaml"))[: 2 if option == "--json" else 0]:
+        Path("verdict").write_text("minutes of a meeting")
+        refused = CliRunner().invoke(app, [*others, option, "verdict"])
+        assert "verdict exists: name another file, or remove it" in str(refused.exception)
+        Path("verdict").unlink()
+    assert world() == before

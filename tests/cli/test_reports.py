@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 import xarray as xr
 import yaml
+from cube import crowd
 from typer.testing import CliRunner
 
+import clusterscale
 from clusterscale.cli import app
-from clusterscale.errors import DamagedError, InputError, MissingError
+from clusterscale.errors import DamagedError, ExistsError, InputError, MissingError
 from clusterscale.storage import manifest
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -130,6 +132,57 @@ def test_the_page_to_sign_has_the_verdict_of_the_gate_and_its_content_as_json(fo
     assert "policy: warn above" in page
     refused = call("report", folder, "--sign-off", "--format", "csv")
     assert "--sign-off is a page of one run" in str(refused.exception)
+
+
+@pytest.mark.slow
+def test_an_analysis_of_another_cube_is_left_out_and_named(folder, tmp_path):
+    other = crowd.write(str(tmp_path / "other.zarr"), crowd.draw(40, 4, 48, seed=9)).uri
+    content = yaml.safe_load((tmp_path / "run.yaml").read_text())
+    content |= {"cube": other, "output": str(tmp_path / "elsewhere")}
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump(content))
+    done = call("screen", tmp_path / "other.yaml")
+    assert done.exit_code == 0, (done.output, done.exception)
+    shutil.rmtree(folder / "screen")
+    shutil.copytree(tmp_path / "elsewhere" / "screen", folder / "screen")
+    result = call("report", folder)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert f"the screen in {folder} is of another cube, and left out" in result.output
+    page = (folder / "report.html").read_text()
+    assert '<section id="exposed"' in page
+    assert '<section id="everyone"' not in page
+
+
+@pytest.mark.slow
+def test_only_earlier_pages_of_the_same_run_are_renewed(folder, tmp_path):
+    named = ("--mechanism", "Laplace noise, ε 1 per event")
+    for words, names in (
+        (("report", folder), ["report.html"]),
+        (("report", folder, "--sign-off", *named), ["sign-off.html", "sign-off.json"]),
+    ):
+        assert call(*words).exit_code == 0
+        again = call(*words)
+        assert again.exit_code == 0, again.exception
+        for name in names:
+            own = (folder / name).read_text()
+            print_of = xr.open_zarr(folder / "results.zarr").attrs["cube_fingerprint"]
+            assert print_of in own
+            for text in ("<p>my notes</p>", own.replace(print_of, "0" * len(print_of))):
+                (folder / name).write_text(text)
+                refused = call(*words)
+                assert isinstance(refused.exception, ExistsError), name
+                assert f"{name} exists: name another file, or overwrite it" in str(
+                    refused.exception
+                )
+                assert (folder / name).read_text() == text
+                forced = call(*words, "--force")
+                assert forced.exit_code == 0, forced.exception
+                assert (folder / name).read_text() != text
+    (folder / "report.html").write_text("<p>my notes</p>")
+    for call_of in (clusterscale.report, clusterscale.sign_off):
+        with pytest.raises(ExistsError, match="or overwrite it with `force=True`"):
+            call_of(folder, folder / "report.html")
+    clusterscale.report(folder, force=True)
+    clusterscale.report(folder)
 
 
 @pytest.mark.slow
