@@ -37,7 +37,6 @@ CODES = "codes"
 
 Measure = Literal["visits", "trips", "persons", "devices"]
 
-
 Names = Annotated[tuple[str, ...], BeforeValidator(as_several), Strict(False)]
 
 Follow = Callable[[str, Sequence[Any]], Iterable[Any]]
@@ -378,10 +377,10 @@ class Hierarchy:
             for parent in parents:
                 self._parts.setdefault(parent, []).append(place)
         if pairs and (cycle := find_cycle(pairs)):
-            left = len(cycle) - _SHOWN
-            shown = cycle if left <= 0 else [*cycle[: _SHOWN - 1], f"… ({left:,} more)", cycle[-1]]
+            if (n := len(cycle) - _SHOWN) > 0:
+                cycle[_SHOWN - 1 : -1] = [f"… ({n:,} more)"]
             raise InputError(
-                f"{self.name}: {' is a part of '.join(shown)}: a place cannot be a part of itself"
+                f"{self.name}: {' is a part of '.join(cycle)}: a place cannot be a part of itself"
             )
 
     def lists_all(self, place: str, listed: Collection[str]) -> bool:
@@ -403,7 +402,7 @@ class Hierarchy:
     def above(self, place: str) -> Iterator[tuple[int, str]]:
         """Yield the places of which one is a part, direct or not, and how many steps away.
 
-        Raises InputError if there are too many: work would grow with the square of a code list.
+        Raises InputError if there are too many, as work would grow with their square.
         """
         for n, found in enumerate(self._all_above(place)):
             if n == _MOST_ABOVE:
