@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from typing import Annotated, Any, Literal, Self
 
@@ -341,20 +342,10 @@ def _parts_of(
 
 def find_cycle(above: Mapping[str, Sequence[str]]) -> list[str]:
     """Return names that lead from one to the next and back to the first; empty if none do."""
-    done = set[str]()
-    for start in above:
-        path = [] if start in done else [start]
-        left = {start: iter(above[start])}  # of each name of the path
-        while path:
-            up = next(left[path[-1]], None)
-            if up is None:
-                done.add(path[-1])
-                del left[path.pop()]
-            elif up in left:
-                return [*path[path.index(up) :], up]
-            elif up not in done:
-                path.append(up)
-                left[up] = iter(above.get(up, ()))
+    try:
+        TopologicalSorter(above).prepare()
+    except CycleError as error:
+        return list(error.args[1][::-1])  # which leads from parents to their parts
     return []
 
 
