@@ -18,7 +18,6 @@ from clusterscale.study import Progress, Tell
 
 if TYPE_CHECKING:
     from clusterscale.analyses.tuning import TuningCase, TuningResult
-    from clusterscale.attacks.learned import LearnedAttack
     from clusterscale.contracts import Attack, Values
     from clusterscale.study.execution import Executor
 
@@ -46,7 +45,8 @@ def tune(
         Folds of the training groups.
     """
     from clusterscale.analyses.audit.analysis import choose_targets
-    from clusterscale.analyses.tuning import list_cases, tunable
+    from clusterscale.analyses.tuning import choose, list_cases, tunable
+    from clusterscale.runtime.learning import cross_validate
     from clusterscale.study.foreign_code import Probe, packages_of
 
     chosen = shared.load_config(config)
@@ -61,33 +61,18 @@ def tune(
         who = choose_targets(plan, cube, folder, executor, memory=allowed, on_progress=tell)
         cases = list(list_cases(plan, cube, who, targets))
         executor.preflight(Probe(cases[0].task.source, packages_of(plan)))
-        choices = _search(attacks, cases, executor, folds, plan.seed, tell)
+        variants = [attack.variants() for attack in attacks]
+        # the variants of all attacks together, so that they share computations
+        how: Any = {"executor": executor, "n_folds": folds, "seed": plan.seed}
+        search = partial(cross_validate, attacks=tuple(chain.from_iterable(variants)), **how)
+        scores = np.stack(_score(cases, "cross-validation", search, tell))
+        targets_of = np.array([case.task.target for case in cases])
+        parts = np.split(scores, np.cumsum([len(grid) for grid in variants])[:-1], axis=1)
+        pairs = zip(variants, parts, strict=True)
+        choices = [choose(grid, part, targets_of) for grid, part in pairs]
         fresh = _evaluate(choices, cases, executor, plan.seed, tell)
     _show(choices, fresh, len({case.task.target for case in cases}), len(cases))
     _print_lines(plan.attacks, {choice.given: choice.chosen for choice in choices})
-
-
-def _search(
-    attacks: tuple[LearnedAttack, ...],
-    cases: list[TuningCase],
-    executor: Executor,
-    n_folds: int,
-    seed: int,
-    tell: Tell,
-) -> list[TuningResult]:
-    """Cross-validate the variants of all attacks together, so that they share computations."""
-    from clusterscale.analyses.tuning import choose
-    from clusterscale.runtime.learning import cross_validate
-
-    variants = [attack.variants() for attack in attacks]
-    candidates = tuple(chain.from_iterable(variants))
-    how: Any = {"executor": executor, "n_folds": n_folds, "seed": seed}
-    score = partial(cross_validate, attacks=candidates, **how)
-    scores = _score(cases, "cross-validation", score, tell)
-    targets = np.array([case.task.target for case in cases])
-    ends = np.cumsum([len(grid) for grid in variants])[:-1]
-    parts = np.split(np.stack(scores), ends, axis=1)
-    return [choose(grid, part, targets) for grid, part in zip(variants, parts, strict=True)]
 
 
 def _evaluate(

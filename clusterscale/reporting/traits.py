@@ -117,14 +117,6 @@ def _label(columns: Mapping[str, object], index: int) -> str:
     return " · ".join(parts)
 
 
-def _characteristics(
-    traits: xr.Dataset, shown: Sequence[GroupComparison]
-) -> Iterator[html.Section]:
-    """Build a table for each setting (POMACS20 Tables 2, 3); none without comparisons."""
-    folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
-    return html.folds_section("traits", folds)
-
-
 def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
     at = traits.isel(comparison=chosen.index)
     importance = np.nan_to_num(at.forest_importance.values)
@@ -144,12 +136,6 @@ def _spread(mean: float, sd: float) -> str:
 
 _NAMES = ("most exposed", "least exposed", "all users")
 _SIDES = ("top", "bottom", "all")
-
-
-def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Iterator[html.Section]:
-    """Build the share of visits in each epoch (POMACS20 Fig. 4); none without comparisons."""
-    folds = [(pair.label, _curves_of(traits, pair)) for pair in shown]
-    return html.folds_section("times", folds, figures.legend(_NAMES))
 
 
 def _curves_of(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
@@ -176,8 +162,12 @@ def render_sections(traits: xr.Dataset) -> tuple[Markup, list[html.Section]]:
     columns = {name: traits[name].values for name in _VIEW}
     views = [_label(columns, i) for i in range(traits.sizes["view"])]
     shown = comparisons(traits)
-    sections = [*_characteristics(traits, shown), *build_map(traits, views)]
-    sections += [*build_cells(traits, views), *_times(traits, shown)]
+    # as in POMACS20: Tables 2 and 3, and Fig. 4
+    tables = [(pair.label, _table(traits, pair)) for pair in shown]
+    curves = [(pair.label, _curves_of(traits, pair)) for pair in shown]
+    sections = [*html.folds_section("traits", tables), *build_map(traits, views)]
+    sections += build_cells(traits, views)
+    sections += html.folds_section("times", curves, figures.legend(_NAMES))
     return _findings(traits, shown), sections
 
 

@@ -102,7 +102,23 @@ def boxes(
     drawn.xaxis.ticker = FixedTicker(ticks=list(ticks))
     drawn.xaxis.major_label_overrides = ticks
     drawn.xgrid.grid_line_color = None
-    _draw_boxes(drawn, summaries, beyond, across)
+    data = {key: [box[key] for box in summaries] for key in summaries[0]}
+    line = {"line_color": "colour", "line_width": 1.5, "source": data}
+    drawn.segment("x", "low", "x", "q1", **line)
+    drawn.segment("x", "q3", "x", "high", **line)
+    body = drawn.vbar("x", 0.72, "q3", "q1", fill_color="colour", fill_alpha=0.28, **line)
+    half = 0.36
+    data["left"] = [x - half for x in data["x"]]
+    data["right"] = [x + half for x in data["x"]]
+    drawn.segment(
+        "left", "median", "right", "median", line_color="colour", line_width=3, source=data
+    )
+    drawn.scatter("x", "mean", marker="diamond", size=8, color="colour", source=data)
+    at, numbers, colours = ([one[i] for one in beyond] for i in range(3))
+    drawn.scatter(at, numbers, size=4, line_color=colours, fill_color=None)
+    tips = [("attack", "@attack"), (across, "@size"), ("targets", "@n")]
+    tips += [(name, f"@{name}{{0.000}}") for name in ("median", "mean", "q1", "q3")]
+    drawn.add_tools(HoverTool(renderers=[body], tooltips=tips))
     return drawn
 
 
@@ -138,31 +154,6 @@ def quartiles(values: Floats) -> dict[str, Any]:
     ends = {"low": float(inside.min()), "high": float(inside.max())}
     middle = {"q1": q1, "median": median, "q3": q3, "mean": float(values.mean())}
     return ends | middle | {"n": len(values)}
-
-
-def _draw_boxes(
-    drawn: Any,
-    summaries: list[dict[str, Any]],
-    beyond: list[tuple[float, float, str]],
-    across: str,
-) -> None:
-    data = {key: [box[key] for box in summaries] for key in summaries[0]}
-    line = {"line_color": "colour", "line_width": 1.5, "source": data}
-    drawn.segment("x", "low", "x", "q1", **line)
-    drawn.segment("x", "q3", "x", "high", **line)
-    body = drawn.vbar("x", 0.72, "q3", "q1", fill_color="colour", fill_alpha=0.28, **line)
-    half = 0.36
-    data["left"] = [x - half for x in data["x"]]
-    data["right"] = [x + half for x in data["x"]]
-    drawn.segment(
-        "left", "median", "right", "median", line_color="colour", line_width=3, source=data
-    )
-    drawn.scatter("x", "mean", marker="diamond", size=8, color="colour", source=data)
-    x, y, colours = zip(*beyond, strict=True) if beyond else ((), (), ())
-    drawn.scatter(list(x), list(y), size=4, line_color=list(colours), fill_color=None)
-    tips = [("attack", "@attack"), (across, "@size"), ("targets", "@n")]
-    tips += [(name, f"@{name}{{0.000}}") for name in ("median", "mean", "q1", "q3")]
-    drawn.add_tools(HoverTool(renderers=[body], tooltips=tips))
 
 
 _LEFT, _WIDTH = 2.0, 96.0  # per cent, so that marks at the ends are not cut off
