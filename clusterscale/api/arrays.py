@@ -52,7 +52,7 @@ def read_releases(values: Any, size: int, mechanism: Mechanism | None, what: str
     array = np.ascontiguousarray(given, np.float64)
     if mechanism is None:
         return Release(array, size, "published values")
-    return Release(array, size, mechanism.label, mechanism.noise, mechanism.law(size))
+    return Release(array, size, mechanism.label, mechanism.noise, mechanism.law_for_attacks(size))
 
 
 def read_traces(dense: Any) -> Traces:

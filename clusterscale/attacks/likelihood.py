@@ -245,10 +245,12 @@ class Likelihood(BaseAttack):
       constant far from the expected counts: each cell's evidence is clipped at two thresholds;
     - normal distributions with the variance of count and noise, under Gaussian noise;
     - the binomial distributions mixed by the output distribution of each count, if noise is
-      followed by rounding, clipping at 0, suppression of small counts, or ranges;
+      followed by rounding, clipping at 0, suppression of small counts, or ranges, and for
+      ``sample_events``, ``randomized_response`` and ``perturb_small`` alone;
     - normal distributions with moments from training, the mean of *inside* shifted by t − p, if the
-      mechanism's output distribution is not known; t is then the weight of the target and p is
-      multiplied by the mean weight, if sums of weights are published.
+      mechanism's output distribution is not known, as in chains of those three, and in releases
+      whose values depend on several counts; t is then the weight of the target and p is multiplied
+      by the mean weight, if sums of weights are published.
 
     Of tables that are published together, each has its own ratio, and their evidence is added.
     The output distribution is that of the scored release, whatever the adversary trained on. Cells

@@ -253,6 +253,13 @@ class Mechanism(NamedModel):
         """Return the output distribution of a count; None if unknown or of several counts."""
         return None
 
+    def law_for_attacks(self, group_size: int) -> CellLaw | None:
+        """Return the output distribution that attacks use, also where :meth:`law` says none.
+
+        Checks and certificates know it in another way, or not at all.
+        """
+        return self.law(group_size)
+
     def table_laws(self, group_size: int, cells: tuple[int, ...]) -> tuple[TableLaw, ...]:
         """Return the output distributions of several tables; none if there is one.
 
@@ -363,7 +370,10 @@ def publish(
     values: Values | Counts = counts
     if mechanism.noise != NO_NOISE:
         values = release_counts(mechanism, counts, sums, group_size=group_size, rng=rng)
-    laws = mechanism.law(group_size), mechanism.table_laws(group_size, counts.shape[-2:])
+    laws = (
+        mechanism.law_for_attacks(group_size),
+        mechanism.table_laws(group_size, counts.shape[-2:]),
+    )
     return Release(values, group_size, mechanism.label, mechanism.noise, *laws)
 
 

@@ -257,7 +257,7 @@ class AttackEvaluation:
                 f"{self._shape} of this cube: (roi, epoch)"
             )
         bound, size = self._bound, self._group_size
-        laws = bound.law(size), bound.table_laws(size, values.shape[-2:])
+        laws = bound.law_for_attacks(size), bound.table_laws(size, values.shape[-2:])
         release = Release(values[None], size, bound.label, bound.noise, *laws)
         table = self._ensemble.score(release, path=("published",))
         rows = zip(table.scores[:, 0], table.thresholds[:, 0], self._table.scores, strict=True)

@@ -205,6 +205,33 @@ class FiniteDistribution:
 Law = OutputDistribution | FiniteDistribution
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CountLikelihood:
+    """Probability of a published value of each count, for attacks.
+
+    Attributes
+    ----------
+    probability
+        Takes values, shape (group, cell, 1), and counts, shape (cell, count).
+    possible
+        The values that are published, or all but a share of 1e-12 of them, shape (value,).
+    """
+
+    probability: Callable[[NDArray[Any], NDArray[Any]], Floats]
+    possible: Floats
+    revised: ClassVar[bool] = True
+
+    def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Floats:
+        """Return the probability of each value, float64, shape (group, cell, count)."""
+        return self.probability(np.asarray(values, np.float64)[..., None], counts)
+
+    def moments(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of the published value of each count, (count,)."""
+        chances = self.likelihood(self.possible[:, None], np.asarray(counts)[None])[:, 0]
+        mean = self.possible @ chances
+        return mean, self.possible**2 @ chances - mean**2
+
+
 def _in_two_steps(
     first: Law, second: FiniteDistribution, counts: NDArray[Any]
 ) -> tuple[Floats, Floats]:

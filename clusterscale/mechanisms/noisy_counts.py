@@ -1,8 +1,10 @@
 """Noise on every count: Laplace, Gaussian, and randomized response."""
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
@@ -21,6 +23,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import accounting
 from clusterscale.mechanisms.base import USE_LAPLACE, USUAL_EPSILONS
+from clusterscale.mechanisms.law import CountLikelihood
 from clusterscale.mechanisms.noise import (
     AdditiveNoise,
     DiscreteGaussianNoise,
@@ -331,6 +334,17 @@ class RandomizedResponse(AdditiveNoise):
 
     def _noisy(self, before: Support, group_size: int) -> Support:
         return Support(-group_size * self.p / (1 - self.p), float(group_size), 0.0)
+
+    def law_for_attacks(self, group_size: int) -> CountLikelihood | None:
+        """Return the binomial distribution of false yes; None if they are clipped or rounded."""
+        if self.clip or self.integers != "none":
+            return None
+        possible = (np.arange(group_size + 1.0) - group_size * self.p) / (1 - self.p)
+        return CountLikelihood(partial(self._probability, group_size), possible)
+
+    def _probability(self, size: int, values: NDArray[Any], counts: NDArray[Any]) -> Values:
+        n_yes = np.rint(values * (1 - self.p) + size * self.p)
+        return np.asarray(scipy.stats.binom.pmf(n_yes - counts, size - counts, self.p))
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return estimated counts, float64, the same shape (…, roi, epoch).

@@ -1,9 +1,10 @@
 """Drop events: sample them, or cap what each user contributes."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
@@ -26,6 +27,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.coarsening import OnTraces
+from clusterscale.mechanisms.law import CountLikelihood
 from clusterscale.validation_messages import exact_percent, plural
 
 
@@ -76,6 +78,13 @@ class SampleEvents(BaseMechanism):
     def support(self, before: Support, group_size: int) -> Support:
         """Return ``before``: a sample of the events can have any smaller count."""
         return before
+
+    def law_for_attacks(self, group_size: int) -> CountLikelihood:
+        """Return the binomial distribution of what is kept of a count."""
+        return CountLikelihood(self._probability, np.arange(group_size + 1.0))
+
+    def _probability(self, values: NDArray[Any], counts: NDArray[Any]) -> Values:
+        return np.asarray(scipy.stats.binom.pmf(values, counts, 1 - self.remove))
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the sampled counts, float64, the same shape (…, roi, epoch).

@@ -21,6 +21,8 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import USE_LAPLACE, BaseMechanism, Margin, PostProcessing, Stage
+from clusterscale.mechanisms.law import CountLikelihood, OutputDistribution
+from clusterscale.mechanisms.noise import LaplaceNoise
 from clusterscale.validation_messages import exact_number, exact_percent
 
 
@@ -307,6 +309,16 @@ class PerturbSmall(BaseMechanism):
         """Return the whole numbers from 0."""
         return Support(0.0, np.inf, 1.0)
 
+    def law_for_attacks(self, group_size: int) -> CountLikelihood:
+        """Return that of rounded and clipped noise for small counts; others are themselves."""
+        most = max(group_size, self.below + 28 / self.epsilon)  # exp(−28) is below 1e-12
+        return CountLikelihood(self._probability, np.arange(np.ceil(most) + 1))
+
+    def _probability(self, values: NDArray[Any], counts: NDArray[Any]) -> Values:
+        noisy = OutputDistribution(LaplaceNoise(1 / self.epsilon), (_round,))
+        small = noisy.likelihood(values[..., 0], counts)
+        return np.where(counts < self.below, small, values == counts)
+
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return counts with noise on the small ones, float64, the same shape (…, roi, epoch).
 
@@ -316,5 +328,11 @@ class PerturbSmall(BaseMechanism):
         values: Values = np.array(counts, np.float64, order="C")
         small: NDArray[Any] = values < self.below
         noisy = values[small] + rng.laplace(0.0, 1 / self.epsilon, int(small.sum()))
-        values[small] = np.maximum(np.rint(noisy), 0.0)
+        _round(noisy)
+        values[small] = noisy
         return values
+
+
+def _round(values: Values) -> None:
+    """Round values and clip them at 0, in place."""
+    np.maximum(np.rint(values), 0.0, out=values)

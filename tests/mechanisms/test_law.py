@@ -302,11 +302,14 @@ def test_noise_of_no_known_scale_has_no_law_until_it_is_bound(step):
 
 def test_a_release_comes_with_its_law():
     counts = np.full((1, 1, 4), 2, np.int32)
-    for mechanism in (create("exact"), chain(LAPLACE, UP_TO), build(MECHANISMS, "perturb_small")):
+    small, unknown = build(MECHANISMS, "perturb_small"), chain(build(MECHANISMS, "perturb_small"))
+    for mechanism in (create("exact"), chain(LAPLACE, UP_TO), small, unknown):
         rng = np.random.default_rng(0)
         release = publish_release(counts, mechanism, group_size=SIZE, rng=rng)
-        expected = mechanism.law(SIZE)
-        assert (release.law is None) == (expected is None)
-        if expected is not None:
+        expected = mechanism.law_for_attacks(SIZE)
+        assert type(release.law) is type(expected)
+        assert (expected is None) == (mechanism is unknown)
+        if isinstance(expected, OutputDistribution):
             assert (release.law.noise, release.law.revised) == (expected.noise, expected.revised)
+    assert small.law(SIZE) is None, "checks and certificates know it in another way"
     assert OutputDistribution().noise == NO_NOISE

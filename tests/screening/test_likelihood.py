@@ -66,6 +66,32 @@ def geometric(values, scale=2.0):
     return np.stack([np.where(clipped == value, noise, 0).sum(axis=1) for value in values])
 
 
+def binomials(values, draws, p):
+    """Probability of each value as the number of successes among the draws of each count."""
+    law = [[comb(n, k) * p**k * (1 - p) ** (n - k) if 0 <= k <= n else 0 for k in row]
+           for n, row in zip(draws, values.T.astype(int).tolist(), strict=True)]  # fmt: skip
+    return np.array(law).T
+
+
+def sampled(values, remove=0.3):
+    wanted = np.broadcast_to(values[:, None], (len(values), SIZE + 1))
+    return binomials(wanted, every_count.tolist(), 1 - remove)
+
+
+def answered(values, p=0.2):
+    n_yes = np.round(values * (1 - p) + SIZE * p)
+    return binomials(n_yes[:, None] - every_count, (SIZE - every_count).tolist(), p)
+
+
+def perturbed(values, below=4, epsilon=0.7):
+    """By a fine grid of quantiles of the noise."""
+    share = (np.arange(200_000) + 0.5) / 200_000
+    noise = -np.sign(share - 0.5) * np.log1p(-2 * np.abs(share - 0.5)) / epsilon
+    published = np.maximum(np.rint(every_count[:below, None] + noise), 0.0)
+    small = [[np.mean(row == value) for row in published] for value in values]
+    return np.concatenate([small, is_equal(values, every_count[below:])], axis=1)
+
+
 THRESHOLD, LABEL = {"name": "threshold", "k": 3}, {"name": "threshold", "k": 3, "shown": "label"}
 NEAREST = {"name": "round_to_base", "base": 5, "rule": "nearest"}
 RANDOM = {"name": "round_to_base", "base": 3}
@@ -82,7 +108,24 @@ OWN = [
     ({"name": "cell_key", "deviation": 3, "variance": 2.0}, by_keys),
     ({"name": "laplace", "epsilon": 1.0, "unit": "event"}, laplace),
     (GEOMETRIC, geometric),
+    ({"name": "sample_events", "remove": 0.3}, sampled),
+    ({"name": "randomized_response", "p": 0.2}, answered),
+    ({"name": "perturb_small", "below": 4, "epsilon": 0.7}, perturbed),
 ]
+
+
+@for_each(("settings", "likelihood"), OWN[-3:])
+def test_moments_are_those_of_the_output(settings, likelihood):
+    law = create(**settings).law_for_attacks(SIZE)
+    chances = law.likelihood(law.possible[:, None], every_count[None])[:, 0]
+    np.testing.assert_allclose(chances.sum(axis=0), 1, atol=1e-11)
+    np.testing.assert_allclose(chances, likelihood(law.possible), atol=1e-5)
+    mean, variance = law.moments(every_count)
+    rng, counts = np.random.default_rng(5), np.repeat(every_count[None, None], 1 << 14, axis=0)
+    drawn = create(**settings).release(counts, group_size=SIZE, rng=rng)[:, 0]
+    error = np.sqrt(variance / len(drawn)) + 1e-9
+    assert np.abs(drawn.mean(axis=0) - mean).max() < 5 * error.max(), "five standard errors"
+    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.12, atol=1e-9)
 
 
 def binomial(n, p):

@@ -219,7 +219,7 @@ def _prepare(
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
         outside, spread = evidence_table.moments(base, bound, extra, key=name)
     size = base.setting.group_size
-    law, laws = bound.law(size), bound.table_laws(size, base.shape)
+    law, laws = bound.law_for_attacks(size), bound.table_laws(size, base.shape)
     tables = tuple(one._replace(cells=one.cells[base.cells]) for one in laws)
     how = bound.noise, outside, spread, law, (weight, mean_weight), tables
     reference = Reference(base.mean_trace, base.n_users, size, *how)
