@@ -84,8 +84,7 @@ class Step:
         """
         if self.unit == "second":
             return start + self.seconds * np.arange(first, first + n, dtype=np.int64)
-        zone = _zone(timezone)
-        local = datetime.fromtimestamp(start, zone).replace(fold=0)
+        local = datetime.fromtimestamp(start, _zone(timezone)).replace(fold=0)
         moments = (self._after(local, first + number).timestamp() for number in range(n))
         return np.fromiter(map(int, moments), np.int64, n)
 

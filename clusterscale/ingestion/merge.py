@@ -148,8 +148,7 @@ def choose(
     if not kept.any():
         raise InputError(f"no user has {min_events} events or more: the most is {sizes.max()}")
     if top_users is not None and kept.sum() > top_users:
-        ranked = np.argsort(-sizes, kind="stable")
-        kept[ranked[top_users:]] = False
+        kept[np.argsort(-sizes, kind="stable")[top_users:]] = False
     users = _Users(
         names.take(order).filter(pa.array(kept)),
         np.repeat(np.arange(len(blocks)), counts)[rows][kept],

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from clusterscale import contracts
 from clusterscale.analyses.certify.loss import (
     CellLoss,
     Changes,
@@ -16,15 +17,6 @@ from clusterscale.analyses.certify.loss import (
     SampledLoss,
     bounded_loss,
     mixed_loss,
-)
-from clusterscale.contracts import (
-    NO_NOISE,
-    Bounds,
-    CellChange,
-    Guarantee,
-    Mechanism,
-    Noise,
-    stability_of,
 )
 from clusterscale.contracts.mechanism import group_privacy
 from clusterscale.mechanisms.accounting import ApproximateLoss, needs_equal_numbers, scope_of_noise
@@ -40,7 +32,7 @@ _SAMPLED = "each changed count is counted with some probability only"
 _WORST = "each changed count is one of those that reveal most"
 
 
-def loss_of_noise(noise: Noise) -> CellLoss | None:
+def loss_of_noise(noise: contracts.Noise) -> CellLoss | None:
     """Return the loss of a count with independent noise; None if it is not bounded or not known.
 
     Parameters
@@ -48,7 +40,7 @@ def loss_of_noise(noise: Noise) -> CellLoss | None:
     noise
         The noise; NO_NOISE bounds nothing.
     """
-    if noise == NO_NOISE or not np.isfinite(noise.scale) or noise.scale <= 0:
+    if noise == contracts.NO_NOISE or not np.isfinite(noise.scale) or noise.scale <= 0:
         return None
     if isinstance(noise, LaplaceNoise):
         return LaplaceShift(noise.scale)
@@ -67,7 +59,7 @@ def loss_of_noise(noise: Noise) -> CellLoss | None:
     return PairLoss((pair,))
 
 
-def loss_of_change(change: CellChange) -> CellLoss | None:
+def loss_of_change(change: contracts.CellChange) -> CellLoss | None:
     """Return the loss of a stated change; None if nothing bounds it.
 
     Parameters
@@ -171,12 +163,12 @@ class Visits:
     n_units: int | None = None
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> contracts.Bounds:
         """The same as limits of a mechanism's sensitivity."""
         rois = self.cells if self.rois is None else self.rois
         series = self.cells if self.series is None else self.series
         day = self.cells if self.day is None else min(self.day, self.cells)
-        return Bounds(1, day, self.cells, series, rois, False)
+        return contracts.Bounds(1, day, self.cells, series, rois, False)
 
     def units(self, unit: str) -> int:
         """Return the largest number of privacy units that change if the person is added."""
@@ -199,7 +191,7 @@ def widest(visits: Sequence[Visits]) -> Visits:
     return replace(limits, cells=cells, rois=rois, series=series)
 
 
-def needs_series(mechanism: Mechanism) -> bool:
+def needs_series(mechanism: contracts.Mechanism) -> bool:
     """Return whether the ceiling depends on the places of visits, not only on their number."""
     return mechanism.noise_scope == "series" or mechanism.guarantee.unit == "roi_series"
 
@@ -260,7 +252,7 @@ class SeriesBasis:
 class GuaranteeBasis:
     """A stated guarantee, and nothing about how noise is shared: group privacy."""
 
-    guarantee: Guarantee
+    guarantee: contracts.Guarantee
     tight: bool = False
 
     @property
@@ -318,7 +310,7 @@ def _shares(numbers: list[tuple[Key, float]]) -> tuple[tuple[Key, float], ...]:
 Basis = CountBasis | SeriesBasis | GuaranteeBasis
 
 
-def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Basis]:
+def bases(mechanism: contracts.Mechanism, group_size: int, visits: Visits) -> Iterator[Basis]:
     """Yield the reasons that a mechanism gives why nobody can do better, up to one that is tight.
 
     Parameters
@@ -330,7 +322,7 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
     visits
         What the person changes.
     """
-    if mechanism.uses_weights or stability_of(mechanism.trace_steps) is None:
+    if mechanism.uses_weights or contracts.stability_of(mechanism.trace_steps) is None:
         return
     if (basis := _of_cells(mechanism, group_size)) is not None:
         yield basis
@@ -353,7 +345,7 @@ def bases(mechanism: Mechanism, group_size: int, visits: Visits) -> Iterator[Bas
         yield SeriesBasis(known.epsilon, known.delta, reason)
 
 
-def _of_cells(mechanism: Mechanism, group_size: int) -> CountBasis | None:
+def _of_cells(mechanism: contracts.Mechanism, group_size: int) -> CountBasis | None:
     """Return the basis from the distribution of each published count; None if that is unknown."""
     kept = _share_kept(mechanism)
     if scope_of_noise(mechanism) != "cell":
@@ -377,7 +369,7 @@ def _of_cells(mechanism: Mechanism, group_size: int) -> CountBasis | None:
     return CountBasis(loss, tight, _EXACT if tight else reason)
 
 
-def _share_kept(mechanism: Mechanism) -> float:
+def _share_kept(mechanism: contracts.Mechanism) -> float:
     """Return the probability that the last trace steps of a mechanism keep a visit."""
     kept = 1.0
     for step in reversed(mechanism.trace_steps):
@@ -387,7 +379,7 @@ def _share_kept(mechanism: Mechanism) -> float:
     return kept
 
 
-def without_sampling(mechanism: Mechanism) -> Mechanism:
+def without_sampling(mechanism: contracts.Mechanism) -> contracts.Mechanism:
     """Return the mechanism if all visits are kept: then an adversary does no worse."""
     if isinstance(mechanism, Chain):
         left = tuple(step for step in mechanism.steps if not isinstance(step, SampleTraces))

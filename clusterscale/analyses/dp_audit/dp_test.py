@@ -8,23 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale import contracts
 from clusterscale.analyses.dp_audit.neighbours import Design, Neighbours, Pair, Side
 from clusterscale.analyses.dp_audit.privacy_units import kind_of
-from clusterscale.contracts import (
-    Bounds,
-    ConfigModel,
-    Count,
-    Counts,
-    Even,
-    Guarantee,
-    Mechanism,
-    Noise,
-    NoiseScope,
-    Probability,
-    Scores,
-    Stability,
-    Values,
-)
 from clusterscale.mechanisms import user_level
 from clusterscale.mechanisms.accounting import describe_person
 from clusterscale.metrics import auc_ceiling, claim_verdict, epsilon_lower_bound, largest_bound
@@ -35,14 +21,14 @@ _MOST_VALUES = 20_000_000  # published values per side of a pair
 _BLOCK = 1_000_000  # values that are published together: a few arrays of 8 MB
 _NOTHING = np.zeros(0)
 
-Score = Callable[[Values], Scores]
+Score = Callable[[contracts.Values], contracts.Scores]
 
 
 _ANYTHING = 10**12  # visits: more than any user can make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuaranteeStatement(Guarantee):
+class GuaranteeStatement(contracts.Guarantee):
     """The guarantee of a mechanism for the counts of this cube and period.
 
     The noise is scaled to ``sensitivity``; a unit of this cube needs ``required_sensitivity``: if
@@ -60,7 +46,10 @@ class GuaranteeStatement(Guarantee):
 
 
 def state_guarantee(
-    mechanism: Mechanism, bounds: Bounds, stability: Stability | None, n_days: int
+    mechanism: contracts.Mechanism,
+    bounds: contracts.Bounds,
+    stability: contracts.Stability | None,
+    n_days: int,
 ) -> GuaranteeStatement:
     """Return the guarantee of a bound mechanism for data within ``bounds``.
 
@@ -83,17 +72,19 @@ def state_guarantee(
     )
 
 
-def _proviso(mechanism: Mechanism, bounds: Bounds, stability: Stability | None) -> str:
+def _proviso(
+    mechanism: contracts.Mechanism, bounds: contracts.Bounds, stability: contracts.Stability | None
+) -> str:
     """Return a proviso if the sensitivity is too small for users more active than the cube's."""
     most = _ANYTHING
-    anyone = Bounds(1 + bounds.null_roi, most, most, most, most, bounds.null_roi)
+    anyone = contracts.Bounds(1 + bounds.null_roi, most, most, most, most, bounds.null_roi)
     anyone = anyone if stability is None else stability.limit(anyone)
     if not mechanism.guarantee.sensitivity < mechanism.required_sensitivity(anyone):
         return ""
     return "; for users no more active than those of this cube"
 
 
-class VerdictPlan(ConfigModel):
+class VerdictPlan(contracts.ConfigModel):
     """How to test a guarantee: ``trials`` releases with and without each of several ``units``.
 
     The first unit is the largest of the cube, where too little noise shows first; the others are
@@ -111,9 +102,9 @@ class VerdictPlan(ConfigModel):
         Confidence of the verdict *broken*, a probability.
     """
 
-    trials: Even = 20_000
-    units: Count = 2
-    confidence: Probability = 0.999
+    trials: contracts.Even = 20_000
+    units: contracts.Count = 2
+    confidence: contracts.Probability = 0.999
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +129,7 @@ class DPTestResult:
 
 
 def try_guarantee(
-    mechanism: Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, key: str
+    mechanism: contracts.Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, key: str
 ) -> DPTestResult:
     """Publish neighbouring groups many times, and compare the observed ε with the declared one.
 
@@ -175,7 +166,7 @@ def try_guarantee(
     most = max(reached.inside.size for reached in shown)
     # 4: two to choose a threshold, two to evaluate it
     n_trials = max(min(plan.trials, _MOST_VALUES // most), 4)
-    scores_by_test: list[Scores] = []
+    scores_by_test: list[contracts.Scores] = []
     for i, (pair, reached) in enumerate(zip(pairs, shown, strict=True)):
         tests = _tests(reached, mechanism.noise)
         scores = [
@@ -201,17 +192,17 @@ class _Reached:
     """
 
     which: NDArray[np.bool_] | EllipsisType
-    inside: Values
-    outside: Values
+    inside: contracts.Values
+    outside: contracts.Values
 
-    def of(self, counts: Counts) -> Counts:
+    def of(self, counts: contracts.Counts) -> contracts.Counts:
         """Return the reached counts of several releases, shape (release, roi, epoch)."""
         if isinstance(self.which, EllipsisType):
             return counts
         return counts[:, self.which] if self.which.ndim == 1 else counts[:, self.which][..., None]
 
 
-def _reach(pair: Pair, scope: NoiseScope, rng: np.random.Generator) -> _Reached:
+def _reach(pair: Pair, scope: contracts.NoiseScope, rng: np.random.Generator) -> _Reached:
     """Return what may depend on the difference, from some draws if trace steps are random."""
     # 1000: of random trace steps, to find the counts that may change
     n = 1 if pair[0].frame is None else max(2, min(1000, _BLOCK // pair[0].others.size))
@@ -225,16 +216,16 @@ def _reach(pair: Pair, scope: NoiseScope, rng: np.random.Generator) -> _Reached:
     return _Reached(which, *means)
 
 
-def _tests(reached: _Reached, noise: Noise | None) -> list[Score]:
+def _tests(reached: _Reached, noise: contracts.Noise | None) -> list[Score]:
     """Return tests whose scores increase with the evidence for *inside*."""
     change, middle = (reached.inside - reached.outside).ravel(), reached.outside.ravel()
     weights = change / (change @ change or 1.0)
 
-    def project(values: Values) -> Scores:
+    def project(values: contracts.Values) -> contracts.Scores:
         """Return scores with expectation 0 for *outside* and 1 for *inside*."""
         return np.asarray((values - middle) @ weights)
 
-    def compare(values: Values) -> Scores:
+    def compare(values: contracts.Values) -> contracts.Scores:
         """Return log-likelihood ratios under Laplace or geometric noise."""
         nearer = np.abs(values - middle) - np.abs(values - middle - change)
         return np.asarray(nearer.sum(axis=1) / scale)
@@ -246,7 +237,7 @@ def _tests(reached: _Reached, noise: Noise | None) -> list[Score]:
 
 
 def _publish(
-    mechanism: Mechanism,
+    mechanism: contracts.Mechanism,
     one_side: tuple[Side, _Reached, np.random.Generator],
     tests: list[Score],
     n_trials: int,
