@@ -118,8 +118,6 @@ def check(
         out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
         worst = _worst(findings)
         found = _plain(findings, worst)
-        if to_json:
-            put(to_json, json.dumps(found, indent=1).encode())
         if to_junit:
             put(to_junit, junit_of_tables(findings).encode())
         if to_page:
@@ -127,9 +125,9 @@ def check(
 
             out.print(f"page     {write_page(render_checks(findings), to_page)}", soft_wrap=True)
         if to_repair:
-            repaired, worst = _repair(tables, to_repair, cost, where)
-            if to_json:
-                put(to_json, json.dumps({**found, "repaired": repaired}, indent=1).encode())
+            found["repaired"], worst = _repair(tables, to_repair, cost, where)
+        if to_json:
+            put(to_json, json.dumps(found, indent=1).encode())
     raise typer.Exit(EXIT_CODES[worst])
 
 

@@ -379,9 +379,7 @@ def _fill(answers: _Answers, files: Mapping[str, Path]) -> dict[str, str]:
     try:
         plan = parse(texts["config"], where=str(files["config"])).the_audit()
         parse_releases(texts["policy"], where=str(files["policy"]))
-        if is_simulated:
-            plan = plan.model_copy(update={"priors": ()})
-        plan.check(cube)
+        (plan.model_copy(update={"priors": ()}) if is_simulated else plan).check(cube)
     except ConfigError as error:
         raise InputError(f"no config was written, as it would not fit: {error}") from None
     texts["schema"] = schema(Config)
