@@ -414,9 +414,10 @@ def evaluate_scope(
     ``stated`` is how many people the ``release`` counts, by who says so; None: not said. The
     release is None if it is not named. ``changes`` are clauses on what reading it has added up or
     merged, ``notes`` on how else it was read.
-    Reasons: ``group_size`` and ``coverage``, as :func:`state_coverage` finds them; ``reading``, if
-    the audited table is not the published one, and for notes; ``scope``, with sizes of groups,
-    periods, targets, priors and attacks, and whether the release is nearly empty.
+    Reasons: ``group_size`` and ``coverage``, as
+    :func:`~clusterscale.reporting.coverage.state_coverage` finds them; ``reading``, if the audited
+    table is not the published one, and for notes; ``scope``, with sizes of groups, periods,
+    targets, priors and attacks, and whether the release is nearly empty.
     """
     sizes = audit["group_size"].values
     said = {**stated, "the policy": policy.group_size}
