@@ -19,7 +19,7 @@ caller would expect, so ``except ValueError`` keeps working::
     │   ├── WorkerLostError                one item repeatedly killed its workers
     │   └── StalledError                   no item finished for too long
     ├── StudyError (RuntimeError)          tasks failed whose results the next ones need
-    ├── PartialResultError (RuntimeError)  parts of a task failed; has the result of the others
+    │   └── PartialResultError             parts of a task failed; has the result of the others
     ├── PackageError (ImportError)         an optional package is missing; names the extra
     └── PluginError (TypeError)            a class of another package breaks its contract
         └── SharedArrayError               it has changed arrays that others use
@@ -94,7 +94,7 @@ class StudyError(ClusterscaleError, RuntimeError):
     """Tasks of a study failed that others need; finished ones are kept."""
 
 
-class PartialResultError(ClusterscaleError, RuntimeError):
+class PartialResultError(StudyError):
     """Parts of a task failed; ``result`` is that of the task, without these parts."""
 
     result: object = None

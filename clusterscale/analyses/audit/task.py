@@ -182,30 +182,28 @@ def _evaluate_games(
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True
     ):
-        evaluate = partial(
-            AttackEvaluation,
-            game,
-            seed=task.source.seed,
-            path=task.path,
-            bounds=bounds,
-            control=task.control,
-        )
-        yield game.more, _evaluate(evaluate, mechanisms, task.attacks, failures)
+        yield game.more, _evaluate(task, (game, bounds), mechanisms, failures)
 
 
 def _evaluate(
-    evaluate: Callable[..., AttackEvaluation],
-    mechanisms: Iterable[Mechanism],
-    attacks: Iterable[Attack],
-    failures: Failures,
+    task: AuditTask, played: Played, mechanisms: Iterable[Mechanism], failures: Failures
 ) -> Iterator[AttackEvaluation]:
     """Yield the evaluation of each mechanism by the attacks that have not failed on it."""
+    game, bounds = played
     for mechanism in mechanisms:
-        left = {(mechanism.id, attack.id): attack for attack in attacks}
+        left = {(mechanism.id, attack.id): attack for attack in task.attacks}
         left = {case: attack for case, attack in left.items() if case not in failures.errors}
         with failures.note(list(left)):
             if left:
-                yield evaluate(mechanism, list(left.values()))
+                yield AttackEvaluation(
+                    game,
+                    mechanism,
+                    list(left.values()),
+                    seed=task.source.seed,
+                    path=task.path,
+                    bounds=bounds,
+                    control=task.control,
+                )
 
 
 def _add_challenges(
