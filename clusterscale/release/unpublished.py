@@ -65,12 +65,16 @@ def _fewest(
 
 @dataclass(frozen=True, eq=False)
 class _Shape:
-    """Tables of the same people, measure, columns of categories, and places, at any times."""
+    """Tables of the same people, measure, columns of categories, and places, at any times.
+
+    If it is ``divided``, its columns and times are those of counts that its tables divide.
+    """
 
     tables: tuple[Cells, ...]
     columns: _Columns
     above: frozenset[str]
     times: _Epochs
+    divided: bool = False
 
     def sums_to(self, other: _Shape) -> bool:
         """Return whether counts of another shape are sums of counts of this one."""
@@ -99,6 +103,9 @@ class _Shape:
 
     def at(self, columns: _Columns) -> set[frozenset[tuple[str, str]]]:
         """Return the categories of these columns only."""
+        if self.divided:
+            names = [[(name, text) for text in texts] for name, texts in columns]
+            return {frozenset(one) for one in product(*names)}
         kept = {column for column, _ in columns}
         return {
             frozenset(one for one in table.categories if one[0] in kept) for table in self.tables
@@ -270,16 +277,15 @@ def _meet(one: _Shape, two: _Shape, shapes: Sequence[_Shape], need: _Need) -> No
     columns, times = one.columns | two.columns, one.times if ones else two.times if twos else joint
     if len({name for name, _ in columns}) < len(columns):
         return
-    below = replace(fine, columns=columns, times=times)
+    tables = (*fine.tables, *other.tables)
+    below = replace(fine, tables=tables, columns=columns, times=times, divided=True)
     if any(
         below.sums_to(three) and not (one.sums_to(three) or two.sums_to(three)) for three in shapes
     ):
-        names = [[(name, text) for text in sorted(texts)] for name, texts in sorted(columns)]
-        first = fine.tables[0]
-        for categories in product(*names):
-            counted = first.people, first.measure, frozenset(categories)
-            key = counted, first.places, first.label, "", a.complete and b.complete
-            need.setdefault(key, set()).update(times)
+        _need_at(below, fine.tables[0].places, columns, times, need)
+        for whole in (one, two):
+            joint = _join_times(times, whole.times)[0] & whole.times
+            _need(below, whole.columns, joint, joint - times, (), need)
 
 
 def _need(

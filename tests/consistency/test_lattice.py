@@ -324,6 +324,22 @@ def test_rounded_counts_are_evidence_within_the_reach_of_rounding(tmp_path):
     assert "no counts fit" in found.results[0].text  # 23 is never published as 20
 
 
+def test_totals_that_are_multiplied_or_rounded_as_values_are_bound_counts(tmp_path):
+    """Of 17 men, 7 and 6 are shown; and 2 to 4 and 0 to 1 are 5 only if they are 4 and 1."""
+    head = HEAD.replace("count: people,", "count: people, total: Total,")
+    rows = "A 08 35.91\nB 08 30.78\nC 08 *\nTotal 08 87.21"
+    found = publish(tmp_path, "{counts: FOLDER/t.csv, factor: 5.13}", head, t=rows)
+    assert told(found) == {f"C {AT}": (4, 4)}
+    rounds = "{counts: FOLDER/t.csv, mechanism: {name: round_to_base, base: 3, rule: nearest}}"
+    found = publish(tmp_path, rounds, head, t="A 08 3\nB 08 0\nTotal 08 6")
+    assert told(found) == {f"A {AT}": (4, 4), f"B {AT}": (1, 1)}
+    keys = "{counts: FOLDER/t.csv, mechanism: {name: cell_key, deviation: 1, variance: 0.5}}"
+    found = publish(tmp_path, keys, head, t="A 08 3\nB 08 4\nTotal 08 10")
+    assert told(found) == {f"A {AT}": (4, 4), f"B {AT}": (5, 5)}
+    found = publish(tmp_path, rounds, head, t="A 08 3\nB 08 0\nTotal 08 3")
+    assert told(found) == {}
+
+
 def test_two_random_roundings_of_the_same_counts_are_evidence_together(tmp_path):
     form = "mechanism: {name: round_to_base, base: 3}"
     tables = f"{{counts: FOLDER/a.csv, {form}}}\n{{counts: FOLDER/b.csv, {form}}}"

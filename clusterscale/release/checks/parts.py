@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from clusterscale.contracts import Ints, Values
 from clusterscale.cube.calendar import Step
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.chain import steps_of
+from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.checks.table import (
     PublishedTable,
@@ -22,6 +24,8 @@ from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.publication import Follow, Publication, Stratum, read_strata, unreported
 from clusterscale.release.text import TOTAL
+
+_MOST_TOTAL = 10**7  # up to which bounds of totals that are changed are computed
 
 
 class Part(NamedTuple):
@@ -122,28 +126,56 @@ def _cells_of(
         complete=one.complete,
         if_hidden=if_hidden,
     )
-    changed = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
     marked, found = bool(getattr(one.form, "secondary", ())), [cells]
     if table.epoch_totals is not None:
         total = getattr(one.form, "total", None) or TOTAL
         summed = replace(cells, places=(total,), total_of=cells.label)
-        found.append(_with_totals(summed, table.epoch_totals[None], changed, marked))
+        found.append(_with_totals(summed, table, table.epoch_totals[None], 0, marked))
     if table.roi_totals is not None and len(starts) > 1:
         summed = replace(cells, starts=starts[:1], ends=ends[-1:])
-        found.append(_with_totals(summed, table.roi_totals[:, None], changed, marked))
+        found.append(_with_totals(summed, table, table.roi_totals[:, None], 1, marked))
     return found
 
 
-def _with_totals(cells: Cells, totals: Values, changed: bool, marked: bool) -> Cells:
-    """Return the cells of totals, which are those of true counts where they are whole.
+def _with_totals(
+    cells: Cells, table: PublishedTable, totals: Values, axis: int, marked: bool
+) -> Cells:
+    """Return the cells of totals of a table over an axis.
 
-    A total of 0 may be hidden as values are. None is hidden: it may be absent, or ``changed``, or
-    hidden to protect others if some are ``marked`` so.
+    A total of 0 may be hidden as values are. None is hidden: it may be absent, or hidden to protect
+    others if some are ``marked`` so.
     """
-    known = (totals > 0) & (totals == np.rint(totals)) & (not changed)
-    whole = np.where(known, totals, 0).astype(np.int64)
+    low, high = _bound_totals(table, totals, axis)
+    nothing = ~(totals > 0)
+    low[nothing], high[nothing] = 0, UNKNOWN
     never = np.zeros(totals.shape, np.bool_)
-    high = np.where(known, whole, UNKNOWN)
     cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)
     others = np.isnan(totals) & marked
-    return replace(cells, values=totals, low=whole, high=high, secondary=others)
+    return replace(cells, values=totals, low=low, high=high, secondary=others)
+
+
+def _bound_totals(table: PublishedTable, totals: Values, axis: int) -> tuple[Ints, Ints]:
+    """Return the least and the largest count of totals: those of true counts, where whole.
+
+    Where values are multiplied, rounded or drawn, totals are too, unless they all are the sums of
+    rounded or drawn values, which say nothing more.
+    """
+    changes = [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
+    drawn = count_intervals(table) is None
+    exact = (totals == np.rint(totals)) & (not (changes or drawn))
+    low, high = (np.where(exact, totals, end).astype(np.int64) for end in (0, UNKNOWN))
+    sums, shown = np.nansum(table.values, axis, keepdims=True), ~np.isnan(totals)
+    factors = [step.factor for step in changes if isinstance(step, Expand)]
+    if not (changes or drawn) or "weights" in factors:
+        return low, high
+    if (drawn or len(factors) < len(changes)) and np.allclose(totals[shown], sums[shown]):
+        return low, high
+    scale = prod(float(factor) for factor in factors)
+    size = table.group_size + int(2 * np.max(totals[shown], initial=0) / min(scale, 1.0))
+    intervals = None
+    if size <= _MOST_TOTAL:
+        intervals = count_intervals(replace(table, group_size=size), drawn=True)
+    if intervals is not None:
+        low, high = intervals.bounds(totals)
+        high[high == size] = UNKNOWN
+    return low, high
