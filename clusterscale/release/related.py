@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from itertools import combinations
 
 import numpy as np
@@ -25,7 +25,6 @@ from clusterscale.release.publication import Publication, PublicationTable
 from clusterscale.validation_messages import plural
 
 _SHOWN = 4  # names in a sentence
-_ALIKE = 0.8  # of the letters of two names of people that may be one
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,11 @@ class Matches:
             self.parts[key], times = _names_of(sums, parts[here])
             if up != down or key[0] == CATEGORIES:
                 of_places, of_times = self.places[key[2]], self.times[key[2]]
-                n_times = len(times & of_times.keys())
+                longer = times - of_times.keys()  # of totals over time that nobody publishes
+                n_times = sum(
+                    time in times or any(a <= time[0] and time[1] <= b for a, b in longer)
+                    for time in of_times
+                )
                 counts = len(self.parts[key] & of_places.keys()), len(of_places), n_times
                 self.related.append(Related(*key, *counts, len(of_times)))
 
@@ -111,9 +114,9 @@ class Matches:
         yield from self._childless()
         yield from self._unlike_categories()
         named = sorted({one for entry in self.plan.tables if (one := entry.people) is not None})
-        for i, one in enumerate(named):
-            for near in get_close_matches(one, named[i + 1 :], cutoff=_ALIKE):
-                yield f"people {one} and {near} are written alike, and are not related"
+        for one, two in combinations(named, 2):
+            if _are_alike(one, two):
+                yield f"people {one} and {two} are written alike, and are not related"
 
     def _lone(self, entry: PublicationTable) -> Iterator[str]:
         """Yield that a table is related to no other one, and what may be in the way."""
@@ -288,6 +291,15 @@ def _near_misses(names: Sequence[str], others: Collection[str]) -> str:
     ]
     pairs = ", ".join(f"{one!a} and {two!a}" for one, two in near[:_SHOWN])
     return f"; only their spelling differs: {pairs}" if near else ""
+
+
+def _are_alike(one: str, two: str) -> bool:
+    """Return whether names of people differ in how they are written, or in one letter."""
+    codes = SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
+    changes = [(one[a:b], two[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
+    is_letter = len(changes) == 1 and max(map(len, changes[0])) == 1
+    numbers = any(text.isdigit() for change in changes for text in change)
+    return plain_form(one) == plain_form(two) or (is_letter and not numbers)
 
 
 def plain_form(name: str) -> str:

@@ -264,6 +264,25 @@ def test_a_table_may_be_declared_to_stand_alone(tmp_path):
     assert (found.verdict, found.omitted) == ("pass", "")
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "is_said"),
+    [
+        ("residents", "resident", True),
+        ("Residents", "residents", True),
+        ("residents", "reside\u200bnts", True),
+        ("male", "female", False),
+        ("group 1", "group 10", False),
+    ],
+)
+def test_people_whose_names_differ_in_a_letter_are_said(tmp_path, one, two, is_said):
+    tables = "\n".join(
+        f"{{counts: FOLDER/{name}.csv, people: '{people}', alone: true}}"
+        for name, people in (("a", one), ("b", two))
+    )
+    found = publish(tmp_path, tables, a="A 08 20", b="A 08 30")
+    assert any("written alike" in why.text for why in found.undecided) == is_said
+
+
 def test_what_each_relation_related_is_said(tmp_path):
     tables = "{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes}"
     found = publish(tmp_path, tables, **RELATED)
