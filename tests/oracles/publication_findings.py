@@ -168,7 +168,9 @@ def compare_wrong(seed: int, folder: Path, tally: Tally) -> None:
         verdict = check_tables([write_declared(right, folder)], progress=False)[0].verdict
         tally.note("right ones that are not inconsistent", verdict != "fail")
     try:
-        verdict = check_tables([write_declared(wrong, folder)], progress=False)[0].verdict
+        findings = check_tables([write_declared(wrong, folder)], progress=False)
+        impossible = any(one.verdict == "fail" for one in findings)  # a table alone says enough
+        verdict = "fail" if impossible else findings[0].verdict
     except ClusterscaleError:
         verdict = "refused"
     tally.verdicts[verdict] += 1
