@@ -14,7 +14,7 @@ def compare(mode, seeds, folder):
         own = folder / str(seed)
         own.mkdir()
         run(mode, seed, own, tally)
-        # What a repair leaves open, such as where a shown 0 must not be hidden, it says.
+        # What a repair leaves open, since it follows whatever is hidden, it says.
         told = "left open, and told"
         faults = [one for one in tally.faults if not one.startswith(told)]
         assert not faults, (seed, tally.faults, tally.kinds)

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import yaml
-from oracles.publication_oracle import Cell, Oracle
+from oracles.publication_oracle import Cell, Lattice, Oracle
 from oracles.random_publications import Case, draw_case
 from oracles.wrong_declarations import WRONG, Declared, draw_wrong
 
@@ -129,19 +129,41 @@ def compare_repair(case: Case, address: str, tally: Tally) -> None:
     masked = repair_tables(address, str(fixed), progress=False)
     findings = check_tables([str(fixed / "publication.yaml")], progress=False)[0]
     lattice = replace(case.lattice, cells=hide(case, fixed, tally))
-    oracle = Oracle(lattice)
-    if not oracle.is_possible:
+    if (open_ones := list_known(case, lattice)) is None:
         tally.note("repaired tables contradict")
         return
-    open_ones = sum(low == high for low, high in oracle.ranges().values())
+    what = "left open, and told," if findings.verdict != "pass" or masked.left else "left open"
+    tally.note(f"{what} by repair", len(open_ones))
+    if open_ones:  # of these, only what is known whatever is hidden may be left
+        every = replace(lattice, cells=[hide_one(cell, lattice.most) for cell in lattice.cells])
+        could = open_ones - (list_known(case, every) or set())
+        tally.note("left open, and could be protected,", len(could))
+
+
+def list_known(case: Case, lattice: Lattice) -> set[tuple[str, ...]] | None:
+    """Return hidden counts and differences of few people that follow; None if no counts fit.
+
+    Counts that are hidden to protect others need no protection.
+    """
+    oracle = Oracle(lattice)
+    if not oracle.is_possible:
+        return None
+    known = {name for name, (low, high) in oracle.ranges().items() if low == high}
+    known -= {cell.name for cell in lattice.cells if cell.text == "D"}  # it could be shown as well
     shown = {cell.key for cell in lattice.cells if not cell.is_open}
     for whole, part, rest in case.differences:
         if (rest, *whole.key[1:]) in shown:
             continue  # such as by a table that publishes all counts
         low, high = oracle.range_of(lattice.sums((rest, *whole.key[1:])))
-        open_ones += 0 < low == high < min(whole.threshold, part.threshold)
-    what = "left open, and told," if findings.verdict != "pass" or masked.left else "left open"
-    tally.note(f"{what} by repair", open_ones)
+        if 0 < low == high < min(whole.threshold, part.threshold):
+            known.add(("difference", *whole.key))
+    return known
+
+
+def hide_one(cell: Cell, most: int) -> Cell:
+    """Return a cell as it is if it is hidden to protect others, where that may be."""
+    may = cell.text not in ("", "D") and cell.text[0].isdigit() and cell.secondary <= cell.low
+    return replace(cell, low=cell.secondary, high=most, text="D") if may else cell
 
 
 def hide(case: Case, folder: Path, tally: Tally) -> list[Cell]:

@@ -37,8 +37,8 @@ class Rule:
 
     def secondary(self):
         """Return the smallest count that may be hidden only to protect others."""
-        if "'zero'" in str(self.declared):
-            return self.threshold
+        if "'zero'" in str(self.declared) or "'label'" in str(self.declared):
+            return self.threshold  # a shown 0 is not hidden: other small counts are impossible
         return next(x for x in range(MOST) if set(self.outcomes(x)) - {HIDDEN})
 
 

@@ -163,18 +163,22 @@ def _repair(system: System, plan: Publication, *, by_value: bool) -> tuple[Repai
     waiting = [system, *(other for _, other in system.readings())]
     while waiting:
         system = waiting[0].with_bounds(problem.low, problem.high)
-        known = system.known(plan)
-        known[done.left] = False
+        known, widths = system.known(plan), problem.widths.copy()
+        # Counts that no cells protect by the margin can still be protected from being determined.
+        determined = system.ranges.low == system.ranges.high
+        again = done.left[(widths[done.left] > 0) & determined[done.left]]
+        known[done.left], widths[again] = False, 0
+        known[again] = True
         if not known.any():
             waiting.pop(0)
             continue
-        problem = replace(problem, relations=system.relations, protect=known)
+        problem = replace(problem, relations=system.relations, protect=known, width=widths)
         found = find_repair(problem)
         left = found.left if len(found.hide) else np.flatnonzero(known)
         done = Repair(
             np.append(done.hide, found.hide),
             np.append(done.protects, found.protects),
-            np.append(done.left, left),
+            np.union1d(done.left, left),
         )
         hidden = np.isin(cells, found.hide)
         low, high = problem.bounds(hidden)
