@@ -143,8 +143,9 @@ def unpublished(
         if left := sorted(epochs - known):
             shape = len(places), len(left)
             starts, ends = np.array(left, np.int64).T
+            who = ", ".join(f"{column} {text}" for column, text in sorted(counted[2]))
             yield Cells(
-                name=label,
+                name=f"{label} ({who})" if who else label,
                 label=label,
                 people=counted[0],
                 measure=counted[1],

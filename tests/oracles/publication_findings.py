@@ -14,6 +14,7 @@ from oracles.wrong_declarations import WRONG, Declared, draw_wrong
 from clusterscale.api import check_tables, repair_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.release.checks import disclosure
+from clusterscale.release.checks.together import TableFindings
 
 
 @dataclass
@@ -50,14 +51,14 @@ def write_files(files: dict, plan: dict, folder: Path) -> str:
     return str(path)
 
 
-def compare(case: Case, address: str, tally: Tally) -> bool:
-    """Count what is missed, false and too wide, and return whether any counts fit."""
+def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
+    """Count what is missed, false and too wide; return the findings, None if no counts fit."""
     findings = check_tables([address], progress=False)[0]
     tally.verdicts[findings.verdict] += 1
     oracle = Oracle(case.lattice)
     if not oracle.is_possible:
         tally.note("contradiction missed", findings.verdict != "fail")
-        return False
+        return None
     tally.note("contradiction invented", is_contradicted(findings))
     reported = {
         name_of(cell): (cell.low, cell.high) for cell in findings.open_cells if not cell.rest
@@ -81,7 +82,7 @@ def compare(case: Case, address: str, tally: Tally) -> bool:
     tally.note("told of a cell that is shown", len(reported))
     compare_differences(case, findings, oracle, tally)
     tally.note("fail for nothing", findings.verdict == "fail" and not findings.open_cells)
-    return True
+    return findings
 
 
 def compare_differences(case, findings, oracle, tally):
@@ -123,8 +124,8 @@ def compare_honest(case: Case, address: str, tally: Tally) -> None:
         tally.note("fail for nothing", not findings.open_cells)
 
 
-def compare_repair(case: Case, address: str, tally: Tally) -> None:
-    """Count what follows from repaired tables."""
+def compare_repair(case: Case, address: str, before: TableFindings, tally: Tally) -> None:
+    """Count what follows from repaired tables, of which the findings ``before`` are known."""
     fixed = Path(address).parent / "fixed"
     masked = repair_tables(address, str(fixed), progress=False)
     findings = check_tables([str(fixed / "publication.yaml")], progress=False)[0]
@@ -134,7 +135,9 @@ def compare_repair(case: Case, address: str, tally: Tally) -> None:
         return
     what = "left open, and told," if findings.verdict != "pass" or masked.left else "left open"
     tally.note(f"{what} by repair", len(open_ones))
-    if open_ones:  # of these, only what is known whatever is hidden may be left
+    notes = (*before.notes, *findings.notes)  # where sums are computed, less can be protected
+    computed = any("of shown cells only" in note for note in notes)
+    if open_ones and not computed:  # only what is known whatever is hidden may be left
         every = replace(lattice, cells=[hide_one(cell, lattice.most) for cell in lattice.cells])
         could = open_ones - (list_known(case, every) or set())
         tally.note("left open, and could be protected,", len(could))
@@ -239,5 +242,5 @@ def compare_published(mode: str, seed: int, folder: Path, tally: Tally) -> None:
     address = write_files(case.files, case.plan, folder)
     if mode == "honest":
         compare_honest(case, address, tally)
-    elif compare(case, address, tally):
-        compare_repair(case, address, tally)
+    elif (before := compare(case, address, tally)) is not None:
+        compare_repair(case, address, before, tally)
