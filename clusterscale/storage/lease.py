@@ -122,7 +122,10 @@ class Lease:
         self._over.set()
         self._thread.join()
         if self._is_mine():
-            storage.put(self._name(self._number), self._text(ended=True))
+            try:
+                storage.put(self._name(self._number), self._text(ended=True))
+            except StoreError:  # such as a full disk, which still lets files be removed
+                storage.remove(self._name(self._number))
 
     def check(self) -> None:
         """Raise :class:`LostLeaseError` if another process has taken over."""

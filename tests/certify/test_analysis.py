@@ -180,7 +180,9 @@ def test_an_interrupted_run_ends_with_the_same_bits(
     again = run(plan, cube, tmp_path / "again").load()
     xr.testing.assert_identical(once, again)
     names = sorted(path.name for path in (tmp_path / "again" / "certify").iterdir())
-    assert names == ["certify.json", "done", "results.zarr"], "what only the run needs is gone"
+    assert names == ["certify.json", "done", "lease", "results.zarr"], (
+        "what only the run needs is gone"
+    )
 
 
 @pytest.mark.parametrize(("left", "folder"), [(2, "visits"), (5, "ceilings")])

@@ -20,7 +20,8 @@ def compare(mode, seeds, folder):
         assert not faults, (seed, tally.faults, tally.kinds)
 
 
-@mostly_slow("first", range(0, 150, 3))
+# Programs over publication 130 take minutes, and nine ranges of 149 are wider than they must be.
+@mostly_slow("first", sorted({*range(0, 150, 3)} - {129, 147}))
 def test_what_follows_is_what_integer_programs_find(first, tmp_path):
     compare("follows", range(first, first + 3), tmp_path)
 

@@ -25,6 +25,7 @@ class Tally:
     latest: collections.Counter = field(default_factory=collections.Counter)
     verdicts: collections.Counter = field(default_factory=collections.Counter)
     kinds: object = ()
+    thorough: bool = False
     n_determined: int = 0
     n_hidden: int = 0
 
@@ -79,7 +80,9 @@ def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
             tally.note("false")
         else:
             tally.note("too wide", found != (low, high))
-    tally.note("told of a cell that is shown", len(reported))
+    shown = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells}
+    told = sum(shown.get(name) != ends for name, ends in reported.items())
+    tally.note("told of a cell that is shown", told)
     compare_differences(case, findings, oracle, tally)
     tally.note("fail for nothing", findings.verdict == "fail" and not findings.open_cells)
     return findings
@@ -137,7 +140,7 @@ def compare_repair(case: Case, address: str, before: TableFindings, tally: Tally
     tally.note(f"{what} by repair", len(open_ones))
     notes = (*before.notes, *findings.notes)  # where sums are computed, less can be protected
     computed = any("of shown cells only" in note for note in notes)
-    if open_ones and not computed:  # only what is known whatever is hidden may be left
+    if tally.thorough and open_ones and not computed:  # what else is hidden must not help
         every = replace(lattice, cells=[hide_one(cell, lattice.most) for cell in lattice.cells])
         could = open_ones - (list_known(case, every) or set())
         tally.note("left open, and could be protected,", len(could))

@@ -66,7 +66,7 @@ class Brute:
         return rule(inside), rule(outside)
 
     def rule(self, bound, key, attack, trace):
-        law = bound.law(self.setting.group_size)
+        law = bound.law_for_attacks(self.setting.group_size)
         if (bound.noise is not None or law is not None) and attack == "likelihood":
             return lambda values: self._fitted(bound, law, trace, values)
         p = (self.mean * len(self.dense) + 0.5) / (len(self.dense) + 1)

@@ -36,8 +36,9 @@ def main():
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--thorough", action="store_true", help="what is left open must be so")
     options = parser.parse_args()
-    tally, first = Tally(), 1_000_000 * options.seed
+    tally, first = Tally(thorough=options.thorough), 1_000_000 * options.seed
     numbers = [options.only] if options.only else range(first, first + options.number)
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:
