@@ -136,6 +136,21 @@ def test_all_parts_of_people_are_related_where_only_their_whole_is_known(tmp_pat
     assert told(found)[f"ES11 (sex M) {AT}"] == (3, 3)
 
 
+def test_a_part_of_people_that_nobody_publishes_is_a_difference(tmp_path):
+    """One visitor is in the region: of visitors, only districts are published, and are hidden."""
+    tables = """
+{counts: FOLDER/all.csv, parents: codes}
+{counts: FOLDER/res.csv, people: residents, parts_of: all.csv, parents: codes}
+{counts: FOLDER/vis.csv, people: visitors, parts_of: all.csv, parents: codes%s}
+"""
+    counts = {"all": "ES1 08 21", "res": "ES1 08 20", "vis": "ES11 08 *\nES12 08 *"}
+    found = publish(tmp_path, tables % "", **counts)
+    assert any(c.rest and (c.low, c.high) == (1, 1) for c in found.open_cells)
+    exact = tables % ", mechanism: exact"
+    found = publish(tmp_path, exact, **counts | {"vis": "ES11 08 1\nES12 08 0"})
+    assert not found.open_cells  # it is published
+
+
 def test_a_category_without_rows_for_some_places_is_said(tmp_path):
     """A misspelt total leaves the hidden count of one place without its relation."""
     rows = "zone hour people sex\nA 08 20 F\nA 08 * M\nA 08 23 _T\nB 08 20 F\nB 08 * M\nB 08 23 T"

@@ -23,7 +23,7 @@ from clusterscale.release.checks.table import (
 from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
 from clusterscale.release.content import TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
-from clusterscale.release.lattice import relate
+from clusterscale.release.lattice import PARTS, SUBSET, relate
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import (
     CODES,
@@ -149,7 +149,8 @@ def add_levels(
 class System:
     """The cells of all tables, what is known of them, and what follows.
 
-    ``values``, ``low`` and ``high`` have shape (cell,), and rests come last. A count of
+    ``values``, ``low`` and ``high`` have shape (cell,), and rests come last. A ``rest`` is what a
+    whole has beside its parts, or a part of its people that nobody publishes. A count of
     which two values are possible that are further apart than ``width`` is not known. The
     ``shortest`` epoch is that of which only the beginning is shown.
     """
@@ -160,6 +161,7 @@ class System:
     high: Ints
     values: Values
     hidden: _Flags
+    rest: _Flags
     secondary: _Flags
     width: Ints
     ranges: Ranges
@@ -183,12 +185,14 @@ class System:
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         secondary = flat("secondary", 0).astype(np.bool_)
         relations, n_computed, n_either = sums.relations(low, high, secondary)
-        hidden = (low < high) & flat("covered", 1).astype(np.bool_)
+        rest = np.arange(len(low)) >= sums.n
+        rest |= _unpublished_parts(sums, len(tables), low, high)
+        hidden = (low < high) & (flat("covered", 1).astype(np.bool_) | rest)
         small = smallest_shown(None, *(part.table for part in parts))
         width: Ints = np.full(len(low), 2 * plan.within)
         if plan.percent is not None:
             width = np.maximum(width, (plan.percent / 50 * high).astype(np.int64))
-        width[sums.n :] = small - 2
+        width[rest] = small - 2
         return cls(
             sums=sums,
             relations=relations,
@@ -196,6 +200,7 @@ class System:
             high=high,
             values=flat("values", np.nan),
             hidden=hidden,
+            rest=rest,
             secondary=secondary,
             width=width,
             ranges=_ranges(low, high, relations, hidden, width, run),
@@ -278,17 +283,16 @@ class System:
     def open_flags(self, plan: Publication) -> dict[str, _Flags]:
         """Return the same for each of these kinds."""
         low, high = self.ranges.low, self.ranges.high
-        is_rest = np.arange(len(low)) >= self.sums.n
         width: Values = np.full(len(low), 2.0 * plan.within)
         if plan.percent is not None:
             width = np.maximum(width, plan.percent / 100 * (low + high))
         follows = (low > self.low) | (high < self.high)
         close = (low < high) & (high - low <= width) & (high >= 1)
-        hidden = self.hidden & ~is_rest
+        hidden = self.hidden & ~self.rest
         told = (high > 0) | (plan.zeros == "protected")
         return {
             "determined": hidden & (low == high) & told,
-            "differences": is_rest & (low >= 1) & (high < self.small),
+            "differences": self.rest & (low >= 1) & (high < self.small),
             "narrowed": hidden & follows & close,
         }
 
@@ -302,8 +306,8 @@ class System:
 
     def _result(self, kind: str, cells: _Flags) -> CheckResult:
         low, high = self.ranges.low[cells], self.ranges.high[cells]
-        n, n_rests = len(low), len(self.low) - self.sums.n
-        every = n_rests if kind == "differences" else int(self.hidden.sum()) - n_rests
+        n, n_rests = len(low), int(self.rest.sum())
+        every = n_rests if kind == "differences" else int((self.hidden & ~self.rest).sum())
         noun, one, several = _WORDS[kind]
         n_small = int(np.count_nonzero((low >= 1) & (high < self.small)))
         n_single = int(np.count_nonzero((low == 1) & (high == 1)))
@@ -319,7 +323,7 @@ class System:
         """Return a cell with what is known of it, and from which others."""
         low, high = int(self.ranges.low[cell]), int(self.ranges.high[cell])
         table, place, time = self.find(cell)
-        is_rest, text = cell >= self.sums.n, self.name(cell)
+        is_rest, text = bool(self.rest[cell]), self.name(cell)
         text += f" is {low:,}" if low == high else f" is {low:,} to {high:,}"
         wholes, parts = self.sources(cell)
         why = [self._known(one, cell) for one in wholes + parts if one != cell]
@@ -407,6 +411,25 @@ class System:
         if cell < self.sums.n and not np.isnan(self.values[cell]):
             count = f"shows {exact_number(float(self.values[cell]))}"
         return f"{' '.join(names).removeprefix('in ')} {count}"
+
+
+def _unpublished_parts(sums: Sums, n_tables: int, low: Ints, high: Ints) -> _Flags:
+    """Return which cells are parts of people that no table has, and nothing shows but differences.
+
+    Those that follow from what is published of the same people, such as of smaller places, are
+    none. ``n_tables`` are published, and come first.
+    """
+    whole, parts, sizes, adds, number = sums.rows()
+    found = np.zeros(len(low), np.bool_)
+    of_people = np.isin(np.array(sums.kinds), (PARTS, SUBSET))[number] if len(number) else adds
+    found[parts[np.repeat(of_people, sizes)]] = True
+    found[: sums.first[n_tables]] = found[sums.n :] = False
+    if found.any():
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        others = Relations(whole, parts, offsets, adds).rows(np.flatnonzero(~of_people))
+        ranges = bound_counts(low, high, others, wanted=np.empty(0, np.int64), most=0)
+        found &= ranges.low < ranges.high
+    return found
 
 
 def _ranges(
