@@ -91,8 +91,7 @@ def check(
     from clusterscale.config import load_publication, parse_entry
     from clusterscale.mechanisms import MECHANISMS
     from clusterscale.reauditing import junit_of_tables
-    from clusterscale.release import TABLE_FORMATS
-    from clusterscale.release.entry import inputs_of
+    from clusterscale.release import TABLE_FORMATS, entry
     from clusterscale.storage import check_new, check_outputs, put
 
     if to_repair and not is_publication(tables):
@@ -100,7 +99,7 @@ def check(
     read = [*tables, *(beside or []), method, form]
     if is_publication(tables):
         read += load_publication(tables[0]).addresses
-    read += [other for uri in read if uri for other in inputs_of(uri)]
+    read += [other for uri in read if uri for other in entry.inputs_of(uri)]
     check_outputs([to_json, to_junit, to_page, to_repair], read)
     check_new([to_page], force=force)
     check_new([to_json, to_junit], force=force, renews=())
@@ -116,18 +115,19 @@ def check(
         )
         _show_all(findings)
         out.print(f"not checked, as that needs traces: {', '.join(_NEED_TRACES)}", soft_wrap=True)
-        worst = _worst(findings)
-        found = _plain(findings, worst)
+        found = _plain(findings, worst := _worst(findings))
         if to_junit:
             put(to_junit, junit_of_tables(findings).encode())
         if to_page:
             from clusterscale.reporting import render_checks, write_page
 
             out.print(f"page     {write_page(render_checks(findings), to_page)}", soft_wrap=True)
-        if to_repair:
-            found["repaired"], worst = _repair(tables, to_repair, cost, where)
-        if to_json:
-            put(to_json, json.dumps(found, indent=1).encode())
+        try:
+            if to_repair:
+                found["repaired"], worst = _repair(tables, to_repair, cost, where)
+        finally:  # a repair that fails leaves no verdict of an earlier check
+            if to_json:
+                put(to_json, json.dumps(found, indent=1).encode())
     raise typer.Exit(EXIT_CODES[worst])
 
 

@@ -126,3 +126,15 @@ def test_the_json_has_the_verdict_before_and_after():
     assert found["repaired"]["folder"] == "out"
     assert [table["verdict"] for table in found["repaired"]["tables"]] == ["consistent"] * 3
     assert "protects A2" in found["repaired"]["hidden"][0]
+
+
+def test_a_repair_that_fails_leaves_the_verdict_of_this_check():
+    """And not that of an earlier one, which a pipeline would read as if it were new."""
+    hourly("r.csv", "A 08 12")
+    hourly("d.csv", "A1 08 30", "A2 08 9")
+    publish("  - {counts: r.csv}\n  - {counts: d.csv, parents: codes}\n")
+    Path("found.json").write_text('{\n "verdict": "pass"}')
+    done = CliRunner().invoke(app, ["check", "p.yaml", "--repair", "out", "--json", "found.json"])
+    assert isinstance(done.exception, InputError)
+    assert "no counts fit" in str(done.exception)
+    assert json.loads(Path("found.json").read_text())["verdict"] == "inconsistent"
