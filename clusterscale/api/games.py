@@ -194,7 +194,6 @@ def play(
 
 
 def _whereabouts(traces: Traces, target: int, reference: ArrayLike) -> contracts.TargetKnowledge:
-
     rows = np.unique(arrays.read_rows(traces, reference, "reference", 1))
     occupancy = count_visits(traces, rows[None])[0]
     weights = None
@@ -235,7 +234,6 @@ def _check_parts(
 def _dataset(
     outcomes: Sequence[Outcome], mechanisms: Sequence[Mechanism], attacks: Sequence[Attack]
 ) -> xr.Dataset:
-
     shape, dims = (len(mechanisms), len(attacks)), ("mechanism", "attack")
     names = ("auc", "auc_low", "auc_high", "accuracy", "tpr", "epsilon_lower", "control_auc")
     found: dict[str, Any] = {

@@ -207,7 +207,8 @@ class AdaptiveRanges(PostProcessing):
         """Replace each value by the median or the middle of its range, in place."""
         if not values.size:
             return
-        (_to_medians if self.publish == "median" else _to_middles)(values, self.ranges)
+        replace_values = _to_medians if self.publish == "median" else _to_middles
+        replace_values(values, self.ranges)
 
 
 def _to_middles(values: Values, n_ranges: int) -> None:

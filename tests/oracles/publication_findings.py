@@ -104,7 +104,7 @@ def compare_differences(case, findings, oracle, tally):
             tally.note("too wide", ends != (low, high))
     for name, ((low, high), k) in ranges.items():
         if "subset_of" in case.kinds and name[1] != "Total":
-            # Two tables may have the same cell: its difference is told of one of them.
+            # If two tables have the same cell, its difference is listed for one of them.
             tally.note("missed difference", 0 < low == high < k and keys[name] not in told)
 
 

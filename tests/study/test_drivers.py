@@ -1,4 +1,4 @@
-"""Of two drivers on one folder, the second is told of the first; one that died is followed."""
+"""The second of two drivers on a folder is refused; the next takes over from one that died."""
 
 import json
 import os
