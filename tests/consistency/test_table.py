@@ -141,6 +141,43 @@ def test_counts_behind_are_all_that_are_published_alike(mechanism, counts):
 
 
 @given(
+    shown=st.sampled_from(["hidden", "label"]),
+    k=st.integers(2, 5),
+    base=st.integers(2, 6),
+    rule=st.sampled_from(["nearest", "random"]),
+    hides_first=st.booleans(),
+)
+def test_blank_cells_have_hidden_counts_and_others_have_the_others(
+    shown, k, base, rule, hides_first
+):
+    """A value that is shown may be rounded to the number that stands for hidden ones."""
+    hide, rounds = {"name": "threshold", "k": k, "shown": shown}, {"name": "round_to_base"}
+    rounds |= {"base": base, "rule": rule}
+    steps = (hide, rounds) if hides_first else (rounds, hide)
+    down, up = np.arange(10) // base * base, -(np.arange(10) // -base) * base
+    if rule == "nearest":
+        down = up = np.where(np.arange(10) - down < up - np.arange(10), down, up)
+    # What each count may be published as: its possible values, or blank.
+    published = []
+    for count in range(10):
+        kept = {count} if hides_first else {int(down[count]), int(up[count])}
+        hidden = {value for value in kept if value < k and (shown == "hidden" or value)}
+        kept -= hidden
+        if hides_first:
+            kept = {int(end[value]) for value in kept for end in (down, up)}
+        published.append((kept, bool(hidden)))
+    if not any(blank for _, blank in published):
+        return
+    values = sorted({value for found, _ in published for value in found})
+    made = table(chain(*steps), np.full((1, len(values) + 1), -1), [[*values, np.nan]], size=9)
+    low, high = count_bounds(made, drawn=True)
+    of_each = [[n for n in range(10) if value in published[n][0]] for value in values]
+    of_each.append([n for n in range(10) if published[n][1]])
+    assert low[0].tolist() == [min(counts) for counts in of_each]
+    assert high[0].tolist() == [max(counts) for counts in of_each]
+
+
+@given(
     counts=hnp.arrays(np.int32, (2, 3), elements=st.integers(0, 9)),
     factor=st.floats(0.05, 6),
     n_decimals=st.integers(0, 3),

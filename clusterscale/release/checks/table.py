@@ -189,29 +189,32 @@ def fill_suppressed(table: PublishedTable) -> Values:
 
 def _filler(table: PublishedTable) -> float | None:
     """Return the number for suppressed blank cells, None if blank cells stay blank."""
-    steps = steps_of(table.mechanism)
-    last = max((i for i, step in enumerate(steps) if isinstance(step, Suppression)), default=None)
-    if last is None:
+    steps, last = steps_of(table.mechanism), last_suppression(table.mechanism)
+    if last is None or (last.hidden == "zero" and (table.values == 0).any()):
         return None
-    suppression = steps[last]
-    assert isinstance(suppression, Suppression)
-    if suppression.hidden == "zero" and (table.values == 0).any():
-        return None
-    stands_for = np.array([[suppression.hidden_as]])
-    after = _ends_of(steps[last + 1 :], stands_for, table.group_size)
+    stands_for = np.array([[last.hidden_as]])
+    after = _ends_of(
+        steps[_after(steps, last) :], (stands_for, stands_for.copy()), table.group_size
+    )
     if after is None or (after[0] != after[1]).any():
         return None  # what is published depends on more than this count
     return float(after[0][0, 0])
 
 
-def _ends_of(
-    steps: Iterable[Mechanism], values: Values, group_size: int
-) -> tuple[Values, Values] | None:
-    """Return the least and the largest value that steps publish of each value, (1, value).
+def _after(steps: Sequence[Mechanism], last: Suppression | None) -> int:
+    """Return the position after the last suppression, 0 without one."""
+    return next((i + 1 for i, step in enumerate(steps) if step is last), 0)
 
-    None if noise is added that has no bounds, or a value depends on more than one count.
+
+def _ends_of(
+    steps: Iterable[Mechanism], ends: tuple[Values, Values], group_size: int
+) -> tuple[Values, Values] | None:
+    """Return the least and the largest value that steps publish of values between ends, (1, value).
+
+    The ends are overwritten. None if noise is added that has no bounds, or a value depends on more
+    than one count.
     """
-    low, high = values.copy(), values.copy()
+    low, high = ends
     for step in steps:
         law = step.law(group_size)
         if isinstance(law, FiniteDistribution):
@@ -233,14 +236,17 @@ class CountIntervals:
     """Which counts each published value of a table may have.
 
     ``lowest`` and ``highest`` are the ends of the values published for each count, shape (group
-    size + 1,), equal if nothing is drawn; ``filler`` is the value of suppressed blank cells, None
-    if blank cells say nothing; ``rounding`` the most by which the table's decimals may have changed
-    a value; ``least_shown`` the smallest count that is not hidden, other than a 0 beside labels.
+    size + 1,), equal if nothing is drawn, and ∞ and −∞ of a count that is always left blank;
+    ``filler`` is the value of suppressed blank cells, None if blank cells say nothing; ``blank``
+    their smallest and largest count, None if they have those of ``filler``; ``rounding`` the most
+    by which the table's decimals may have changed a value; ``least_shown`` the smallest count that
+    is not hidden, other than a 0 beside labels.
     """
 
     lowest: Values
     highest: Values
     filler: float | None
+    blank: tuple[int, int] | None = None
     rounding: float = 0.0
     least_shown: int = 0
 
@@ -251,8 +257,9 @@ class CountIntervals:
         have been shown. 0 beside labels is not among them: other small counts are not possible, and
         bounds from 0 would make more seem possible.
         """
+        blank = np.isnan(values)
         if self.filler is not None:
-            values = np.where(np.isnan(values), self.filler, values)
+            values = np.where(blank, self.filler, values)
         # Ascending ends, as a larger count may have smaller values where these are drawn.
         most = np.maximum.accumulate(self.highest)
         least = np.minimum.accumulate(self.lowest[::-1])[::-1]
@@ -260,6 +267,8 @@ class CountIntervals:
         high = np.searchsorted(least, values + self.rounding, side="right") - 1
         impossible = (low > high) | np.isnan(values)
         low[impossible], high[impossible] = 0, len(most) - 1
+        if self.blank is not None:
+            low[blank], high[blank] = self.blank
         if secondary is not None:
             low[secondary], high[secondary] = self.least_shown, len(most) - 1
         return low, high
@@ -274,26 +283,61 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
     law = table.mechanism.law(table.group_size)
     if not drawn and not (isinstance(law, OutputDistribution) and law.noise == NO_NOISE):
         return None
-    counts = np.arange(table.group_size + 1.0)
-    blocks = [
-        _ends_of(steps_of(table.mechanism), counts[None, start : start + _BLOCK], table.group_size)
-        for start in range(0, len(counts), _BLOCK)
-    ]
-    known = [block for block in blocks if block is not None]
-    if len(known) < len(blocks):
+    steps, last = steps_of(table.mechanism), last_suppression(table.mechanism)
+    cut = _after(steps, last)
+    before = _ends_of_counts(steps[: max(cut - 1, 0)], table.group_size)
+    after = _ends_of_counts(steps, table.group_size)
+    if before is None or after is None:
         return None
-    lowest, highest = (np.concatenate(ends, axis=1)[0] for ends in zip(*known, strict=True))
+    lowest, highest = after
     rounding = 0.0
     if (lowest % 1).any() or (highest % 1).any():
         n = decimals(table.values[table.published])
         rounding = 0.500001 * 10.0 ** -(
             MOST_DECIMALS if n is None else n
         )  # floats lose some digits
-    filler, least = _filler(table), 0
-    if last_suppression(table.mechanism) is not None:
-        stands_for = lowest[0] if filler is None else filler
-        least = int(np.searchsorted(lowest, stands_for, side="right"))
-    return CountIntervals(lowest, highest, filler, rounding, min(least, table.group_size))
+    if last is None:
+        return CountIntervals(lowest, highest, _filler(table), rounding=rounding)
+    least = min(int(np.searchsorted(before[1], last.least_shown)), table.group_size)
+    blank = None
+    if _leaves_blank(table, last):
+        hidden = [last.hides(end) for end in before]
+        # Later steps may publish a shown value like one that stands for hidden ones, so these are
+        # told apart by what the suppression compares, not by what is published in the end.
+        drawn_around = (before[0] <= 0) & (before[1] >= last.least_shown)
+        among = np.flatnonzero(hidden[0] | hidden[1] | drawn_around)
+        shown = [end.copy() for end in before]
+        shown[0][hidden[0]] = last.least_shown
+        shown[1][hidden[1]] = 0
+        ends = _ends_of(steps[cut:], (shown[0][None], shown[1][None]), table.group_size)
+        if ends is not None and len(among):
+            lowest, highest = ends[0][0], ends[1][0]
+            always = hidden[0] & hidden[1]
+            lowest[always], highest[always] = np.inf, -np.inf
+            blank = int(among[0]), int(among[-1])
+    return CountIntervals(lowest, highest, _filler(table), blank, rounding, least)
+
+
+def _leaves_blank(table: PublishedTable, last: Suppression) -> bool:
+    """Return whether blank cells of a table are exactly those that its steps hide."""
+    hiding = (step for step in steps_of(table.mechanism) if isinstance(step, Suppression))
+    hides = last.hidden != "zero" and all(step.hidden == last.hidden for step in hiding)
+    return hides and not table.published.all()
+
+
+def _ends_of_counts(steps: Sequence[Mechanism], group_size: int) -> tuple[Values, Values] | None:
+    """Return the least and the largest value of each count, both (group size + 1,), or None."""
+    counts = np.arange(group_size + 1.0)
+    blocks = [
+        _ends_of(steps, (block.copy(), block.copy()), group_size)
+        for start in range(0, len(counts), _BLOCK)
+        for block in [counts[None, start : start + _BLOCK]]
+    ]
+    known = [block for block in blocks if block is not None]
+    if len(known) < len(blocks):
+        return None
+    lowest, highest = (np.concatenate(ends, axis=1)[0] for ends in zip(*known, strict=True))
+    return lowest, highest
 
 
 def count_bounds(table: PublishedTable, *, drawn: bool = False) -> tuple[Whole, Whole] | None:
