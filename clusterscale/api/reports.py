@@ -68,7 +68,7 @@ def report(
     return write_report(found, output, title=title)
 
 
-def check_page(outputs: Sequence[str], results: Any, *, force: bool) -> None:
+def check_page(outputs: Sequence[str], results: Any, *, force: bool | None) -> None:
     """Check that pages replace no file but earlier ones of the same runs; see ``check_new``."""
     datasets = (data for run in runs_of(results) for _, data in run.parts())
     prints = {str(data.attrs.get("cube_fingerprint", "")) for data in datasets}

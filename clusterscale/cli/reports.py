@@ -12,7 +12,7 @@ import typer
 from clusterscale.cli import options as shared
 from clusterscale.cli.console import err, out
 from clusterscale.cli.tables import Key, show_table
-from clusterscale.errors import InputError
+from clusterscale.errors import ExistsError, InputError
 from clusterscale.phrases import at_most
 
 if TYPE_CHECKING:
@@ -118,16 +118,23 @@ def gather(folder: str) -> Run:
 def write_page(folder: str) -> None:
     """Write the page of all finished analyses in the folder of a run, and print its path.
 
+    A file of its name that is not an earlier page of the run stays as it is, which is printed.
+
     Raises
     ------
     typer.Exit
         With 4, if an attack did better than any adversary can under what a mechanism states.
     """
+    from clusterscale.api.reports import check_page
     from clusterscale.reporting import write_report
 
-    run = gather(folder)
-    page = write_report(run, f"{folder}/report.html")
-    out.print(f"report   {page}", soft_wrap=True)
+    run, page = gather(folder), f"{folder}/report.html"
+    try:
+        check_page([page], run, force=None)
+    except ExistsError as other:
+        err.print(f"[bold]no page is written:[/] {other}", soft_wrap=True)
+    else:
+        out.print(f"report   {write_report(run, page)}", soft_wrap=True)
     if _show_brackets(run):
         err.print(
             "[bold red]ceiling exceeded:[/] an attack did better than any adversary can if the "

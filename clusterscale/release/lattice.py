@@ -276,13 +276,8 @@ def _add_people(sums: Sums, grids: Mapping[Counted, Grid], plan: Publication) ->
 
 def _pairs(tables: Sequence[Cells], label: str, other: str | None) -> list[tuple[Cells, Cells]]:
     """Return the tables of two labels that have the same categories."""
-    return [
-        (one, two)
-        for one, two in product(tables, tables)
-        if (one.label, two.label) == (label, other)
-        and one.categories == two.categories
-        and not (one.total_of or two.total_of)
-    ]
+    of_both = ([t for t in tables if t.label == name and not t.total_of] for name in (label, other))
+    return [(one, two) for one, two in product(*of_both) if one.categories == two.categories]
 
 
 def _add_unchanged(sums: Sums, table: Cells, other: Cells, published: Sequence[Cells]) -> None:

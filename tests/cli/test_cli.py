@@ -68,6 +68,10 @@ def test_audit_writes_results_and_report(config, tmp_path):
     again = call("report", tmp_path / "run", "--output", tmp_path / "again.html")
     assert again.exit_code == 0
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "run/report.html").read_bytes()
+    (tmp_path / "run" / "report.html").write_text("my notes")
+    resumed = call("audit", config)
+    assert "no page is written:" in resumed.output
+    assert (tmp_path / "run" / "report.html").read_text() == "my notes"
 
 
 @pytest.mark.slow
