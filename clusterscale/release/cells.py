@@ -156,6 +156,27 @@ class Sums:
         self.kinds.append(kind)
         self._are_sums.append(is_sum)
 
+    def drop_vacuous(self, n_tables: int) -> None:
+        """Drop relations that say nothing, of cells other than those of the first tables.
+
+        Nothing else is known of these. In no other relation, such a cell is what its parts make it;
+        and parts that all are so can make any whole.
+        """
+        while self._rows:
+            whole, parts, sizes, _, number = self.rows()
+            row = np.repeat(np.arange(len(whole)), sizes)
+            used = np.bincount(np.concatenate([whole, parts]), minlength=self.n)
+            alone = (used == 1) & (np.arange(len(used)) >= self.first[n_tables])
+            alone[self.n :] = False
+            kept = ~alone[whole] & (np.bincount(row, ~alone[parts], len(whole)) > 0)
+            if kept.all():
+                return
+            self._rows = [
+                (some[0][left], some[1][np.repeat(left, some[2])], some[2][left], some[3][left])
+                for i, some in enumerate(self._rows)
+                for left in [kept[number == i]]
+            ]
+
     def rows(self) -> tuple[Ints, Ints, Ints, _Flags, Ints]:
         """Return wholes, all parts, how many each has, which add, and the number of their ``add``.
 

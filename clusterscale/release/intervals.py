@@ -27,7 +27,7 @@ from clusterscale.jit import kernel
 from clusterscale.release.network import FIRST, CountNetwork, joined
 from clusterscale.release.relations import Flags, Relations
 
-MOST_CELLS = 400
+MOST_CELLS = 2_000
 """Counts of a component whose ranges are found by integer programs."""
 
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -322,6 +322,49 @@ def possible_counts(low: Ints, high: Ints, relations: Relations, near: Flags) ->
     for cells, some in found:
         counts[cells] = some
     return counts
+
+
+def supporting(low: Ints, high: Ints, relations: Relations, cell: int) -> tuple[Flags, Flags]:
+    """Return which relations, and bounds of which cells, limit a count, if counts are fractions.
+
+    Parameters
+    ----------
+    low, high
+        Smallest and largest possible count of each cell, int64, shape (cell,).
+    relations
+        Which counts are made of which others.
+    cell
+        Number of the cell, whose bounds differ.
+
+    Returns
+    -------
+    bool, shape (relation,), and bool, shape (cell,)
+        None of either where no fractions fit.
+    """
+    free = np.flatnonzero(low < high)
+    program = Program.of(free, np.arange(len(relations.whole)), low, high, relations)
+    owner = np.repeat(np.arange(len(relations.whole)), np.diff(relations.offsets))
+    owner = np.concatenate([np.arange(len(relations.whole)), owner[~relations.adds[owner]]])
+    (least, most), cost = program.limits, np.zeros(len(free))
+    equal, above = least == most, np.isfinite(least)
+    sign, one_sided = np.where(above, -1, 1), np.flatnonzero(~equal)
+    rows, cells = (np.zeros(n, np.bool_) for n in (len(relations.whole), len(low)))
+    cells[low == high] = cells[cell] = True
+    for cost[free == cell] in (1, -1):
+        found = scipy.optimize.linprog(
+            cost,
+            (program.matrix * sign[:, None]).tocsr()[one_sided],
+            np.where(above, -least, most)[one_sided],
+            program.matrix[np.flatnonzero(equal)],
+            most[equal],
+            np.stack([program.low, program.high], axis=1),
+        )
+        if found.status:
+            return np.zeros_like(rows), np.zeros_like(cells)
+        rows[owner[one_sided[found.ineqlin.marginals != 0]]] = True
+        rows[owner[equal][found.eqlin.marginals != 0]] = True
+        cells[free[(found.lower.marginals != 0) | (found.upper.marginals != 0)]] = True
+    return rows, cells
 
 
 @dataclass(frozen=True, slots=True, eq=False)

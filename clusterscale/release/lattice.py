@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from clusterscale.contracts import Ints
 from clusterscale.reading.places import ARROW
@@ -53,6 +54,8 @@ def relate(tables: Sequence[Cells], plan: Publication) -> Sums:
                 _nest(sums, MARGINS, _Block.of([table], sums), _Block.of([other], sums), ends)
         for table, other in _pairs(tables, entry.label, entry.unchanged_from):
             _add_unchanged(sums, table, other, published)
+    _add_unions(sums)
+    sums.drop_vacuous(len(published))
     return sums
 
 
@@ -291,6 +294,28 @@ def _add_unchanged(sums: Sums, table: Cells, other: Cells, published: Sequence[C
         times = [then.get(one, (0, 0)) for one in table.times]  # no epoch has no length
         there = Grid.of([other], sums).find(table.places, times)
         sums.add(UNCHANGED, sums.numbers(table).ravel(), there.reshape(-1, 1), is_sum=False)
+
+
+def _add_unions(sums: Sums) -> None:
+    """Relate counts of persons of which one has all parts of the other: it is at least as large.
+
+    Where they have the same parts, such as a region and the total of a table of its districts, they
+    are equal.
+    """
+    whole, parts, sizes, adds, _ = sums.rows()
+    row = np.repeat(np.arange(len(whole)), sizes)
+    used = ~adds[row]
+    ones = np.ones(used.sum(), np.int64), (row[used], parts[used])
+    has = sparse.csr_array(ones, (len(whole), parts.max(initial=-1) + 1))
+    is_complete = ~adds & (np.bincount(row, parts >= sums.n, len(whole)) == 0) & (sizes > 1)
+    shared = (has[is_complete] @ has.T).tocoo()
+    less, more = np.flatnonzero(is_complete)[shared.row], shared.col
+    within = (shared.data == sizes[less]) & (whole[less] != whole[more])
+    less, more = less[within], more[within]
+    same = is_complete[more] & (sizes[less] == sizes[more])
+    sums.add(SAME, whole[more[same]], whole[less[same], None], is_sum=False)
+    smaller = np.stack([whole[less[~same]], np.full(np.count_nonzero(~same), -1)], axis=1)
+    sums.add(SAME, whole[more[~same]], smaller, adds=False, is_sum=False)
 
 
 def _distinct(names: Iterable[Iterable[str]]) -> dict[str, None]:

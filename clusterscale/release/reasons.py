@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterscale.contracts import Ints
-from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts
+from clusterscale.release.intervals import MOST_CELLS, Ranges, bound_counts, supporting
 from clusterscale.release.relations import Relations
 
 _MOST_CELLS = 500  # of relations whose cells are left out one by one
@@ -67,14 +67,27 @@ class _System:
             newest = newest[~seen[newest]]
             rows = np.concatenate([rows, newest])
 
-    def find(self, start: Ints, suffices: Callable[[Ints, Ints | None], bool]) -> Reasons:
-        """Return relations around some, and cells of theirs, that suffice."""
-        rows = start
+    def find(
+        self,
+        start: Ints,
+        suffices: Callable[[Ints, Ints | None], bool],
+        fewer: Callable[[Ints], tuple[Ints, Ints]] | None = None,
+    ) -> Reasons:
+        """Return relations around some, and cells of theirs, that suffice.
+
+        They are looked for among ``fewer`` ones first.
+        """
+        rows, known = start, None
         for rows in self.grow(start):
             if suffices(rows, None):
+                some, known = (rows, None) if fewer is None else fewer(rows)
+                if some is not rows and suffices(some, known):
+                    rows = some
                 rows = np.sort(_minimal(rows[::-1], lambda some: suffices(some, None)))
                 break
         cells = self.relations.only(rows)[1]
+        if known is not None and suffices(rows, few := np.intersect1d(cells, known)):
+            cells = few
         if len(cells) <= _MOST_CELLS:
             cells = _minimal(cells, lambda known: suffices(rows, known))
         return Reasons(rows, cells)
@@ -117,7 +130,12 @@ def chain(low: Ints, high: Ints, relations: Relations, cell: int, *, width: int)
                 return False
         return False
 
-    return system.find(relations.of_cells(this), suffices)
+    def fewer(rows: Ints) -> tuple[Ints, Ints]:
+        part, cells = relations.only(np.sort(rows))
+        needed, known = supporting(low[cells], high[cells], part, int(np.searchsorted(cells, cell)))
+        return rows[needed[np.argsort(np.argsort(rows))]], cells[known]
+
+    return system.find(relations.of_cells(this), suffices, fewer)
 
 
 def conflict(low: Ints, high: Ints, relations: Relations) -> Reasons | None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import combinations, pairwise, product
+from itertools import chain, combinations, pairwise, product
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _Columns = frozenset[tuple[str, frozenset[str]]]
 
 ADDITIVE = ("visits", "trips")
 """Measures that add up over places and times."""
+
+_MOST = 2_000  # unpublished counts of which all are related
 
 
 def tilings(epochs: Sequence[Epoch]) -> Iterator[tuple[int, list[int]]]:
@@ -129,9 +131,10 @@ def unpublished(
             if min(other)[0] < max(end for _, end in one_axis):  # else they share no time
                 joint, *_ = _join_times(one_axis, other)
                 _need_at(alike, alike.tables[0].places, alike.columns, joint, need)
-    for one, two in combinations(shapes, 2):
-        _join(one, two, shapes, links, need)
-        _meet(one, two, shapes, need)
+    if not _need_every(shapes, links, need):
+        for one, two in combinations(shapes, 2):
+            _join(one, two, shapes, links, need)
+            _meet(one, two, shapes, need)
     have: dict[Counted, list[Cells]] = {}
     for table in tables:
         have.setdefault(table.counted, []).append(table)
@@ -162,6 +165,69 @@ def unpublished(
                 complete=complete,
                 total_of=total_of,
             )
+
+
+def _need_every(shapes: Sequence[_Shape], links: set[tuple[str, str]], need: _Need) -> bool:
+    """Note all counts by any people, columns, places and epochs of related shapes, if not too many.
+
+    Nothing that follows is missed with them; without, tables are compared in pairs.
+    """
+    every, size = _Need(), 0
+    stated = {one for pair in links for one in pair}
+    for group in _related(shapes, links):
+        beside = [two for two in shapes if any(_are_beside(one, two, links) for one in group)]
+        columns = sorted({column for one in group for column in one.columns}, key=str)
+        times = {frozenset(one.times) for one in (*group, *beside)}
+        epochs = {epoch for one in group for epoch in one.times}
+        for own, other in combinations(sorted(times, key=sorted), 2):
+            epochs |= _join_times(own, other)[0]
+        of_places = {
+            (first.places, first.total_of, first.label if f"/{first.label}" in stated else ""): one
+            for one in reversed(group)
+            for first in one.tables[:1]
+        }
+        people = sorted({one.tables[0].people for one in group})
+        subsets = chain.from_iterable(combinations(columns, n) for n in range(len(columns) + 1))
+        for some, one in product(subsets, of_places.values()):
+            texts = [[(name, text) for text in sorted(texts)] for name, texts in some]
+            if len({name for name, _ in some}) < len(some):
+                continue  # a column is divided in two ways
+            alike = [two for two in group if two.places == one.places or two.columns & {*some}]
+            complete = all(table.complete for two in alike for table in two.tables)
+            first = one.tables[0]
+            # A total may be the sum of shown cells only, which adds up to no total of other people.
+            whose = [first.people] if first.total_of else people
+            for who, categories in product(whose, product(*texts)):
+                counted = who, first.measure, frozenset(categories)
+                key = counted, first.places, first.label, first.total_of, complete
+                every[key] = epochs
+                size += len(first.places) * len(epochs)
+                if size > _MOST:
+                    return False
+    for key, wanted in every.items():
+        need.setdefault(key, set()).update(wanted)
+    return True
+
+
+def _related(shapes: Sequence[_Shape], links: set[tuple[str, str]]) -> Iterator[list[_Shape]]:
+    """Yield shapes that count related people."""
+    left = list(shapes)
+    while left:
+        group = [left.pop(0)]
+        for one in group:
+            near = [two for two in left if _count_alike(one, two, links)]
+            group += near
+            left = [two for two in left if two not in near]
+        yield group
+
+
+def _count_alike(one: _Shape, two: _Shape, links: set[tuple[str, str]]) -> bool:
+    a, b = one.tables[0], two.tables[0]
+    return a.measure == b.measure and (a.people == b.people or (a.people, b.people) in links)
+
+
+def _are_beside(one: _Shape, two: _Shape, links: set[tuple[str, str]]) -> bool:
+    return any((f"/{x}", f"/{y}") in links for x, y in product(one.labels, two.labels))
 
 
 def _shapes(
@@ -226,9 +292,8 @@ def _join(
 ) -> None:
     """Note what two shapes need so that both add up to the same counts."""
     a, b = one.tables[0], two.tables[0]
-    beside = any((f"/{x}", f"/{y}") in links for x, y in product(one.labels, two.labels))
-    related = a.people == b.people or (a.people, b.people) in links
-    if not beside and (a.measure != b.measure or not related):
+    beside = _are_beside(one, two, links)
+    if not (beside or _count_alike(one, two, links)):
         return
     meet = one.places & two.places
     up = two.places if b.total_of in one.labels and not a.total_of else one.above & two.places

@@ -401,3 +401,37 @@ within: 0
         "B 08 65 _T\nB 08 * F\nB 08 60 M\nC 08 30 _T\nC 08 15 F\nC 08 20 M",
     )  # fmt: skip
     assert (found.verdict, found.open_cells) == ("pass", ())
+
+
+def test_persons_of_the_same_places_are_the_same_persons(tmp_path):
+    """A region and the total of its districts are both who was in any of these."""
+    tables = """
+{counts: FOLDER/d.csv, parents: codes, measure: persons, format: FORM}
+{counts: FOLDER/r.csv, measure: persons, mechanism: {name: fixed_ranges, size: 4}}
+""".replace("FORM", "{name: long, place: zone, count: people, step: 1h, total: Total}")
+    districts = "ES11 08 11\nES12 08 12\nTotal 08 21"
+    found = publish(tmp_path, tables, d=districts, r="ES1 08 22")
+    assert told(found) == {f"ES1 {AT}": (21, 21)}
+    districts = "ES11 08 11\nES12 08 12\nES21 08 14\nTotal 08 21"
+    found = publish(tmp_path, tables, d=districts, r="ES1 08 22")
+    assert told(found) == {f"ES1 {AT}": (20, 21)}, "at most the total, which others may be in too"
+
+
+def test_parts_of_people_are_related_where_none_is_published_for_all_of_these(tmp_path):
+    """Both women who were in the kind of places are visitors, whose three hours are one count."""
+    (tmp_path / "of.csv").write_text("place,parent\nd1,rural\nd2,rural\n")
+    tables = """
+{counts: FOLDER/k.csv, strata: {sex: null}}
+{counts: FOLDER/v.csv, strata: {sex: null}, people: visitors, OF, format: FORM}
+{counts: FOLDER/s.csv, strata: {sex: null}, people: residents, OF}
+""".replace("OF", "parts_of: k.csv, parents: [FOLDER/of.csv]")
+    tables = tables.replace("FORM", "{name: long, place: zone, count: people, step: 2h}")
+    found = publish(
+        tmp_path, tables, head=HEAD.replace("k: 5", "k: 2"),
+        k="zone hour people sex\nrural 08 3 F\nrural 08 9 M\nrural 09 2 F\nrural 09 9 M",
+        v="zone hour people sex\nd1 08 5 F\nd1 08 8 M\nd2 08 * F\nd2 08 2 M",
+        s="zone hour people sex\nd1 08 * F\nd1 08 2 M\nd2 08 * F\nd2 08 2 M\n"
+        "d1 09 * F\nd1 09 2 M\nd2 09 * F\nd2 09 2 M",
+    )  # fmt: skip
+    zeros = {f"d{i} (sex F) at 2026-03-02 0{hour}:00": (0, 0) for i in (1, 2) for hour in (8, 9)}
+    assert zeros.items() <= told(found).items()

@@ -5,7 +5,7 @@ import pytest
 from clusterscale.api import check_tables
 from clusterscale.errors import ClusterscaleError
 from clusterscale.reauditing import junit_of_tables
-from clusterscale.release import averaging
+from clusterscale.release import averaging, unpublished
 from clusterscale.release.checks import disclosure
 from clusterscale.release.publication import Hierarchy
 from clusterscale.reporting import render_checks
@@ -398,6 +398,7 @@ def test_ranges_that_are_not_exact_are_inconclusive_unless_only_determined_count
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(disclosure, "_MOST_HIDDEN", 0)
+    monkeypatch.setattr(unpublished, "_MOST", 0)
     (tmp_path / "s.csv").write_text("place,parent\na,S\nb,S\nc,T\nd,T\n")
     (tmp_path / "p.csv").write_text("place,parent\na,P\nb,Q\nc,P\nd,Q\n")
     zones = "\n".join(
