@@ -163,7 +163,7 @@ class Sums:
         and parts that all are so can make any whole.
         """
         while self._rows:
-            whole, parts, sizes, _, number = self.rows()
+            whole, parts, sizes, *_ = self.rows()
             row = np.repeat(np.arange(len(whole)), sizes)
             used = np.bincount(np.concatenate([whole, parts]), minlength=self.n)
             alone = (used == 1) & (np.arange(len(used)) >= self.first[n_tables])
@@ -171,10 +171,12 @@ class Sums:
             kept = ~alone[whole] & (np.bincount(row, ~alone[parts], len(whole)) > 0)
             if kept.all():
                 return
+            ends = np.cumsum([len(one) for one, *_ in self._rows])[:-1]
             self._rows = [
-                (some[0][left], some[1][np.repeat(left, some[2])], some[2][left], some[3][left])
-                for i, some in enumerate(self._rows)
-                for left in [kept[number == i]]
+                (wholes[left], some[np.repeat(left, n)], n[left], add[left])
+                for (wholes, some, n, add), left in zip(
+                    self._rows, np.split(kept, ends), strict=True
+                )
             ]
 
     def rows(self) -> tuple[Ints, Ints, Ints, _Flags, Ints]:

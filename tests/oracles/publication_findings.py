@@ -90,7 +90,12 @@ def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
 
 def compare_differences(case, findings, oracle, tally):
     """Count differences of few people that are missed, and those told that do not follow."""
-    found = {name_of(c): (c.low, c.high) for c in findings.open_cells if c.rest}
+    is_longer = any(" +" in part for whole, *_ in case.differences for part in whole.key)
+    found = {  # those of several epochs together have the names of the first
+        name_of(c): (c.low, c.high)
+        for c in findings.open_cells
+        if c.rest and (is_longer or " to " not in c.time)
+    }
     ranges, told = {}, set()
     for whole, part, rest in case.differences:
         columns = case.lattice.sums((rest, *whole.key[1:]))

@@ -185,8 +185,7 @@ class System:
         low, high = flat("low", 0).astype(np.int64), flat("high", UNKNOWN).astype(np.int64)
         secondary = flat("secondary", 0).astype(np.bool_)
         relations, n_computed, n_either = sums.relations(low, high, secondary)
-        rest = np.arange(len(low)) >= sums.n
-        rest |= _unpublished_parts(sums, len(tables), low, high)
+        rest = _differences(sums, len(tables), low, high)
         hidden = (low < high) & (flat("covered", 1).astype(np.bool_) | rest)
         small = smallest_shown(None, *(part.table for part in parts))
         width: Ints = np.full(len(low), 2 * plan.within)
@@ -413,22 +412,31 @@ class System:
         return f"{' '.join(names).removeprefix('in ')} {count}"
 
 
-def _unpublished_parts(sums: Sums, n_tables: int, low: Ints, high: Ints) -> _Flags:
-    """Return which cells are parts of people that no table has, and nothing shows but differences.
+def _differences(sums: Sums, n_tables: int, low: Ints, high: Ints) -> _Flags:
+    """Return which cells are what a whole has beside its parts, or parts of people no table has.
 
-    Those that follow from what is published of the same people, such as of smaller places, are
-    none. ``n_tables`` are published, and come first.
+    The whole, or another part, is published: ``n_tables`` are, and come first. Parts that follow
+    from what is published of the same people, such as of smaller places, are no differences.
     """
     whole, parts, sizes, adds, number = sums.rows()
     found = np.zeros(len(low), np.bool_)
-    of_people = np.isin(np.array(sums.kinds), (PARTS, SUBSET))[number] if len(number) else adds
-    found[parts[np.repeat(of_people, sizes)]] = True
-    found[: sums.first[n_tables]] = found[sums.n :] = False
+    if not len(whole):
+        return found
+    row, is_published = (
+        np.repeat(np.arange(len(whole)), sizes),
+        np.arange(len(low)) < sums.first[n_tables],
+    )
+    known = is_published[whole] | (np.bincount(row, is_published[parts]) > 0)
+    of_people = np.isin(np.array(sums.kinds), (PARTS, SUBSET))[number]
+    found[parts[(known & of_people)[row]]] = True
+    found &= ~is_published
+    found[sums.n :] = False
     if found.any():
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         others = Relations(whole, parts, offsets, adds).rows(np.flatnonzero(~of_people))
         ranges = bound_counts(low, high, others, wanted=np.empty(0, np.int64), most=0)
         found &= ranges.low < ranges.high
+    found[parts[known[row] & (parts >= sums.n)]] = True
     return found
 
 
