@@ -339,7 +339,7 @@ def supporting(low: Ints, high: Ints, relations: Relations, cell: int) -> tuple[
     Returns
     -------
     bool, shape (relation,), and bool, shape (cell,)
-        None of either where no fractions fit.
+        No relation and no cell if no fractions fit.
     """
     free = np.flatnonzero(low < high)
     program = Program.of(free, np.arange(len(relations.whole)), low, high, relations)

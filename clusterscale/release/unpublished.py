@@ -176,7 +176,7 @@ def _need_every(shapes: Sequence[_Shape], links: set[tuple[str, str]], need: _Ne
     stated = {one for pair in links for one in pair}
     for group in _related(shapes, links):
         beside = [two for two in shapes if any(_are_beside(one, two, links) for one in group)]
-        columns = sorted({column for one in group for column in one.columns}, key=str)
+        columns = sorted({item for one in (*group, *beside) for item in one.columns}, key=str)
         times = {frozenset(one.times) for one in (*group, *beside)}
         epochs = {epoch for one in group for epoch in one.times}
         for own, other in combinations(sorted(times, key=sorted), 2):

@@ -195,6 +195,12 @@ def test_counts_behind_rounded_values_are_all_that_round_to_them(counts, factor,
         assert (np.abs(ends * factor - values)[decided] <= 0.501 * unit).all()
 
 
+def test_a_zero_beside_blank_cells_is_a_hidden_count_too():
+    hides = bound("threshold", k=5, shown="hidden")
+    low, high = count_bounds(table(hides, np.full((1, 3), -1), [[0, np.nan, 7]], size=9))
+    np.testing.assert_array_equal([low[0], high[0]], [[0, 0, 7], [4, 4, 7]])
+
+
 def test_of_redacted_cells_and_of_what_is_never_published_any_count_is_possible():
     low, high = count_bounds(table(EXACT, np.full((1, 3), -1), [[np.nan, 1.5, 2]], size=9))
     np.testing.assert_array_equal([low[0], high[0]], [[0, 0, 2], [9, 9, 2]])

@@ -69,11 +69,15 @@ def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
     ranges, wide = oracle.ranges(), case.plan.get("within") == 1000
     own = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells if cell.is_open}
     tally.n_hidden += len(ranges)
+    in_doubt = any(
+        "not known exactly" in one.text or one.text.startswith("if ") for one in findings.undecided
+    )
+    missed = "missed, and told as a doubt," if in_doubt else "missed"
     for name, (low, high) in ranges.items():
         found = reported.pop(name, None)
         if low == high:
             tally.n_determined += 1
-            tally.note("missed", found is None)
+            tally.note(missed, found is None)
         if found is None:
             tally.note("too wide", low < high and wide and (low, high) != own[name])
         elif found[0] > low or found[1] < high:
@@ -146,7 +150,13 @@ def compare_repair(case: Case, address: str, before: TableFindings, tally: Tally
     notes = (*before.notes, *findings.notes)  # where sums are computed, less can be protected
     computed = any("of shown cells only" in note for note in notes)
     if tally.thorough and open_ones and not computed:  # what else is hidden must not help
-        every = replace(lattice, cells=[hide_one(cell, lattice.most) for cell in lattice.cells])
+        every = replace(
+            lattice,
+            cells=[
+                cell if cell.name in open_ones else hide_one(cell, lattice.most)
+                for cell in lattice.cells
+            ],
+        )
         could = open_ones - (list_known(case, every) or set())
         tally.note("left open, and could be protected,", len(could))
 

@@ -365,7 +365,9 @@ class _Draft:
             told = [f"{c} {v}" for c, v in zip(chosen, texts, strict=True)]
             told = [f"level {further[0]}", *told] if table.levels else told
             name = f"{table.name} ({', '.join(told)})" if told else table.name
-            least = table.rule.threshold, table.rule.secondary()
+            # Which of the totals that are not shown are too small, readers do not know.
+            secondary = 0 if place == "Total" else table.rule.secondary()
+            least = table.rule.threshold, secondary
             shown = key[2][:16].replace("T", " ")
             yield Cell(name, place, shown, key, text, low, high, true, *least, (table.name, *row))
         self.files[table.name] = "\n".join(lines) + "\n"

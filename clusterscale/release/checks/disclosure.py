@@ -186,7 +186,7 @@ class System:
         secondary = flat("secondary", 0).astype(np.bool_)
         relations, n_computed, n_either = sums.relations(low, high, secondary)
         rest = _differences(sums, len(tables), low, high)
-        hidden = (low < high) & (flat("covered", 1).astype(np.bool_) | rest)
+        hidden = (low < high) & (flat("covered", 0).astype(np.bool_) | rest)
         small = smallest_shown(None, *(part.table for part in parts))
         width: Ints = np.full(len(low), 2 * plan.within)
         if plan.percent is not None:
@@ -422,10 +422,8 @@ def _differences(sums: Sums, n_tables: int, low: Ints, high: Ints) -> _Flags:
     found = np.zeros(len(low), np.bool_)
     if not len(whole):
         return found
-    row, is_published = (
-        np.repeat(np.arange(len(whole)), sizes),
-        np.arange(len(low)) < sums.first[n_tables],
-    )
+    row = np.repeat(np.arange(len(whole)), sizes)
+    is_published = np.arange(len(low)) < sums.first[n_tables]
     known = is_published[whole] | (np.bincount(row, is_published[parts]) > 0)
     of_people = np.isin(np.array(sums.kinds), (PARTS, SUBSET))[number]
     found[parts[(known & of_people)[row]]] = True

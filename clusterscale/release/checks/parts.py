@@ -11,7 +11,7 @@ import numpy as np
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube.calendar import Step
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.chain import steps_of
+from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.checks.table import (
@@ -146,7 +146,8 @@ def _with_totals(
     others if some are ``marked`` so.
     """
     low, high = _bound_totals(table, totals, axis)
-    nothing = ~(totals > 0)
+    last = last_suppression(table.mechanism)
+    nothing = ~(totals > 0) if last is not None and last.hidden == "zero" else np.isnan(totals)
     low[nothing], high[nothing] = 0, UNKNOWN
     never = np.zeros(totals.shape, np.bool_)
     cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)

@@ -236,7 +236,7 @@ class CountIntervals:
     """Which counts each published value of a table may have.
 
     ``lowest`` and ``highest`` are the ends of the values published for each count, shape (group
-    size + 1,), equal if nothing is drawn, and ∞ and −∞ of a count that is always left blank;
+    size + 1,), equal if nothing is drawn, and ∞ and −∞ of a count that is only left blank;
     ``filler`` is the value of suppressed blank cells, None if blank cells say nothing; ``blank``
     their smallest and largest count, None if they have those of ``filler``; ``rounding`` the most
     by which the table's decimals may have changed a value; ``least_shown`` the smallest count that
@@ -299,7 +299,7 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
     if last is None:
         return CountIntervals(lowest, highest, _filler(table), rounding=rounding)
     least = min(int(np.searchsorted(before[1], last.least_shown)), table.group_size)
-    blank = None
+    filler, blank = _filler(table), None
     if _leaves_blank(table, last):
         hidden = [last.hides(end) for end in before]
         # Later steps may publish a shown value like one that stands for hidden ones, so these are
@@ -313,9 +313,12 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
         if ends is not None and len(among):
             lowest, highest = ends[0][0], ends[1][0]
             always = hidden[0] & hidden[1]
-            lowest[always], highest[always] = np.inf, -np.inf
+            none, apart = (np.inf, -np.inf), (filler, filler)
+            is_taken = filler is None or ((lowest <= filler) & (filler <= highest))[~always].any()
+            # A 0 beside blank cells, though the steps say that it is hidden, is a small count too.
+            lowest[always], highest[always] = none if is_taken else apart
             blank = int(among[0]), int(among[-1])
-    return CountIntervals(lowest, highest, _filler(table), blank, rounding, least)
+    return CountIntervals(lowest, highest, filler, blank, rounding, least)
 
 
 def _leaves_blank(table: PublishedTable, last: Suppression) -> bool:
