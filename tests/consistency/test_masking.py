@@ -14,7 +14,7 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import TABLE_FORMATS, read_table
 from clusterscale.release.checks import PublishedTable, create, masking
-from clusterscale.release.checks.table import count_bounds, fill_suppressed
+from clusterscale.release.checks.count_intervals import count_bounds, fill_suppressed
 from clusterscale.release.repair import Repair, find_repair
 
 HEAD = """

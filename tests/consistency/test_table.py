@@ -10,12 +10,9 @@ from loops import for_each
 
 from clusterscale.errors import InputError
 from clusterscale.release.checks import PublishedTable
-from clusterscale.release.checks.table import (
-    SharedCells,
-    count_bounds,
-    fill_suppressed,
-    suppressed_up_to,
-)
+from clusterscale.release.checks.count_intervals import count_bounds, fill_suppressed
+from clusterscale.release.checks.pairs import SharedCells
+from clusterscale.release.checks.table import suppressed_up_to
 
 EXACT = bound("exact")
 FIELDS = {

@@ -10,7 +10,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.release import PublishedTotals, RawRelease, ReleaseMetadata
 from clusterscale.release.checks import CHECKS, PublishedTable, check_together, create, worst_level
-from clusterscale.release.checks.table import count_bounds, fill_suppressed
+from clusterscale.release.checks.count_intervals import count_bounds, fill_suppressed
 
 EXACT, HIDDEN = mechanism("exact"), mechanism("threshold", k=5, shown="hidden")
 EVERY = [create(name) for name in CHECKS]

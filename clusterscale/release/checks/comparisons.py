@@ -10,13 +10,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import Count, Probability
-from clusterscale.release.checks.pairs import TablePair
+from clusterscale.release.checks.pairs import SharedCells, TablePair
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     Level,
     PublishedTable,
-    SharedCells,
     agree,
     smallest_shown,
 )

@@ -17,14 +17,8 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import NO_NOISE, Count, Counts, Probability, Values
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.release.checks.table import (
-    Check,
-    CheckResult,
-    Flags,
-    PublishedTable,
-    decimals,
-    fill_suppressed,
-)
+from clusterscale.release.checks.count_intervals import fill_suppressed
+from clusterscale.release.checks.table import Check, CheckResult, Flags, PublishedTable, decimals
 from clusterscale.validation_messages import plural
 
 _EDGES = 33  # quantiles at which distribution functions are compared

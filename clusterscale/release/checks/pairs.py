@@ -12,17 +12,17 @@ import scipy
 
 from clusterscale.contracts import CellLaw, Mechanism, Values
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.release.checks.count_intervals import CountIntervals, count_intervals
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     Flags,
     PublishedTable,
-    SharedCells,
     Whole,
-    count_intervals,
     decimals,
 )
 from clusterscale.validation_messages import plural
 
+_BLOCK = 1 << 16  # cells compared at a time: they fit into a processor's cache
 _LONGEST = 24 * 7 * 2  # epochs: the longest lag at which changes are computed
 _TINY = 1e-300
 
@@ -111,6 +111,45 @@ def _probabilities(law: CellLaw, values: Values, counts: Whole) -> Values:
 _CLOSE_ANYWAY = 0.9  # share of close values above which a cell says nothing of its noise
 _WHOLE = 1e-6  # tolerance for whole numbers: floats lose some digits
 _DRAWS = 1 << 12  # of noise, to estimate its moments
+
+
+@dataclass(frozen=True, eq=False)
+class SharedCells:
+    """Several tables, and the values of each in the cells that all have, shape (roi, epoch)."""
+
+    tables: tuple[PublishedTable, ...]
+    values: tuple[Values, ...]
+
+    @classmethod
+    def of(cls, *tables: PublishedTable) -> Self | None:
+        """Return the cells at the epochs of all tables, None if there are none."""
+        first = max(table.first_epoch for table in tables)
+        stop = min(table.first_epoch + table.values.shape[1] for table in tables)
+        if first >= stop or len({len(table.values) for table in tables}) > 1:
+            return None
+        spans = (slice(first - one.first_epoch, stop - one.first_epoch) for one in tables)
+        shared = zip(tables, spans, strict=True)
+        return cls(tables, tuple(table.values[:, span] for table, span in shared))
+
+    @cached_property
+    def intervals(self) -> list[CountIntervals]:
+        """Which counts values may have, of each table; empty if one has noise."""
+        found = [count_intervals(table) for table in self.tables]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else []
+
+    def blocks(self) -> Iterator[tuple[Values, ...]]:
+        """Yield the values of all tables, in blocks of ROIs."""
+        step = max(_BLOCK // self.values[0].shape[1], 1)
+        for start in range(0, len(self.values[0]), step):
+            yield tuple(values[start : start + step] for values in self.values)
+
+    def counts(self) -> Iterator[tuple[Whole, Whole]]:
+        """Yield the smallest and the largest count of each cell, both (table, roi, epoch)."""
+        for block in self.blocks():
+            each = zip(self.intervals, block, strict=True)
+            low, high = zip(*(interval.bounds(values) for interval, values in each), strict=True)
+            yield np.array(low), np.array(high)
 
 
 @dataclass(slots=True)

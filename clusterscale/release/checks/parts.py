@@ -14,11 +14,8 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
-from clusterscale.release.checks.table import (
-    PublishedTable,
-    count_bounds,
-    count_intervals,
-)
+from clusterscale.release.checks.count_intervals import count_bounds, count_intervals
+from clusterscale.release.checks.table import PublishedTable
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat

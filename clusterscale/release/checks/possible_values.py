@@ -15,13 +15,13 @@ from clusterscale.mechanisms.law import FiniteDistribution, Law, OutputDistribut
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
+from clusterscale.release.checks.count_intervals import count_bounds
 from clusterscale.release.checks.table import (
     MOST_DECIMALS,
     Check,
     CheckResult,
     Flags,
     PublishedTable,
-    count_bounds,
     decimals,
 )
 from clusterscale.validation_messages import plural

@@ -11,13 +11,13 @@ from clusterscale.contracts import Count, Values
 from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.scaling import BottomCode, Expand, ShareOfTotal, TopCode
+from clusterscale.release.checks.count_intervals import count_bounds
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
     PublishedTable,
     Whole,
     agree,
-    count_bounds,
     smallest_shown,
     suppressed_up_to,
 )
