@@ -49,10 +49,10 @@ def relate(tables: Sequence[Cells], plan: Publication) -> Sums:
     _add_people(sums, grids, plan)
     for entry in plan.tables:
         for trips, end in entry.margins_of.items():
-            for table, other in _pairs(tables, entry.label, trips):
+            for table, other in _pairs(tables, plan, entry.label, trips):
                 ends = [[name.split(ARROW)[end == "destination"]] for name in other.places]
                 _nest(sums, MARGINS, _Block.of([table], sums), _Block.of([other], sums), ends)
-        for table, other in _pairs(tables, entry.label, entry.unchanged_from):
+        for table, other in _pairs(tables, plan, entry.label, entry.unchanged_from):
             _add_unchanged(sums, table, other, published)
     _add_unions(sums)
     sums.drop_vacuous(len(published))
@@ -277,10 +277,16 @@ def _add_people(sums: Sums, grids: Mapping[Counted, Grid], plan: Publication) ->
             _add_nodes(sums, PARTS, grid, cells)
 
 
-def _pairs(tables: Sequence[Cells], label: str, other: str | None) -> list[tuple[Cells, Cells]]:
-    """Return the tables of two labels that have the same categories."""
-    of_both = ([t for t in tables if t.label == name and not t.total_of] for name in (label, other))
-    return [(one, two) for one, two in product(*of_both) if one.categories == two.categories]
+def _pairs(
+    tables: Sequence[Cells], plan: Publication, label: str, other: str | None
+) -> list[tuple[Cells, Cells]]:
+    """Return the tables of two labels, of their own people, that have the same categories."""
+    ones, twos = (
+        [t for t in tables if (t.label, t.people) == (name, whose) and not t.total_of]
+        for name in (label, other)
+        for whose in [plan.people_of(name) if name is not None else None]
+    )
+    return [(one, two) for one, two in product(ones, twos) if one.categories == two.categories]
 
 
 def _add_unchanged(sums: Sums, table: Cells, other: Cells, published: Sequence[Cells]) -> None:

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
 from clusterscale.reading.places import ARROW
@@ -21,6 +22,7 @@ from clusterscale.release.lattice import (
     SUBSET,
     UNCHANGED,
 )
+from clusterscale.release.network import joined
 from clusterscale.release.publication import Publication, PublicationTable
 from clusterscale.validation_messages import plural
 
@@ -78,7 +80,7 @@ class Matches:
         self.parts: dict[tuple[str, str, str], set[str]] = {}
         whole, parts, sizes, _, number = sums.rows()
         whole, number = np.repeat(whole, sizes), np.repeat(number, sizes)
-        own = parts < sums.n  # rests are in no table
+        own = _says_something(sums, len(tables), whole, parts, plan)
         whole, parts, number = whole[own], parts[own], number[own]
         kinds, kind = np.unique([*sums.kinds, ""], return_inverse=True)
         label = np.array([self.labels.index(one.label) for one in sums.tables])[:, None]
@@ -249,6 +251,28 @@ class Matches:
                         f"are related by their totals only{near}"
                     )
                     break
+
+
+def _says_something(
+    sums: Sums, n_tables: int, whole: Ints, parts: Ints, plan: Publication
+) -> NDArray[np.bool_]:
+    """Return which pairs of a whole and a part relate tables of their own people, shape (pair,).
+
+    Counts that nobody publishes, and that are joined to one table only, relate it to nothing.
+    """
+    n = int(max(whole.max(initial=-1), parts.max(initial=-1))) + 1
+    component = joined((whole, parts), n)
+    table = sums.tables_of(np.arange(min(n, sums.n)))
+    is_published = table < n_tables
+    labels = np.unique([one.label for one in sums.tables], return_inverse=True)[1][table]
+    pairs = np.unique(np.stack([component[: len(table)], labels])[:, is_published], axis=1)
+    n_labels = np.bincount(pairs[0], minlength=component.max(initial=0) + 1)
+    is_own = np.array([one.people == plan.people_of(one.label) for one in sums.tables])[table]
+    found = parts < sums.n  # rests are in no table
+    known, some = whole[found], parts[found]
+    both = is_published[known] & is_published[some]
+    found[found] = is_own[known] & is_own[some] & (both | (n_labels[component[known]] > 1))
+    return found
 
 
 def _names_of(sums: Sums, cells: Ints) -> tuple[set[str], set[tuple[int, int]]]:

@@ -199,14 +199,22 @@ def _need_every(shapes: Sequence[_Shape], links: set[tuple[str, str]], need: _Ne
             whose = [first.people] if first.total_of else people
             for who, categories in product(whose, product(*texts)):
                 counted = who, first.measure, frozenset(categories)
-                key = counted, first.places, first.label, first.total_of, complete
-                every[key] = epochs
+                label = first.label if first.people == who else _label_of(who, one, group)
+                every[counted, first.places, label, first.total_of, complete] = epochs
                 size += len(first.places) * len(epochs)
                 if size > _MOST:
                     return False
     for key, wanted in every.items():
         need.setdefault(key, set()).update(wanted)
     return True
+
+
+def _label_of(people: str, places: _Shape, group: Sequence[_Shape]) -> str:
+    """Return a table of some people that has the places, or parts of them, else that of others."""
+    own = [one for one in group if one.tables[0].people == people]
+    alike = [one for one in own if one.places == places.places]
+    alike += [one for one in own if one.above & places.places]
+    return (*alike, places)[0].tables[0].label
 
 
 def _related(shapes: Sequence[_Shape], links: set[tuple[str, str]]) -> Iterator[list[_Shape]]:
