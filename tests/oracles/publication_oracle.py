@@ -125,7 +125,10 @@ class Lattice:
                 yield _minus([self._variable((whole, *one))], some), 0, 0
 
     def _unions(self, place: int, axis: Axis) -> Iterator[tuple[dict[int, int], float, float]]:
-        """Yield that a union is at least its largest part, and at most their sum."""
+        """Yield that a union is at least its largest part, and at most their sum.
+
+        It is at least what a union of some of its parts is.
+        """
         others = [list(one.parts) for one in self.axes]
         others[place] = [""]
         wholes = [(node, some) for node, groups in axis.parts.items() for some in groups]
@@ -135,6 +138,10 @@ class Lattice:
                 union, *each = [self.sums(key) for key in keys]
                 yield _minus([i for part in each for i in part], union), 0, np.inf
                 yield from ((_minus(union, part), 0, np.inf) for part in each)
+            for (node, some), (other, every) in product(wholes, wholes):
+                if node != other and {*some} <= {*every}:
+                    keys = [(people, *one[:place], x, *one[place + 1 :]) for x in (other, node)]
+                    yield _minus(*map(self.sums, keys)), 0, np.inf
 
 
 def _count(columns: Sequence[int]) -> dict[int, int]:
