@@ -27,7 +27,8 @@ def test_what_follows_is_what_integer_programs_find(first, tmp_path):
     compare("follows", range(first, first + 3), tmp_path)
 
 
-@mostly_slow("first", range(1000, 1100, 5))
+# Publication 1039 takes minutes.
+@mostly_slow("first", sorted({*range(1000, 1100, 5)} - {1035}))
 def test_nothing_is_told_of_true_counts_that_does_not_follow(first, tmp_path):
     compare("honest", range(first, first + 5), tmp_path)
 
