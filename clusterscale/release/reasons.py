@@ -71,7 +71,7 @@ class _System:
         self,
         start: Ints,
         suffices: Callable[[Ints, Ints | None], bool],
-        fewer: Callable[[Ints], tuple[Ints, Ints]] | None = None,
+        fewer: Callable[[Ints], tuple[Ints, Ints | None]] = lambda rows: (rows, None),
     ) -> Reasons:
         """Return relations around some, and cells of theirs, that suffice.
 
@@ -80,7 +80,7 @@ class _System:
         rows, known = start, None
         for rows in self.grow(start):
             if suffices(rows, None):
-                some, known = (rows, None) if fewer is None else fewer(rows)
+                some, known = fewer(rows)
                 if some is not rows and suffices(some, known):
                     rows = some
                 rows = np.sort(_minimal(rows[::-1], lambda some: suffices(some, None)))
@@ -130,7 +130,9 @@ def chain(low: Ints, high: Ints, relations: Relations, cell: int, *, width: int)
                 return False
         return False
 
-    def fewer(rows: Ints) -> tuple[Ints, Ints]:
+    def fewer(rows: Ints) -> tuple[Ints, Ints | None]:
+        if len(rows) > MOST_CELLS:
+            return rows, None  # linear programs would take longer than leaving out relations
         part, cells = relations.only(np.sort(rows))
         needed, known = supporting(low[cells], high[cells], part, int(np.searchsorted(cells, cell)))
         return rows[needed[np.argsort(np.argsort(rows))]], cells[known]

@@ -1,7 +1,8 @@
 """Counts that nobody publishes and that relate tables: what two of them both add up to.
 
-Tables of the same people and measure are compared in pairs, by their places, epochs and columns of
-categories. Where both add up to counts that none of them has, these become cells.
+Of a small publication, all counts by any people, places, epochs and columns of categories become
+cells. Else tables of the same people and measure are compared in pairs: where both add up to counts
+that none of them has, these do. What only three tables together say may be missed then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Columns = frozenset[tuple[str, frozenset[str]]]
 ADDITIVE = ("visits", "trips")
 """Measures that add up over places and times."""
 
-_MOST = 2_000  # unpublished counts of which all are related
+_MOST = 2_000  # counts, published or not, of which all are related
 
 
 def tilings(epochs: Sequence[Epoch]) -> Iterator[tuple[int, list[int]]]:
@@ -176,7 +177,9 @@ def _need_every(shapes: Sequence[_Shape], links: set[tuple[str, str]], need: _Ne
     stated = {one for pair in links for one in pair}
     for group in _related(shapes, links):
         beside = [two for two in shapes if any(_are_beside(one, two, links) for one in group)]
-        columns = sorted({item for one in (*group, *beside) for item in one.columns}, key=str)
+        found = {column for one in (*group, *beside) for column in one.columns}
+        # By the texts in order: the order of a set differs between processes.
+        columns = sorted(found, key=lambda column: (column[0], sorted(column[1])))
         times = {frozenset(one.times) for one in (*group, *beside)}
         epochs = {epoch for one in group for epoch in one.times}
         for own, other in combinations(sorted(times, key=sorted), 2):

@@ -133,10 +133,7 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
     if not drawn and not (isinstance(law, OutputDistribution) and law.noise == NO_NOISE):
         return None
     steps, last = steps_of(table.mechanism), last_suppression(table.mechanism)
-    cut = _after(steps, last)
-    before = _ends_of_counts(steps[: max(cut - 1, 0)], table.group_size)
-    after = _ends_of_counts(steps, table.group_size)
-    if before is None or after is None:
+    if (after := _ends_of_counts(steps, table.group_size)) is None:
         return None
     lowest, highest = after
     rounding = 0.0
@@ -147,6 +144,9 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
         )  # floats lose some digits
     if last is None:
         return CountIntervals(lowest, highest, _filler(table), rounding=rounding)
+    cut = _after(steps, last)
+    before = _ends_of_counts(steps[: cut - 1], table.group_size)
+    assert before is not None  # all steps have ends
     least = min(int(np.searchsorted(before[1], last.least_shown)), table.group_size)
     filler, blank = _filler(table), None
     if _leaves_blank(table, last):
