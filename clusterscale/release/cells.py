@@ -74,6 +74,40 @@ class Cells:
     if_hidden: tuple[int, int] = (0, UNKNOWN)
     total_of: str = ""
 
+    @classmethod
+    def unpublished(
+        cls,
+        label: str,
+        counted: Counted,
+        places: tuple[str, ...],
+        epochs: Sequence[tuple[int, int]],
+        timezone: str,
+        complete: bool,
+        total_of: str,
+    ) -> Cells:
+        """Return cells of which nothing is known, between those of a table and of others."""
+        shape, (starts, ends) = (len(places), len(epochs)), np.array(epochs, np.int64).T
+        people, measure, categories = counted
+        who = ", ".join(f"{column} {text}" for column, text in sorted(categories))
+        return cls(
+            name=f"{label} ({who})" if who else label,
+            label=label,
+            people=people,
+            measure=measure,
+            categories=categories,
+            places=places,
+            starts=starts,
+            ends=ends,
+            values=np.full(shape, np.nan),
+            low=np.zeros(shape, np.int64),
+            high=np.full(shape, UNKNOWN),
+            covered=np.zeros(shape, np.bool_),
+            secondary=np.zeros(shape, np.bool_),
+            timezone=timezone,
+            complete=complete,
+            total_of=total_of,
+        )
+
     @property
     def counted(self) -> Counted:
         """What is counted."""
@@ -109,10 +143,12 @@ class Sums:
     ``first`` is the number of the first cell of each table. Cells from ``n`` on are no part of a
     table: each is the rest of the whole that ``rests`` has the number of. ``kinds`` names what the
     relations of each ``add`` are. ``hierarchies`` say what places are parts of, for which tables.
+    What three of the tables ``in_pairs`` say together may not be among them.
     """
 
     tables: Sequence[Cells]
     hierarchies: Sequence[tuple[frozenset[str], Hierarchy]] = ()
+    in_pairs: Sequence[str] = ()
     first: Ints = field(init=False)
     n: int = field(init=False)
     rests: list[Ints] = field(default_factory=list)

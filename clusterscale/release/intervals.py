@@ -465,7 +465,8 @@ class Program:
             return None, None
         if result.status == _SOLVED:
             counts = np.rint(result.x).astype(np.int64)
-            return counts, int(counts[i])
+            is_open = sign == -1 and counts[i] >= _OPEN  # it can be any count
+            return counts, int(self.high[i] if is_open else counts[i])
         lower = result.mip_dual_bound
         own = self.low[i] if sign == 1 else self.high[i]
         if lower is None or not np.isfinite(lower):
@@ -473,13 +474,16 @@ class Program:
         return None, int(np.ceil(lower - _NEARLY)) if sign == 1 else int(-np.ceil(lower - _NEARLY))
 
     def _solved(self, cost: NDArray[np.float64], **options: float) -> Any:
+        # The solver does not end where some bounds are near 2^31, and needs one where costs are.
+        high = np.where(cost == 0, np.inf, _OPEN)
         return scipy.optimize.milp(
             cost,
             constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
-            bounds=scipy.optimize.Bounds(self.low, self.high),
+            bounds=scipy.optimize.Bounds(self.low, np.where(self.high < _OPEN, self.high, high)),
             integrality=np.ones(len(cost)),
             options={"node_limit": _NODES, "time_limit": _SECONDS, **options},
         )
 
 
 _SOLVED, _INFEASIBLE, _NEARLY = 0, 2, 1e-6
+_OPEN = 1 << 29  # of what is not known, and of sums of that

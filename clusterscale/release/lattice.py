@@ -32,8 +32,9 @@ SUBSET, PARTS, MARGINS, UNCHANGED, SAME = "subset_of", "parts_of", "margins_of",
 def relate(tables: Sequence[Cells], plan: Publication) -> Sums:
     """Return the sums that follow from what tables count, and from what a publication states."""
     hierarchies, published = read_hierarchies(plan), tables
-    tables = [*tables, *unpublished(tables, plan, hierarchies)]
-    sums, by_count = Sums(tables, hierarchies), dict[Counted, list[Cells]]()
+    between, in_pairs = unpublished(tables, plan, hierarchies)
+    tables = [*tables, *between]
+    sums, by_count = Sums(tables, hierarchies, in_pairs), dict[Counted, list[Cells]]()
     for table in tables:
         by_count.setdefault(table.counted, []).append(table)
     grids = {counted: Grid.of(alike, sums) for counted, alike in by_count.items()}

@@ -1,8 +1,9 @@
 """Counts that nobody publishes and that relate tables: what two of them both add up to.
 
-Of a small publication, all counts by any people, places, epochs and columns of categories become
-cells. Else tables of the same people and measure are compared in pairs: where both add up to counts
-that none of them has, these do. What only three tables together say may be missed then.
+If few counts of related tables are not published, all by any people, places, epochs and columns of
+categories become cells. Else tables of the same people and measure are compared in pairs: where
+both add up to counts that none of them has, these do. Where three tables together may say more than
+each two, the tables are named.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, pairwise, product
 
-import numpy as np
-
-from clusterscale.release.cells import UNKNOWN, Cells, Counted
+from clusterscale.release.cells import Cells, Counted
 from clusterscale.release.publication import Hierarchy, Publication
 
 Epoch = tuple[int, int]
@@ -25,7 +24,7 @@ _Columns = frozenset[tuple[str, frozenset[str]]]
 ADDITIVE = ("visits", "trips")
 """Measures that add up over places and times."""
 
-_MOST = 2_000  # counts, published or not, of which all are related
+_MOST = 2_000  # counts that nobody publishes, of which all are related
 
 
 def tilings(epochs: Sequence[Epoch]) -> Iterator[tuple[int, list[int]]]:
@@ -88,6 +87,18 @@ class _Shape:
             and bool(_join_times(self.times, other.times)[0] & other.times)
         )
 
+    def has_all_of(self, other: _Shape) -> bool:
+        """Return whether all counts of another shape are sums of counts of this one."""
+        a, b = self.tables[0], other.tables[0]
+        is_inside = other.places <= self.places | self.above or b.total_of in self.labels
+        return (
+            a.counted[:2] == b.counted[:2]
+            and self.columns >= other.columns
+            and is_inside
+            and (not a.total_of or a.total_of == b.total_of)
+            and other.times <= _join_times(self.times, other.times)[0]
+        )
+
     def divides(self, other: _Shape) -> bool:
         """Return whether places are parts of those of another shape."""
         return bool(self.above & other.places) and not (
@@ -123,8 +134,11 @@ def unpublished(
     tables: Sequence[Cells],
     plan: Publication,
     hierarchies: Sequence[tuple[frozenset[str], Hierarchy]],
-) -> Iterator[Cells]:
-    """Yield cells that no table has, between those of two tables and what both add up to."""
+) -> tuple[list[Cells], list[str]]:
+    """Return cells that no table has, and the tables of which three may say more than is related.
+
+    The cells are those between two tables and what both add up to.
+    """
     shapes, need, links = _shapes(tables, hierarchies), _Need(), _links(plan)
     for alike in shapes:
         axes = {frozenset(table.times) for table in alike.tables}
@@ -132,84 +146,122 @@ def unpublished(
             if min(other)[0] < max(end for _, end in one_axis):  # else they share no time
                 joint, *_ = _join_times(one_axis, other)
                 _need_at(alike, alike.tables[0].places, alike.columns, joint, need)
-    if not _need_every(shapes, links, need):
-        for one, two in combinations(shapes, 2):
-            _join(one, two, shapes, links, need)
-            _meet(one, two, shapes, need)
     have: dict[Counted, list[Cells]] = {}
     for table in tables:
         have.setdefault(table.counted, []).append(table)
-    for (counted, places, label, total_of, complete), epochs in need.items():
-        known, wanted = set[Epoch](), set(places)
-        for table in have.get(counted, ()):
-            if wanted <= set(table.places):
-                known.update(table.times)
-        if left := sorted(epochs - known):
-            shape = len(places), len(left)
-            starts, ends = np.array(left, np.int64).T
-            who = ", ".join(f"{column} {text}" for column, text in sorted(counted[2]))
-            yield Cells(
-                name=f"{label} ({who})" if who else label,
-                label=label,
-                people=counted[0],
-                measure=counted[1],
-                categories=counted[2],
-                places=places,
-                starts=starts,
-                ends=ends,
-                values=np.full(shape, np.nan),
-                low=np.zeros(shape, np.int64),
-                high=np.full(shape, UNKNOWN),
-                covered=np.zeros(shape, np.bool_),
-                secondary=np.zeros(shape, np.bool_),
-                timezone=next(one.timezone for one in tables if one.label == label),
-                complete=complete,
-                total_of=total_of,
-            )
-
-
-def _need_every(shapes: Sequence[_Shape], links: set[tuple[str, str]], need: _Need) -> bool:
-    """Note all counts by any people, columns, places and epochs of related shapes, if not too many.
-
-    Nothing that follows is missed with them; without, tables are compared in pairs.
-    """
-    every, size = _Need(), 0
-    stated = {one for pair in links for one in pair}
+    in_pairs, in_doubt = set[_Shape](), set[str]()
     for group in _related(shapes, links):
         beside = [two for two in shapes if any(_are_beside(one, two, links) for one in group)]
-        found = {column for one in (*group, *beside) for column in one.columns}
-        # By the texts in order: the order of a set differs between processes.
-        columns = sorted(found, key=lambda column: (column[0], sorted(column[1])))
-        times = {frozenset(one.times) for one in (*group, *beside)}
-        epochs = {epoch for one in group for epoch in one.times}
-        for own, other in combinations(sorted(times, key=sorted), 2):
-            epochs |= _join_times(own, other)[0]
-        of_places = {
-            (first.places, first.total_of, first.label if f"/{first.label}" in stated else ""): one
-            for one in reversed(group)
-            for first in one.tables[:1]
-        }
-        people = sorted({one.tables[0].people for one in group})
-        subsets = chain.from_iterable(combinations(columns, n) for n in range(len(columns) + 1))
-        for some, one in product(subsets, of_places.values()):
-            texts = [[(name, text) for text in sorted(texts)] for name, texts in some]
-            if len({name for name, _ in some}) < len(some):
-                continue  # a column is divided in two ways
-            alike = [two for two in group if two.places == one.places or two.columns & {*some}]
-            complete = all(table.complete for two in alike for table in two.tables)
-            first = one.tables[0]
-            # A total may be the sum of shown cells only, which adds up to no total of other people.
-            whose = [first.people] if first.total_of else people
-            for who, categories in product(whose, product(*texts)):
-                counted = who, first.measure, frozenset(categories)
-                label = first.label if first.people == who else _label_of(who, one, group)
-                every[counted, first.places, label, first.total_of, complete] = epochs
-                size += len(first.places) * len(epochs)
-                if size > _MOST:
-                    return False
-    for key, wanted in every.items():
-        need.setdefault(key, set()).update(wanted)
-    return True
+        every = _need_every(group, beside, links, have)
+        for key, epochs in (every or {}).items():
+            need.setdefault(key, set()).update(epochs)
+        if every is None:
+            in_pairs.update(group)
+            if not _is_said_by_pairs(group, beside):
+                in_doubt |= {label for one in group for label in one.labels}
+    for one, two in combinations(shapes, 2):
+        if not in_pairs.isdisjoint((one, two)):
+            _join(one, two, shapes, links, need)
+            _meet(one, two, shapes, need)
+    cells = []
+    for (counted, places, label, total_of, complete), epochs in need.items():
+        if left := _left(counted, places, epochs, have):
+            zone = next(one.timezone for one in tables if one.label == label)
+            cells.append(Cells.unpublished(label, counted, places, left, zone, complete, total_of))
+    return cells, sorted(in_doubt)
+
+
+def _left(
+    counted: Counted,
+    places: Sequence[str],
+    epochs: Collection[Epoch],
+    have: Mapping[Counted, Sequence[Cells]],
+) -> list[Epoch]:
+    """Return the epochs at which no table has all these places."""
+    known, wanted = set[Epoch](), set(places)
+    for table in have.get(counted, ()):
+        if wanted <= set(table.places):
+            known.update(table.times)
+    return sorted(set(epochs) - known)
+
+
+def _need_every(
+    group: Sequence[_Shape],
+    beside: Sequence[_Shape],
+    links: set[tuple[str, str]],
+    have: Mapping[Counted, Sequence[Cells]],
+) -> _Need | None:
+    """Return all counts by any people, columns, places and epochs of related shapes.
+
+    Nothing that follows is missed with them. None if too many of them are not published.
+    """
+    every, n_left = _Need(), 0
+    stated = {one for pair in links for one in pair}
+    found = {column for one in (*group, *beside) for column in one.columns}
+    # By the texts in order: the order of a set differs between processes.
+    columns = sorted(found, key=lambda column: (column[0], sorted(column[1])))
+    times = {frozenset(one.times) for one in (*group, *beside)}
+    epochs = {epoch for one in group for epoch in one.times}
+    for own, other in combinations(sorted(times, key=sorted), 2):
+        epochs |= _join_times(own, other)[0]
+    of_places = {
+        (first.places, first.total_of, first.label if f"/{first.label}" in stated else ""): one
+        for one in reversed(group)
+        for first in one.tables[:1]
+    }
+    people = sorted({one.tables[0].people for one in group})
+    subsets = chain.from_iterable(combinations(columns, n) for n in range(len(columns) + 1))
+    for some, one in product(subsets, of_places.values()):
+        texts = [[(name, text) for text in sorted(texts)] for name, texts in some]
+        if len({name for name, _ in some}) < len(some):
+            continue  # a column is divided in two ways
+        alike = [two for two in group if two.places == one.places or two.columns & {*some}]
+        complete = all(table.complete for two in alike for table in two.tables)
+        first = one.tables[0]
+        # A total may be the sum of shown cells only, which adds up to no total of other people.
+        whose = [first.people] if first.total_of else people
+        for who, categories in product(whose, product(*texts)):
+            counted = who, first.measure, frozenset(categories)
+            label = first.label if first.people == who else _label_of(who, one, group)
+            every[counted, first.places, label, first.total_of, complete] = epochs
+            n_left += len(first.places) * len(_left(counted, first.places, epochs, have))
+            if n_left > _MOST:
+                return None
+    return every
+
+
+def _is_said_by_pairs(group: Sequence[_Shape], beside: Sequence[_Shape]) -> bool:
+    """Return whether counts that fit each two tables always fit all of them.
+
+    They do if all are sums of one table; and of several that count visits or trips of the same
+    people, if each further one shares with all earlier ones only what it shares with one of them:
+    the counts by all columns can then be divided as each table says (Lauritzen, Graphical Models,
+    1996, on decomposable models).
+    """
+    finest = list[_Shape]()
+    for one in (*group, *beside):
+        if not any(two.has_all_of(one) for two in finest):
+            finest = [two for two in finest if not one.has_all_of(two)] + [one]
+    first = finest[0]
+    if all((one.columns, one.times) == (first.columns, first.times) for one in finest):
+        places = {one.places for one in finest if one in group}
+        whose = [one.tables[0].people for one in finest if one in group]
+        return len(places) == 1 and len(set(whose)) == len(whose)
+    if len({(one.tables[0].counted[:2], one.places, one.times) for one in finest}) > 1:
+        return False
+    edges = [set(one.columns) for one in finest]
+    while len(edges) > 1:
+        # A table is left out if all that it shares with the others is in one of them.
+        ends = (
+            edge
+            for edge in edges
+            for others in [[one for one in edges if one is not edge]]
+            if any(edge & set().union(*others) <= other for other in others)
+        )
+        if (end := next(ends, None)) is None:
+            return False
+        edges = [edge for edge in edges if edge is not end]
+    return first.tables[0].measure in ADDITIVE
 
 
 def _label_of(people: str, places: _Shape, group: Sequence[_Shape]) -> str:

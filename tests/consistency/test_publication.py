@@ -1,5 +1,7 @@
 """Tables that are published together: what follows from all of them, and from which values."""
 
+from itertools import product
+
 import pytest
 
 from clusterscale.api import check_tables
@@ -392,6 +394,26 @@ def test_a_column_of_levels_needs_no_file(tmp_path):
     assert texts([found]) == ["ES22 at 2026-03-02 08:00 is 3: ES2 shows 14, ES21 shows 11"]
     assert "Counts of t.csv (level 2) that follow" in render_checks([found])
     assert "ES22 at 2026-03-02 08:00 is 3" in junit_of_tables([found])
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_told"), [(("sex", "age"), False), (("sex,age", "age,job", "sex,job"), True)]
+)
+def test_tables_of_which_three_may_say_more_than_two_are_named(
+    tmp_path, monkeypatch, columns, is_told
+):
+    """Two tables fit each other if their totals do; of three that share columns, this may fail."""
+    monkeypatch.setattr(unpublished, "_MOST", 0)
+    tables, texts_of = "", {"sex": "FM", "age": "yo", "job": "+-"}
+    for i, names in enumerate(columns):
+        rows = ["".join(one) for one in product(*(texts_of[name] for name in names.split(",")))]
+        lines = [f"a,2026-03-02T08:00Z,{24 // len(rows)},{','.join(row)}" for row in rows]
+        (tmp_path / f"{i}.csv").write_text("\n".join([f"zone,time,people,{names}", *lines]) + "\n")
+        strata = ", ".join(f"{name}: null" for name in names.split(","))
+        tables += f"  - {{counts: FOLDER/{i}.csv, strata: {{{strata}}}}}\n"
+    found = publish(tmp_path, tables, head=HEAD.replace("people}", "people, step: 1h}"))[0]
+    told = [one.text for one in found.undecided if "compared in pairs" in one.text]
+    assert (bool(told), found.verdict) == (is_told, "warn" if is_told else "pass")
 
 
 def test_ranges_that_are_not_exact_are_inconclusive_unless_only_determined_counts_matter(

@@ -27,8 +27,7 @@ def test_what_follows_is_what_integer_programs_find(first, tmp_path):
     compare("follows", range(first, first + 3), tmp_path)
 
 
-# Publication 1039 takes minutes.
-@mostly_slow("first", sorted({*range(1000, 1100, 5)} - {1035}))
+@mostly_slow("first", range(1000, 1100, 5))
 def test_nothing_is_told_of_true_counts_that_does_not_follow(first, tmp_path):
     compare("honest", range(first, first + 5), tmp_path)
 

@@ -70,7 +70,8 @@ def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
     own = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells if cell.is_open}
     tally.n_hidden += len(ranges)
     in_doubt = any(
-        "not known exactly" in one.text or one.text.startswith("if ") for one in findings.undecided
+        "not known exactly" in one.text or "may be missed" in one.text or one.text.startswith("if ")
+        for one in findings.undecided
     )
     missed = "missed, and told as a doubt," if in_doubt else "missed"
     for name, (low, high) in ranges.items():

@@ -245,6 +245,12 @@ class System:
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
             why.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
         why += doubts
+        if self.sums.in_pairs:
+            why.append(
+                f"{_listed(self.sums.in_pairs)} are compared in pairs, as too many counts between "
+                "them are not published: what three tables say together may be missed; check fewer "
+                "places or times at once"
+            )
         if plan.zeros == "unprotected":
             is_zero = self.hidden & (self.ranges.high == 0)
             n_zero = int(is_zero[: self.sums.n].sum())
