@@ -465,13 +465,16 @@ class Program:
             return None, None
         if result.status == _SOLVED:
             counts = np.rint(result.x).astype(np.int64)
-            is_open = sign == -1 and counts[i] >= _OPEN  # it can be any count
-            return counts, int(self.high[i] if is_open else counts[i])
+            return counts, self._end(i, sign * int(counts[i]), sign)
         lower = result.mip_dual_bound
         own = self.low[i] if sign == 1 else self.high[i]
         if lower is None or not np.isfinite(lower):
             return None, int(own)
-        return None, int(np.ceil(lower - _NEARLY)) if sign == 1 else int(-np.ceil(lower - _NEARLY))
+        return None, self._end(i, int(np.ceil(lower - _NEARLY)), sign)
+
+    def _end(self, i: int, least: int, sign: int) -> int:
+        """Return the end of a count, of which ``sign`` times is at least this; open if it was."""
+        return int(self.high[i]) if sign == -1 and -least >= _OPEN else sign * least
 
     def _solved(self, cost: NDArray[np.float64], **options: float) -> Any:
         # The solver does not end where some bounds are near 2^31, and needs one where costs are.

@@ -69,12 +69,14 @@ def _fewest(
 class _Shape:
     """Tables of the same people, measure, columns of categories, and places, at any times.
 
-    If it is ``divided``, its columns and times are those of counts that its tables divide.
+    Its places are parts of those ``above``, and all parts of those that are ``filled``. If it is
+    ``divided``, its columns and times are those of counts that its tables divide.
     """
 
     tables: tuple[Cells, ...]
     columns: _Columns
     above: frozenset[str]
+    filled: frozenset[str]
     times: _Epochs
     divided: bool = False
 
@@ -90,11 +92,14 @@ class _Shape:
     def has_all_of(self, other: _Shape) -> bool:
         """Return whether all counts of another shape are sums of counts of this one."""
         a, b = self.tables[0], other.tables[0]
-        is_inside = other.places <= self.places | self.above or b.total_of in self.labels
+        if a.counted[:2] != b.counted[:2] or not self.columns >= other.columns:
+            return False
+        if a.measure not in ADDITIVE:  # those of larger places and longer times are no sums
+            return (a.total_of, self.places) == (b.total_of, other.places) and (
+                other.times <= self.times
+            )
         return (
-            a.counted[:2] == b.counted[:2]
-            and self.columns >= other.columns
-            and is_inside
+            (other.places <= self.places | self.filled or b.total_of in self.labels)
             and (not a.total_of or a.total_of == b.total_of)
             and other.times <= _join_times(self.times, other.times)[0]
         )
@@ -152,13 +157,13 @@ def unpublished(
     in_pairs, in_doubt = set[_Shape](), set[str]()
     for group in _related(shapes, links):
         beside = [two for two in shapes if any(_are_beside(one, two, links) for one in group)]
-        every = _need_every(group, beside, links, have)
-        for key, epochs in (every or {}).items():
-            need.setdefault(key, set()).update(epochs)
-        if every is None:
+        if (every := _need_every(group, beside, links, have)) is None:
             in_pairs.update(group)
             if not _is_said_by_pairs(group, beside):
                 in_doubt |= {label for one in group for label in one.labels}
+            continue
+        for key, epochs in every.items():
+            need.setdefault(key, set()).update(epochs)
     for one, two in combinations(shapes, 2):
         if not in_pairs.isdisjoint((one, two)):
             _join(one, two, shapes, links, need)
@@ -236,8 +241,10 @@ def _is_said_by_pairs(group: Sequence[_Shape], beside: Sequence[_Shape]) -> bool
     They do if all are sums of one table; and of several that count visits or trips of the same
     people, if each further one shares with all earlier ones only what it shares with one of them:
     the counts by all columns can then be divided as each table says (Lauritzen, Graphical Models,
-    1996, on decomposable models).
+    1996, on decomposable models). Not if a table may lack parts, whose counts nobody knows.
     """
+    if not all(table.complete for one in (*group, *beside) for table in one.tables):
+        return False
     finest = list[_Shape]()
     for one in (*group, *beside):
         if not any(two.has_all_of(one) for two in finest):
@@ -313,15 +320,15 @@ def _shapes(
     shapes = []
     for group in groups.values():
         labels = {table.label for table in group}
-        above = {
-            up
-            for known, hierarchy in hierarchies
-            if labels & known and not group[0].total_of
-            for place in group[0].places
-            for _, up in hierarchy.above(place)
-        }
+        above, filled = set[str](), set[str]()
+        for known, hierarchy in hierarchies:
+            if labels & known and not group[0].total_of:
+                ups = {up for place in group[0].places for _, up in hierarchy.above(place)}
+                above |= ups
+                filled |= {up for up in ups if hierarchy.lists_all(up, {*group[0].places})}
         times = frozenset(one for table in group for one in table.times)
-        shapes.append(_Shape(tuple(group), columns_of(group[0]), frozenset(above), times))
+        ends = frozenset(above), frozenset(filled)
+        shapes.append(_Shape(tuple(group), columns_of(group[0]), *ends, times))
     return shapes
 
 

@@ -397,10 +397,16 @@ def test_a_column_of_levels_needs_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "is_told"), [(("sex", "age"), False), (("sex,age", "age,job", "sex,job"), True)]
+    ("columns", "more", "is_told"),
+    [
+        (("sex", "age"), "", False),
+        (("sex", "age"), ", complete: false", True),  # who is in no row, nobody knows
+        (("sex", "age"), ", measure: persons", True),
+        (("sex,age", "age,job", "sex,job"), "", True),
+    ],
 )
 def test_tables_of_which_three_may_say_more_than_two_are_named(
-    tmp_path, monkeypatch, columns, is_told
+    tmp_path, monkeypatch, columns, more, is_told
 ):
     """Two tables fit each other if their totals do; of three that share columns, this may fail."""
     monkeypatch.setattr(unpublished, "_MOST", 0)
@@ -410,7 +416,7 @@ def test_tables_of_which_three_may_say_more_than_two_are_named(
         lines = [f"a,2026-03-02T08:00Z,{24 // len(rows)},{','.join(row)}" for row in rows]
         (tmp_path / f"{i}.csv").write_text("\n".join([f"zone,time,people,{names}", *lines]) + "\n")
         strata = ", ".join(f"{name}: null" for name in names.split(","))
-        tables += f"  - {{counts: FOLDER/{i}.csv, strata: {{{strata}}}}}\n"
+        tables += f"  - {{counts: FOLDER/{i}.csv, strata: {{{strata}}}{more}}}\n"
     found = publish(tmp_path, tables, head=HEAD.replace("people}", "people, step: 1h}"))[0]
     told = [one.text for one in found.undecided if "compared in pairs" in one.text]
     assert (bool(told), found.verdict) == (is_told, "warn" if is_told else "pass")
