@@ -422,6 +422,25 @@ def test_tables_of_which_three_may_say_more_than_two_are_named(
     assert (bool(told), found.verdict) == (is_told, "warn" if is_told else "pass")
 
 
+def test_totals_of_rounded_values_beside_hidden_ones_are_a_doubt(tmp_path):
+    """A total of 0 over hidden places says that they round to 0, if it counts them."""
+    head = HEAD.replace("people}", "people, step: 1h, total: Total, secondary: [D]}")
+    head = head.replace("{name: threshold, k: 5, shown: hidden}", "{name: round_to_base, base: 2}")
+    verdicts = []
+    for value in (4, "D"):
+        found = publish(
+            tmp_path,
+            "  - {counts: FOLDER/t.csv}\n",
+            head=head,
+            t=f"""
+a 08 {value}
+b 08 8
+Total 08 {12 if value == 4 else 8}""",
+        )[0]
+        verdicts.append((found.verdict, "hidden ones are counted too" in found.omitted))
+    assert verdicts == [("pass", False), ("warn", True)]
+
+
 def test_ranges_that_are_not_exact_are_inconclusive_unless_only_determined_counts_matter(
     tmp_path, monkeypatch
 ):

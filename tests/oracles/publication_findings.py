@@ -150,6 +150,7 @@ def compare_repair(case: Case, address: str, before: TableFindings, tally: Tally
     tally.note(f"{what} by repair", len(open_ones))
     notes = (*before.notes, *findings.notes)  # where sums are computed, less can be protected
     computed = any("of shown cells only" in note for note in notes)
+    computed |= any("hidden ones are counted too" in one.text for one in findings.undecided)
     if tally.thorough and open_ones and not computed:  # what else is hidden must not help
         every = replace(
             lattice,

@@ -99,7 +99,8 @@ def draw_case(seed: int, *, honest: bool = False) -> Case:
 def _change(case: Case, rng: np.random.Generator) -> Case:
     """Return a publication in which a value that is shown was changed, if there is one."""
     cells = case.lattice.cells
-    some = [i for i, cell in enumerate(cells) if cell.text.isdigit() and not cell.is_open]
+    shown = [cell.low == cell.high and cell.text == str(cell.low) for cell in cells]  # no multiple
+    some = [i for i, is_shown in enumerate(shown) if is_shown]
     if not some:
         return case
     i = int(rng.choice(some))

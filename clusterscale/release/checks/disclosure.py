@@ -85,6 +85,9 @@ def check_publication(
         (part.noisy[0], part.table.mechanism, part.table.group_size) for part in parts if part.noisy
     ]
     undecided, notes = list(together.undecided), together.notes
+    undecided += [
+        Undecided("range", doubt) for part in parts if part.cells for doubt in part.doubts
+    ]
     if noisy:
         names = ", ".join(shown.name for shown, _, _ in noisy)
         why = f"values of {names} do not determine counts, and take no part"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -15,12 +16,13 @@ from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.checks.count_intervals import count_bounds, count_intervals
-from clusterscale.release.checks.table import PublishedTable
+from clusterscale.release.checks.table import PublishedTable, agree
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.publication import Follow, Publication, Stratum, read_strata, unreported
 from clusterscale.release.text import TOTAL
+from clusterscale.validation_messages import plural
 
 _MOST_TOTAL = 10**7  # up to which bounds of totals that are changed are computed
 
@@ -29,7 +31,8 @@ class Part(NamedTuple):
     """A level and category of a table, as it is published, and its cells and those of its totals.
 
     These are ``noisy`` if its values do not determine counts, and then not among ``cells``.
-    ``size`` is that of the group, if known.
+    ``size`` is that of the group, if known. ``doubts`` say what its totals may tell, and are not
+    taken to.
     """
 
     stratum: Stratum
@@ -37,6 +40,7 @@ class Part(NamedTuple):
     size: int | None
     cells: list[Cells]
     noisy: list[Cells]
+    doubts: list[str]
 
 
 def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
@@ -54,8 +58,25 @@ def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
         bounds = _bounds(table, size)
         cells = _cells_of(plan, one, table, (starts, ends), bounds)
         of_table = ([], cells) if bounds is None else (cells, list[Cells]())
-        parts.append(Part(one, table, size, *of_table))
+        parts.append(Part(one, table, size, *of_table, list(_doubt_totals(table))))
     return parts
+
+
+def _doubt_totals(table: PublishedTable) -> Iterator[str]:
+    """Yield what totals may tell that are the sums of shown values beside hidden ones.
+
+    Whether they count the hidden ones too, nobody can tell who reads them.
+    """
+    collected = True if table.not_covered is None else ~table.not_covered
+    hidden = ~table.published & collected
+    for axis, totals in ((1, table.roi_totals), (0, table.epoch_totals)):
+        if totals is None or not _are_sums(table, totals, axis):
+            continue
+        if n := int((hidden.any(axis) & ~np.isnan(totals)).sum()):
+            yield (
+                f"{plural(n, 'total')} of {table.name} {agree(n, 'equal')} the sum of shown "
+                "values: if hidden ones are counted too, these may follow"
+            )
 
 
 def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
@@ -159,14 +180,11 @@ def _bound_totals(table: PublishedTable, totals: Values, axis: int) -> tuple[Int
     rounded or drawn values, which say nothing more.
     """
     changes = [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
-    drawn = count_intervals(table) is None
+    drawn, shown = count_intervals(table) is None, ~np.isnan(totals)
     exact = (totals == np.rint(totals)) & (not (changes or drawn))
     low, high = (np.where(exact, totals, end).astype(np.int64) for end in (0, UNKNOWN))
-    sums, shown = np.nansum(table.values, axis, keepdims=True), ~np.isnan(totals)
     factors = [step.factor for step in changes if isinstance(step, Expand)]
-    if not (changes or drawn) or "weights" in factors:
-        return low, high
-    if (drawn or len(factors) < len(changes)) and np.allclose(totals[shown], sums[shown]):
+    if not (changes or drawn) or "weights" in factors or _are_sums(table, totals, axis):
         return low, high
     scale = prod(float(factor) for factor in factors)
     size = table.group_size + int(2 * np.max(totals[shown], initial=0) / min(scale, 1.0))
@@ -177,3 +195,13 @@ def _bound_totals(table: PublishedTable, totals: Values, axis: int) -> tuple[Int
         low, high = intervals.bounds(totals)
         high[high == size] = UNKNOWN
     return low, high
+
+
+def _are_sums(table: PublishedTable, totals: Values, axis: int) -> bool:
+    """Return whether all totals over an axis are the sums of rounded or drawn values."""
+    changes = [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
+    multiplied = all(isinstance(step, Expand) for step in changes)
+    if multiplied and count_intervals(table) is not None:
+        return False
+    sums, totals = np.nansum(table.values, axis), totals.ravel()
+    return np.allclose(totals[shown], sums[shown]) if (shown := ~np.isnan(totals)).any() else True
