@@ -132,7 +132,7 @@ class Lease:
         if not self._is_mine():
             raise LostLeaseError(
                 f"{self._uri}: another process took over, because this one sent no heartbeat for "
-                f"{self._patience:g} s; it continues with the remaining releases"
+                f"{self._patience:g} s; it continues with what is left"
             )
 
     def _numbers(self) -> list[int]:

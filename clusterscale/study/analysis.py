@@ -347,35 +347,41 @@ def run(
     executor.preflight(Probe(source, packages_of(analysis.settings())))
     uri = analysis.uri(run_uri)
     options: dict[str, Any] = {"memory": memory, "force": force, "on_progress": on_progress}
-    with _alone(uri):
+    with _alone(uri) as lease:
         analysis.claim(uri, cube, digest, force=force, keep=False)
         for required in (*analysis.before, *analysis.requires()):
             run(required, cube, run_uri, executor, **options).close()
         job = Study(cube, source, run_uri, uri, digest, memory, executor.n_workers)
         for stage in call_foreign(analysis, "stages", analysis.stages, job):
+            if lease is not None:
+                lease.check()
             stage.run(executor, on_progress)
     return call_foreign(analysis, "open", analysis.open, run_uri)  # type: ignore[no-any-return]
 
 
 @contextmanager
-def _alone(uri: str) -> Iterator[None]:
-    """Work as the only process on the folder of a study, if its store can tell.
+def _alone(uri: str) -> Iterator[Lease | None]:
+    """Work as the only process on the folder of a study, if its store can tell; else warn.
 
     Raises StoreError, which names the other process, if one is at work.
     """
     with ExitStack() as held:
+        lease = None
         try:
-            held.enter_context(Lease(f"{uri}/{LEASE}", on_wait=partial(warn, stacklevel=2)))
+            mine = Lease(f"{uri}/{LEASE}", on_wait=partial(warn, stacklevel=2))
+            lease = held.enter_context(mine)
         except LeaseHeldError as other:
             since = f" since {other.since}" if other.since else ""
             raise StoreError(
                 f"{other.holder} has been at work on {uri}{since}: repeat the command when it has "
                 f"ended, or choose another {option('output')}"
             ) from None
-        except StoreError:  # it cannot create files exclusively, or the folder is only read
-            pass
+        except StoreError as error:  # it cannot create files exclusively, or is only read
+            warn(
+                f"{uri}: no one can tell whether another process is at work: {error}", stacklevel=4
+            )
         try:
-            yield
+            yield lease
         except ExistsError:
             remove(f"{uri}/{LEASE}")  # nothing is left in a folder of something else
             raise

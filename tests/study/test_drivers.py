@@ -9,7 +9,7 @@ from study.toy import Toy
 from clusterscale import storage, study
 from clusterscale.errors import ExistsError, StoreError
 from clusterscale.runtime import SerialExecutor
-from clusterscale.storage.lease import Lease
+from clusterscale.storage.lease import Lease, LostLeaseError
 
 ABOUT = {"id": "other", "host": "far", "boot": "b", "process": 1, "beat": 0, "ended": False}
 
@@ -48,10 +48,24 @@ def test_nothing_is_left_in_a_folder_of_something_else(cube, tmp_path):
     assert storage.list_names(f"{tmp_path}/toy") == ["letter.txt"]
 
 
-def test_a_store_that_cannot_create_files_exclusively_is_used_without(cube, tmp_path, monkeypatch):
+def test_a_store_that_cannot_create_files_exclusively_is_used_with_a_warning(
+    cube, tmp_path, monkeypatch
+):
     def refuse(uri, content):
         raise StoreError("this store cannot create a file exclusively")
 
     monkeypatch.setattr(storage, "put_new", refuse)
-    run(cube, tmp_path).close()
+    with pytest.warns(UserWarning, match="toy: no one can tell whether another process is at work"):
+        run(cube, tmp_path).close()
     assert "results.zarr" in storage.list_names(f"{tmp_path}/toy")
+
+
+def test_a_driver_whose_lease_was_taken_over_starts_no_further_stage(cube, tmp_path):
+    class Slow(Toy):
+        def stages(self, job):
+            storage.put(f"{job.uri}/lease/00000009.json", json.dumps(ABOUT).encode())
+            return super().stages(job)
+
+    with pytest.raises(LostLeaseError, match="another process took over"):
+        study.run(Slow(), cube, tmp_path, SerialExecutor())
+    assert "done" not in storage.list_names(f"{tmp_path}/toy")
