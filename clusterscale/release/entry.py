@@ -76,12 +76,14 @@ def _check_published(uri: str, release: RawRelease) -> None:
     where = f"{folder or '.'}/{RULES}"
     rules = {} if found is None else read_mapping(where)
     in_series = found is not None and rules.get("series") == found["series"]
-    if entry is None and not in_series:
+    # Only `publish` writes both: without the entry nothing would seal such a table.
+    is_ours = in_series or bool(release.metadata.series and release.metadata.rows)
+    if entry is None and not is_ours:
         return
     if entry is None:
         raise DamagedError(
             f"{uri}: its metadata with its ledger entry are missing: put them back, as they were "
-            "published, or take the table out of the folder of the series"
+            f"published{', or take the table out of the folder of the series' * in_series}"
         )
     changed = not release.is_as_published or not release.flags_fit
     changed |= bool(entry.stored) and digest_files(files_of(uri), entry) != entry.stored

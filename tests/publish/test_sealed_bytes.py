@@ -140,3 +140,16 @@ def test_the_rules_of_a_series_are_sealed(published, tmp_path):
     (home / "series.json").write_bytes(to_sealed({"series": "places", "budget": None}))
     found = CliRunner().invoke(app, ["check", str(home / "places-0001.csv")])
     assert "series.json is not what was written" in str(found.exception)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_entry_under_another_name_is_missing(form, published, tmp_path):
+    """Also in the files that are handed out, without their series."""
+    source = published[form] / f"places-0001{FORMATS[form]}"
+    for path in files_in(published[form]):
+        if path.is_relative_to(source) or path.name.startswith(source.name):
+            own = tmp_path / path.relative_to(published[form])
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_bytes(path.read_bytes().replace(b"ledger", b"ledges"))
+    with pytest.raises(ClusterscaleError):
+        read_table(str(tmp_path / source.name))
