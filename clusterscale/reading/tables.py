@@ -171,7 +171,7 @@ def open_parquet(file: File, **options: Any) -> Iterator[Any]:
                 thrift_container_size_limit=_METADATA,
                 **options,
             )
-    except (pa.ArrowInvalid, UnicodeDecodeError):
+    except (pa.ArrowException, UnicodeDecodeError):
         raise SourceError(f"{file.name} is not a complete Parquet file") from None
     except OSError as error:  # Arrow also raises it for damaged pages
         raise SourceError(f"{file.name} cannot be read: {type(error).__name__}") from None
@@ -202,13 +202,17 @@ def _from_parquet(piece: Piece, columns: Sequence[str], lists: Any) -> Iterator[
                     f"column {name} of {piece.file.name} is {schema.field(name).type}: a value "
                     "should be one number, text or time; write a row for each"
                 )
-        text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+        texts = (pa.string(), pa.large_string())
+        text = [name for name in columns if schema.field(name).type in texts]
     # Names repeat: with dictionaries each is decoded once.
     with open_parquet(piece.file, read_dictionary=text) as parquet:
         for batch in parquet.iter_batches(
             BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
         ):
             found = {name: batch.column(name) for name in columns}
+            for name in text:
+                names = getattr(found[name], "dictionary", found[name])
+                names.validate(full=True)  # that it is UTF-8
             yield ColumnBatch(found, n_lines=batch.num_rows)
 
 

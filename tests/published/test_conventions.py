@@ -329,6 +329,16 @@ def test_a_damaged_name_of_a_column_is_refused(tmp_path):
         TABLE_FORMATS.create("safegraph").read(str(path))
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_damaged_name_of_a_place_is_refused(kind, tmp_path):
+    path = tmp_path / "t.parquet"
+    columns = {"place": pa.array(["alpha"], kind), "time": [datetime(2026, 3, 2)], "count": [3]}
+    pq.write_table(pa.table(columns), path, compression="none", write_page_checksum=False)
+    path.write_bytes(path.read_bytes().replace(b"alpha", b"\xd0lpha"))
+    with pytest.raises(SourceError, match="is not a complete Parquet file"):
+        TABLE_FORMATS.create("long", step="1h").read(str(path))
+
+
 def test_lists_of_other_formats_are_refused():
     form = TABLE_FORMATS.create("long", place="placekey", time="date_range_start",
                                 count="visits_by_each_hour")  # fmt: skip
