@@ -38,8 +38,10 @@ _BANDS = {  # of what is hidden: pattern of its text, and how far its end is abo
     rf"^(?:(?:n\s*)?<|less than|fewer than|under|below)\s*{_WHOLE}$": 0,
     rf"^(?:≤|<\s*=|up to|at most)\s*{_WHOLE}$": 1,
     rf"^{_WHOLE} or (?:less|fewer)$": 1,
-    rf"^\d[\d.,]*\s*(?:-|–|to)\s*{_WHOLE}$": 1,
+    rf"^{_WHOLE}\s*(?:-|–|to)\s*{_WHOLE}$": 1,
 }
+Band = tuple[int | None, int]
+"""Of hidden values: the least count, None if it is not stated, and the one that all are below."""
 BAND = f"(?i){'|'.join(_BANDS)}"
 _MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
 _ALL_MARKS = "".join(_MARKS.values())
@@ -228,8 +230,8 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
     return values
 
 
-def bands_in(raw: Any, values: Values) -> set[int]:
-    """Return the counts below which values are, where a column has bands such as "<5".
+def bands_in(raw: Any, values: Values) -> set[Band]:
+    """Return the bands such as "<5" or "1-4" that a column shows instead of hidden values.
 
     ``values`` are decoded ones; where none is hidden, no text is looked at.
     """
@@ -239,10 +241,11 @@ def bands_in(raw: Any, values: Values) -> set[int]:
     texts = pc.unique(text_of(plain)).drop_null()
     shown = texts.filter(pa.array(matches(texts, BAND))).to_pylist()
     return {
-        int(re.sub(r"\D", "", found[1])) + more
+        (numbers[0] if len(numbers) > 1 else None, numbers[-1] + more)
         for text in shown
         for pattern, more in _BANDS.items()
         if (found := re.match(pattern, text, re.IGNORECASE))
+        if (numbers := [int(re.sub(r"\D", "", one)) for one in found.groups()])
     }
 
 

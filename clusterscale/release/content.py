@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import ConfigModel, Values, hash_of
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
+from clusterscale.reading.values import Band
 from clusterscale.registry import Registry
 from clusterscale.release.metadata import ReleaseMetadata
 
@@ -67,7 +68,7 @@ class RawRelease:
     notes
         What should be known of how it was read, a clause for each.
     bands
-        Counts below which hidden ones are stated to be, as 5 where the table shows "<5".
+        Bands in which hidden counts are stated to be, as (1, 5) where the table shows "1-4".
     timezone
         Zone of the days and months that its epochs are, if they are.
     texts
@@ -92,7 +93,7 @@ class RawRelease:
     not_covered: NDArray[np.bool_] | None = None
     secondary: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
-    bands: tuple[int, ...] = ()
+    bands: tuple[Band, ...] = ()
     timezone: str = "UTC"
     texts: tuple[str, ...] = ()
     centres: Values | None = None

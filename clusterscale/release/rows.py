@@ -15,7 +15,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.jit import kernel
 from clusterscale.reading.places import IntegerCodes
-from clusterscale.reading.values import NOT_COVERED, SECONDARY
+from clusterscale.reading.values import NOT_COVERED, SECONDARY, Band
 from clusterscale.release.content import PublishedTotals, RawRelease
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
@@ -77,7 +77,7 @@ class Rows:
     timezone: str = field(default="UTC", init=False)
     n_added: int = field(default=0, init=False)
     n_skipped: int = field(default=0, init=False)
-    bands: set[int] = field(default_factory=set, init=False)
+    bands: set[Band] = field(default_factory=set, init=False)
     unmatched: set[tuple[str, str]] = field(default_factory=set, init=False)
     row_values: Values = field(default_factory=lambda: np.empty(0), init=False)
     # Over (row, column), of which 0 are totals over the others; both may grow.
@@ -164,7 +164,7 @@ class Rows:
         cells[gaps | further] = np.nan
         names = tuple([self.places[i] for i in order.tolist()])
         times = epochs if self.slots else epochs.astype(_UTC)
-        bands = tuple(sorted(self.bands))
+        bands = tuple(sorted(self.bands, key=str))
         table = RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
         if further.any():
             note = f"{int(further.sum()):,} of {gaps.size:,} values are hidden to protect others"

@@ -115,11 +115,11 @@ def test_only_rows_without_names_or_with_their_own_numbers_go_by_position(paris)
 
 def test_bands_of_another_threshold_are_told(paris):
     said = {**SAID, "mechanism": {"name": "threshold", "k": 10, "shown": "hidden"}}
-    listed, _ = resolved(paris, replace(written(), bands=(10,)), **said)
+    listed, _ = resolved(paris, replace(written(), bands=((None, 10),)), **said)
     assert listed.changes == ()
-    (told,) = resolved(paris, replace(written(), bands=(5,)), **said)[0].changes
+    (told,) = resolved(paris, replace(written(), bands=((None, 5),)), **said)[0].changes
     assert told.startswith("values are shown as below 5, and threshold(k=10")
-    assert told.endswith("hides those below 10")
+    assert told.endswith("hides 0 to 9")
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Madrid"])

@@ -17,6 +17,7 @@ from clusterscale.foreign import Fault, returns
 from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.mechanisms.suppression import Suppression
+from clusterscale.reading.values import Band
 from clusterscale.seeds import stream
 
 Whole = NDArray[np.int64]
@@ -144,13 +145,17 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
     return max((step.least_shown - 1 for step in steps), default=None)
 
 
-def doubt_bands(bands: Iterable[int], mechanism: Mechanism) -> Iterator[str]:
-    """Yield which values are shown as below another number than the mechanism hides."""
+def doubt_bands(bands: Iterable[Band], mechanism: Mechanism) -> Iterator[str]:
+    """Yield which values are shown to be in other bands than the mechanism hides."""
     largest = suppressed_up_to(mechanism)
-    hides = "none" if largest is None else f"those below {largest + 1:,}"
-    for end in bands:
-        if largest is None or end != largest + 1:
-            yield f"values are shown as below {end:,}, and {mechanism.label} hides {hides}"
+    labels = any(
+        isinstance(one, Suppression) and one.hidden == "label" for one in steps_of(mechanism)
+    )
+    hides = "none" if largest is None else f"{int(labels)} to {largest:,}"
+    for least, end in bands:
+        if largest is None or end != largest + 1 or least not in (None, int(labels)):
+            shown = f"below {end:,}" if least is None else f"{least:,} to {end - 1:,}"
+            yield f"values are shown as {shown}, and {mechanism.label} hides {hides}"
 
 
 def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
