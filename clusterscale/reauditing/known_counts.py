@@ -14,7 +14,7 @@ from clusterscale.contracts import Bounds, Counts, Ints
 from clusterscale.cube.blocks import Range, TraceSource, load_settings
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.groups import count_visits
-from clusterscale.reauditing.resolved_release import MARKS, ResolvedRelease
+from clusterscale.reauditing.resolved_release import LISTED, MARKS, TOTALS, ResolvedRelease
 from clusterscale.release import PublishedTotals, RawRelease
 from clusterscale.release import checks as release_checks
 from clusterscale.storage import manifest, open_group
@@ -152,7 +152,9 @@ def read_content(uri: str) -> RawRelease:
     manifest.check(uri)
     group = open_group(uri)
     arrays: dict[str, Any] = {name: np.asarray(group[name][:]) for name in group.array_keys()}
-    totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))
+    listed = [arrays[name] for name in LISTED if name in arrays]
+    roi, epoch, grand = map(arrays.get, TOTALS)
+    totals = PublishedTotals(roi, epoch, grand, tuple(listed))
     marks: dict[str, Any] = {name: arrays.get(name) for name in MARKS}
     return RawRelease(arrays[VALUES], None, None, totals, **marks)
 
@@ -175,6 +177,8 @@ def make_table(
         counts=unknown,
         roi_totals=content.totals.roi,
         epoch_totals=content.totals.epoch,
+        grand_total=content.totals.grand,
+        listed=content.totals.listed,
         limits=limits,
         subset_of=release.subset_of,
         **{name: getattr(content, name) for name in MARKS},

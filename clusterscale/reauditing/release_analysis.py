@@ -26,7 +26,7 @@ from clusterscale.reauditing.ledger import json_safe
 from clusterscale.reauditing.policy import ReauditPlan
 from clusterscale.reauditing.population import Population
 from clusterscale.reauditing.release_metrics import IntervalEstimate
-from clusterscale.reauditing.resolved_release import MARKS, ResolvedRelease
+from clusterscale.reauditing.resolved_release import LISTED, MARKS, TOTALS, ResolvedRelease
 from clusterscale.reauditing.scoring import Membership, PublishedScores, pool
 from clusterscale.release import RawRelease
 from clusterscale.release.checks import CheckResult
@@ -115,7 +115,8 @@ class ReleaseStore:
         if manifest.is_intact(self.tables):
             return
         arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
-        totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
+        totals: dict[str, Any] = dict(zip(TOTALS, content.totals.each, strict=True))
+        totals |= dict(zip(LISTED, content.totals.listed, strict=False))
         marks = {name: getattr(content, name) for name in MARKS}
         arrays |= {name: one for name, one in (totals | marks).items() if one is not None}
         with staged(self.tables, force=True) as staging:

@@ -22,6 +22,8 @@ from clusterscale.release.metadata import STATED, First, Size
 from clusterscale.validation_messages import explain
 
 MARKS = ("not_covered", "secondary")
+TOTALS = ("roi_total", "epoch_total", "grand_total")
+LISTED = ("roi_listed", "epoch_listed", "grand_listed")
 """Names of the flags of cells without a value that are not hidden as small ones."""
 
 # What attributes may name, and what the audit does if the catalogue sets null instead.
@@ -231,7 +233,12 @@ def _in_cube_order(
     index = {name: i for i, name in enumerate(rois)}
     ordered = [*names, "null"] if "null" in index and "null" not in names else list(names)
     rows = np.array([index[name] for name in ordered])
-    totals = PublishedTotals(None if roi is None else roi[rows], raw.totals.epoch)
+    roi = None if roi is None else roi[rows]
+    listed = raw.totals.listed
+    if listed:
+        own = np.append(listed[0], np.ones(len(rois) - len(listed[0]), np.bool_))
+        listed = own[rows], *listed[1:]
+    totals = PublishedTotals(roi, *raw.totals.each[1:], listed)
     notes = (*raw.notes, *([note] if note else []))
     marks = {key: None if one is None else one[rows] for key, one in marks.items()}
     shown = {"values": values[rows], "rois": tuple(ordered), "totals": totals, "notes": notes}
@@ -280,7 +287,10 @@ def _find_epoch(seconds: int, calendar: Calendar, where: str) -> int:
 
 def _hash(content: RawRelease, members: bytes) -> str:
     digest = blake2b(digest_size=16)
-    for values in (content.values, content.totals.roi, content.totals.epoch):
+    *totals, grand = content.totals.each
+    if grand is not None and not np.isnan(grand).all():  # else as before there was such a total
+        totals.append(grand)
+    for values in (content.values, *totals):
         array = np.zeros(0) if values is None else np.where(np.isnan(values), np.nan, values) + 0.0
         digest.update(repr(array.shape).encode())
         digest.update(array.astype("<f8").tobytes())

@@ -33,7 +33,7 @@ _DIMS = ("roi", "epoch")
 _DEFLATE, _SHUFFLE, _FLETCHER = 1, 2, 3  # filters of HDF5
 
 _FLAG, _TEXTS = "flag", ("comment", "long_name")
-_TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
+_TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",), "grand_total": ()}
 
 
 class ArrayStore(TableFormat):
@@ -59,7 +59,7 @@ class ArrayStore(TableFormat):
             name = _find(dataset, self.variable, uri)
             array = dataset[name].load().transpose(*_DIMS)  # some backends are not lazy
             values = _numbers(array.values, f"{uri}: {name}")
-            totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
+            roi, epoch, grand = (_total(dataset, total, uri) for total in _TOTALS)
             rois, epochs = (array[dim].values if dim in array.coords else None for dim in _DIMS)
             metadata, uris = read_metadata({**dataset.attrs, **array.attrs}, uri)
             ours: Any = {} if metadata.ledger is None else dataset
@@ -67,7 +67,9 @@ class ArrayStore(TableFormat):
             centres = [ours[key].values for key in CENTRE if key in ours]
             about = [dataset.attrs, *(each.attrs for each in dataset.variables.values())]
             texts = [str(each[key]) for each in about for key in _TEXTS if key in each]
-        release = RawRelease(values, _names(rois), epochs, totals, metadata, uris)
+        release = RawRelease(
+            values, _names(rois), epochs, PublishedTotals(roi, epoch, grand), metadata, uris
+        )
         if len(centres) == len(CENTRE):
             texts.append(list_centres(release.rois or (), *centres))
         accuracy = None if metadata.ledger is None else metadata.accuracy
@@ -98,9 +100,9 @@ class ArrayStore(TableFormat):
             for name, unit, at in zip(CENTRE, ("north", "east"), release.centres.T, strict=True):
                 about = {"long_name": words[name], "units": f"degrees_{unit}"}
                 variables[name] = (("roi",), at, about)
-        for name, total in zip(_TOTALS, (release.totals.roi, release.totals.epoch), strict=True):
+        for (name, dims), total in zip(_TOTALS.items(), release.totals.each, strict=True):
             if total is not None:
-                variables[name] = (_TOTALS[name], total, {})
+                variables[name] = (dims, total.reshape(total.shape[: len(dims)]), {})
         attributes = {"Conventions": "CF-1.11", **describe(release.metadata)}
         if release.metadata.licence:  # as in Attribute Conventions for Data Discovery
             attributes["license"] = release.metadata.licence
@@ -236,7 +238,7 @@ def _total(dataset: xr.Dataset, name: str, uri: str) -> Values | None:
         return None
     if dataset[name].dims != _TOTALS[name]:
         raise FormatError(f"{uri}: {name} has dimensions {dataset[name].dims}, not {_TOTALS[name]}")
-    return _numbers(dataset[name].values, f"{uri}: {name}")
+    return np.atleast_1d(_numbers(dataset[name].values, f"{uri}: {name}"))
 
 
 def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:

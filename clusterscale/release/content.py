@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import ConfigModel, Values, hash_of
+from clusterscale.contracts import ConfigModel, Ints, Values, hash_of
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
 from clusterscale.reading.values import Band
@@ -29,12 +29,39 @@ Cell = tuple[str | None, int | None]
 class PublishedTotals:
     """Totals that were published with the values, else None.
 
-    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, NaN
-    where redacted.
+    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; ``grand``,
+    shape (1,), over both; float64, NaN where redacted. Of each of these, ``listed`` flags those
+    that are neither absent nor hidden to protect others, and ``secondary`` the latter; empty: all
+    are listed.
     """
 
     roi: Values | None = None
     epoch: Values | None = None
+    grand: Values | None = None
+    listed: tuple[NDArray[np.bool_], ...] = ()
+    secondary: tuple[NDArray[np.bool_], ...] = ()
+
+    @property
+    def each(self) -> tuple[Values | None, Values | None, Values | None]:
+        """Totals over epochs, over ROIs, and over both."""
+        return self.roi, self.epoch, self.grand
+
+    def placed(self, at: tuple[Ints, Ints], shape: tuple[int, int]) -> Self:
+        """Return the same as totals of more ROIs and epochs, among which these have their place."""
+
+        def wider(own: Any, i: int, fill: object) -> Any:
+            if own is None or i == len(self.each) - 1:
+                return own
+            found = np.full(shape[i], fill)
+            found[at[i]] = own
+            return found
+
+        roi, epoch, grand = (wider(one, i, np.nan) for i, one in enumerate(self.each))
+        listed, secondary = (
+            tuple([wider(one, i, False) for i, one in enumerate(some)])
+            for some in (self.listed, self.secondary)
+        )
+        return type(self)(roi, epoch, grand, listed, secondary)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -187,7 +187,7 @@ class LongTable(LineTable):
         if metadata.ledger is not None:
             with errors_as(DamagedError, f"{uri} is not what was published", detailed=True):
                 release = self._compare(pieces, release)
-        changes = list(self._merged_folders(uri, pieces))
+        changes = [*release.changes, *self._merged_folders(uri, pieces)]
         if rows.n_added:
             were = "row was" if rows.n_added == 1 else "rows were"
             changes.append(f"{rows.n_added:,} {were} added to others of one place and time")
@@ -345,6 +345,8 @@ class LongTable(LineTable):
             parts.append((places, [total], release.totals.roi[:, None]))
         if release.totals.epoch is not None:
             parts.append(([total], times, release.totals.epoch[None]))
+        if release.totals.grand is not None:
+            parts.append(([total], [total], release.totals.grand[None]))
         names = [name for some, at, _ in parts for name in some for _ in at]
         if self.origin is not None:
             pairs = [name.split(ARROW) if name != total else [total] * 2 for name in names]

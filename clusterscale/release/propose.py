@@ -20,6 +20,7 @@ from clusterscale.reading.values import BAND, HIDDEN
 from clusterscale.release.content import TABLE_FORMATS, RawRelease, TableFormat
 from clusterscale.release.entry import ENDINGS, choose_format, read_table
 from clusterscale.release.long import LongTable
+from clusterscale.release.text import LIKE_TOTAL
 
 _SAMPLE = 1 << 18  # bytes of a file that are looked at
 _ROWS = 1000
@@ -30,10 +31,6 @@ _NUMBER = re.compile(r"[+-]?\d[\d.,'’ \u00a0\u2009\u202f]*")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,'’ \u00a0\u2009\u202f])\d{3})+")
 _NOTE = re.compile(r"\*|\S+")
 _BELOW = re.compile(BAND)
-_TOTAL = re.compile(
-    r"(.*\W)?(grand|overall)?(total\w*|sum|summe|(ins)?gesamt|somme|ensemble|totaal)(\W.*)?|all|_t",
-    re.IGNORECASE,
-)
 _STAND_INS = {"at": "2000-01-01", "step": "1d", "timezone": "UTC", "absent": "hidden"}  # to ask on
 _PURPOSES = {  # of a column: words in its name, the most usual first
     purpose: words.split()
@@ -159,7 +156,7 @@ def _look(uri: str, given: Mapping[str, Any]) -> Proposal:
             for purpose in ("place", "origin", "time")
             for text in columns.get(str(given.get(purpose, chosen.get(purpose))), ())
         ]
-    sums = sorted({text for text in named if _TOTAL.fullmatch(text)} - {chosen.get("total")})
+    sums = sorted({text for text in named if LIKE_TOTAL.fullmatch(text)} - {chosen.get("total")})
     if sums and "total" not in given:
         chosen["total"] = sums[0]
         question = f"is {sums[0]!r} a total, as it is read, or a place or time like others (none)?"
@@ -293,7 +290,7 @@ def _rank(name: str, purpose: str) -> int | None:
 
 def _clocks(texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return in which ways texts may state times, as settings; none if they are no times."""
-    shown = {text for text in texts if text and not _TOTAL.fullmatch(text)}
+    shown = {text for text in texts if text and not LIKE_TOTAL.fullmatch(text)}
     if shown and all(map(is_time, shown)):
         lengths = {text.partition("/P")[2] for text in shown} - {""}
         return [{"step": step_of(f"P{lengths.pop()}")} if len(lengths) == 1 else {}]

@@ -24,6 +24,7 @@ from clusterscale.release.lattice import (
 )
 from clusterscale.release.network import joined
 from clusterscale.release.publication import Publication, PublicationTable
+from clusterscale.release.text import LIKE_TOTAL
 from clusterscale.validation_messages import plural
 
 _SHOWN = 4  # names in a sentence
@@ -113,6 +114,12 @@ class Matches:
             if entry.parents or entry.parent_columns:
                 yield from self._unmatched_parts(entry)
             yield from self._unmatched_people(entry)
+            for column in (one for one, total in entry.strata.items() if total is None):
+                for text in filter(LIKE_TOTAL.fullmatch, self.texts.get(column, {})[entry.label]):
+                    yield (
+                        f"{text} of {column} in {entry.label} is read as a category: state "
+                        f"`strata: {{{column}: {text}}}` if it is the total"
+                    )
         yield from self._childless()
         yield from self._unlike_categories()
         named = sorted({one for entry in self.plan.tables if (one := entry.people) is not None})

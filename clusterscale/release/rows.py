@@ -155,7 +155,14 @@ class Rows:
         self._refuse_totals()
         order = np.array(sorted(range(n_places), key=self.places.__getitem__), np.int64)
         by_epoch = np.where(columns < 0, EMPTY, self._cells[0, columns])
-        totals = PublishedTotals(_given(self._cells[order + 1, 0]), _given(by_epoch))
+        stated = self._cells[order + 1, 0], by_epoch, self._cells[0, :1]
+        totals = PublishedTotals(
+            roi=_given(stated[0]),
+            epoch=_given(stated[1]),
+            grand=_given(stated[2]),
+            listed=tuple([~np.isinf(one) & (one != SECONDARY) for one in stated]),
+            secondary=tuple([one == SECONDARY for one in stated]),
+        )
         cells = self._cells[np.ix_(order + 1, columns)]
         cells[:, columns < 0] = EMPTY
         self._cells = np.empty((0, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import InputError
 from clusterscale.reading.clock import Clock
 from clusterscale.reading.decode import Zone
+from clusterscale.reading.places import ARROW
 from clusterscale.reading.tables import Delimiter, Encoding, TextLayout
 from clusterscale.reading.values import (
     HIDDEN,
@@ -30,8 +32,14 @@ from clusterscale.reading.values import (
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.metadata import ReleaseMetadata
 from clusterscale.release.rows import Rows
+from clusterscale.validation_messages import quote
 
 TOTAL = "Total"
+LIKE_TOTAL = re.compile(
+    r"(.*\W)?(grand|overall)?(total\w*|sum|summe|(ins)?gesamt|somme|ensemble|totaal)(\W.*)?|all|_t",
+    re.IGNORECASE,
+)
+"""Names that are usual for totals."""
 
 
 def _step(text: str) -> str:
@@ -166,13 +174,26 @@ class TextTable(TableFormat):
     def lay_out(
         self, rows: Rows, *, absent: str | None = None, about: ReleaseMetadata | None = None
     ) -> RawRelease:
-        """Return rows over places and epochs of the length that is set, or stated in metadata."""
+        """Return rows over places and epochs of the length that is set, or stated in metadata.
+
+        Places with the name of a total are told, unless a series or the format says what they are.
+        """
         about = about or ReleaseMetadata()
         step = None if self.step is None else Step.parse(self.step)
         if step is None and about.ledger is not None and rows.n_times == 1:
             step = Step(about.ledger.stop - about.ledger.start)
         zone = self.timezone or about.time_zone or "UTC"
-        return rows.lay_out(step=step, absent=absent, timezone=zone)
+        release = rows.lay_out(step=step, absent=absent, timezone=zone)
+        states = "total" in self.model_fields_set or "total" not in type(self).model_fields
+        if about.ledger is not None or states:
+            return release
+        ends = (end for place in rows.places for end in place.split(ARROW))
+        doubts = tuple(
+            f"{quote(name)} is read as a place: set `total: {name}` of the format if it is a "
+            "total, `total: null` if it is not"
+            for name in sorted({end for end in ends if LIKE_TOTAL.fullmatch(end)})
+        )
+        return replace(release, changes=(*doubts, *release.changes))
 
     def names_of(self, release: RawRelease) -> tuple[list[str], list[Any]]:
         """Return the names of places, and the times as local ISO text or as numbers of epochs.

@@ -75,12 +75,13 @@ class WideTable(LineTable):
         (places, times), total = self.names_of(release), self.total or TOTAL
         table = pd.DataFrame(release.values, columns=list(map(str, times)))
         table.insert(0, "place", places)
-        if release.totals.roi is not None:
-            table[total] = release.totals.roi
-        if release.totals.epoch is not None:
-            row = [total, *release.totals.epoch]
-            row += [np.nan] if release.totals.roi is not None else []
-            table.loc[len(table)] = row
+        by_place, by_time, grand = release.totals.each
+        corner = [] if by_place is None and grand is None else [np.nan] if grand is None else grand
+        if len(corner):
+            table[total] = np.nan if by_place is None else by_place
+        if by_time is not None or grand is not None:
+            row = np.full(len(times), np.nan) if by_time is None else by_time
+            table.loc[len(table)] = [total, *row, *corner]
         if self.times == "rows":
             table = table.set_index("place").T.rename_axis("time").reset_index()
         decimal = self.marks.decimal
@@ -154,7 +155,6 @@ class WideTable(LineTable):
         codes = [-1 if name == self.total else known.setdefault(name, len(known)) for name in names]
         place = np.repeat(np.array(codes, np.int64), len(seconds))
         time, flags = (np.tile(column, len(names)) for column in (seconds, all_times))
-        kept = (place >= 0) | ~flags  # the total of totals tells nothing more
         rows = Rows(list(known), self.slots, uri)
-        rows.add(place[kept], time[kept], flags[kept], values.ravel()[kept])
+        rows.add(place, time, flags, values.ravel())
         return rows

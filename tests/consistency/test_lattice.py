@@ -19,7 +19,10 @@ def publish(folder, tables, head=HEAD, **files):
     for name, text in files.items():
         rows = [line.split() for line in text.strip().splitlines()]
         columns = rows.pop(0)[2:] if rows[0][0] == "zone" else ["people"]
-        lines = [f"{zone},2026-03-02T{hour}:00Z,{','.join(rest)}" for zone, hour, *rest in rows]
+        lines = [
+            ",".join([zone, hour if hour == "Total" else f"2026-03-02T{hour}:00Z", *rest])
+            for zone, hour, *rest in rows
+        ]
         text = "\n".join([",".join(["zone", "time", *columns]), *lines, ""])
         (folder / f"{name}.csv").write_text(text)
     entries = "\n".join(f"  - {line.strip()}" for line in tables.strip().splitlines())
@@ -435,3 +438,73 @@ def test_parts_of_people_are_related_where_none_is_published_for_all_of_these(tm
     )  # fmt: skip
     zeros = {f"d{i} (sex F) at 2026-03-02 0{hour}:00": (0, 0) for i in (1, 2) for hour in (8, 9)}
     assert zeros.items() <= told(found).items()
+
+
+def test_hidden_totals_and_those_over_places_and_times_are_cells_like_others(tmp_path):
+    """The man at 8, and the total of all people at 8, follow from what both times add up to."""
+    head = HEAD.replace("count: people,", "count: people, total: Total,").replace(
+        "threshold, k: 5, shown: hidden", "exact"
+    )
+    hidden = "A 08 *\nA 09 8\nB 08 {b}\nB 09 12\nTotal 08 *\nTotal 09 20\n"
+    rows = [*hidden.format(b=10).splitlines(), "A Total *", "B Total 22", "Total Total 33"]
+    (tmp_path / "t.csv").write_text("")
+    found = publish(tmp_path, "{counts: FOLDER/t.csv}", head, t="\n".join(rows))
+    both = "at 2026-03-02 08:00 to 2026-03-02 10:00"
+    expected = {f"A {AT}": (3, 3), f"A {both}": (11, 11), f"Total {AT}": (13, 13)}
+    assert (found.verdict, told(found)) == ("fail", expected)
+    rows = [*hidden.format(b="*").splitlines(), "Total Total 23"]
+    found = publish(tmp_path, "{counts: FOLDER/t.csv}", head, t="\n".join(rows))
+    assert (found.verdict, told(found)) == ("fail", {f"Total {AT}": (3, 3)})
+    by_sex = (
+        "zone hour people sex\nA 08 12 _T\nA 08 10 F\nA 08 * M\nB 08 31 _T\nB 08 30 F\nB 08 * M"
+    )
+    hidden = by_sex.replace("12 _T", "* _T").replace("31 _T", "* _T")
+    totals = "\nTotal 08 43 _T\nTotal 08 40 F\nTotal 08 * M"
+    entry = "{counts: FOLDER/t.csv, strata: {sex: _T}}"
+    found = publish(tmp_path, entry, head, t=hidden + totals)
+    assert (found.verdict, told(found)) == ("fail", {f"Total (sex M) {AT}": (3, 3)})
+
+
+def test_a_grand_total_that_is_the_sum_of_shown_values_is_a_doubt_unless_all_hidden_count_some(
+    tmp_path,
+):
+    head = HEAD.replace("count: people,", "count: people, total: Total,")
+    rows = "A 08 *\nA 09 8\nB 08 10\nB 09 12\nTotal Total 30"
+    found = publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", head, t=rows)
+    assert (found.verdict, found.open_cells) == ("warn", ())
+    assert "1 total of t.csv equals the sum of shown values" in found.omitted
+    labels = head.replace("shown: hidden", "shown: label")
+    assert publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", labels, t=rows).verdict == "pass"
+
+
+def test_repair_protects_hidden_counts_from_totals_over_places_and_times(tmp_path):
+    head = HEAD.replace("count: people,", "count: people, total: Total,")
+    rows = "A 08 *\nA 09 8\nB 08 10\nB 09 12\nC 08 11\nC 09 9\nTotal Total 53"
+    publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", head, t=rows)
+    repair_tables(str(tmp_path / "p.yaml"), str(tmp_path / "fixed"))
+    assert check_tables([str(tmp_path / "fixed/publication.yaml")])[0].verdict == "pass"
+
+
+def test_a_category_without_a_row_is_hidden_where_rows_are_absent_that_hide(tmp_path):
+    """One person in A is not a woman, and may be a man, who has a row elsewhere."""
+    head = HEAD.replace("step: 1h", "step: 1h, absent: hidden")
+    rows = "zone hour people sex\nA 08 10 _T\nA 08 9 F\nB 08 20 _T\nB 08 11 F\nB 08 9 M"
+    found = publish(tmp_path, "{counts: FOLDER/t.csv, strata: {sex: _T}}", head, t=rows)
+    assert (found.verdict, told(found)) == ("warn", {f"A (sex M) {AT}": (0, 1)})
+
+
+@pytest.mark.parametrize("total", ["Total", "Insgesamt", "all"])
+def test_places_and_categories_named_like_totals_are_doubts_until_they_are_declared(
+    total, tmp_path
+):
+    rows, entry = f"A 08 *\nB 08 20\nC 08 12\n{total} 08 35", "{counts: FOLDER/t.csv, alone: true}"
+    publish(tmp_path, entry, t=rows)
+    findings = check_tables([str(tmp_path / "p.yaml")])
+    assert findings[1].verdict == "warn"
+    assert f"'{total}' is read as a place: set `total: {total}`" in findings[1].omitted
+    declared = HEAD.replace("step: 1h", "step: 1h, total: null")
+    publish(tmp_path, entry, declared, t=rows)
+    assert check_tables([str(tmp_path / "p.yaml")])[1].verdict == "pass"
+    rows = f"zone hour people sex\nA 08 30 {total}\nA 08 20 F\nA 08 * M"
+    entry = "{counts: FOLDER/t.csv, alone: true, strata: {sex: null}}"
+    assert "if it is the total" in publish(tmp_path, entry, t=rows).omitted

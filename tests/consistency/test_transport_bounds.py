@@ -13,7 +13,12 @@ from clusterscale.release.checks.totals import bound_cells
 
 def solve(low, high, rois, epochs):
     """The bounds of cells, or None."""
-    found = bound_cells(low, high, np.concatenate([rois, epochs]))
+    found = bound_cells(
+        low,
+        high,
+        np.concatenate([rois, epochs, [np.nan]]),
+        np.zeros(len(rois) + len(epochs) + 1, np.bool_),
+    )
     ends = (end[: low.size].reshape(low.shape) for end in (found.low, found.high))
     return None if found.contradiction is not None else tuple(ends)
 

@@ -90,7 +90,7 @@ def mask_publication(
         part, cells = owners[at]
         row, column = divmod(cell - int(system.sums.first[at]), len(cells.starts))
         place = None if cells.total_of else cells.places[row]
-        over_times = cells is not part.cells[0] and not cells.total_of
+        over_times = cells.starts is not part.cells[0].starts
         time = None if over_times else int(cells.starts[column])
         named = f"{system.name(protects)} in {system.find(protects)[0].name}"
         reasons[id(part)][place, time] = f"protects {named}"

@@ -16,7 +16,7 @@ from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.checks.count_intervals import count_bounds, count_intervals
-from clusterscale.release.checks.table import PublishedTable, agree
+from clusterscale.release.checks.table import Flags, PublishedTable, agree
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
@@ -24,6 +24,7 @@ from clusterscale.release.publication import Follow, Publication, Stratum, read_
 from clusterscale.release.text import TOTAL
 from clusterscale.validation_messages import plural
 
+_Bounds = tuple[Ints, Ints, tuple[int, int]]
 _MOST_TOTAL = 10**7  # up to which bounds of totals that are changed are computed
 
 
@@ -58,25 +59,33 @@ def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
         bounds = _bounds(table, size)
         cells = _cells_of(plan, one, table, (starts, ends), bounds)
         of_table = ([], cells) if bounds is None else (cells, list[Cells]())
-        parts.append(Part(one, table, size, *of_table, list(_doubt_totals(table))))
+        parts.append(Part(one, table, size, *of_table, list(_doubt_totals(table, bounds))))
     return parts
 
 
-def _doubt_totals(table: PublishedTable) -> Iterator[str]:
+def _doubt_totals(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str]:
     """Yield what totals may tell that are the sums of shown values beside hidden ones.
 
-    Whether they count the hidden ones too, nobody can tell who reads them.
+    Whether they count the hidden ones too, nobody can tell who reads them, unless these are certain
+    to count someone.
     """
-    collected = True if table.not_covered is None else ~table.not_covered
-    hidden = ~table.published & collected
-    for axis, totals in ((1, table.roi_totals), (0, table.epoch_totals)):
+    hidden = _hidden(table)
+    every = (1, table.roi_totals), (0, table.epoch_totals), (None, table.grand_total)
+    for axis, totals in every:
         if totals is None or not _are_sums(table, totals, axis):
+            continue
+        if axis is None and bounds is not None and bounds[0][hidden].any():
             continue
         if n := int((hidden.any(axis) & ~np.isnan(totals)).sum()):
             yield (
                 f"{plural(n, 'total')} of {table.name} {agree(n, 'equal')} the sum of shown "
                 "values: if hidden ones are counted too, these may follow"
             )
+
+
+def _hidden(table: PublishedTable) -> Flags:
+    collected = True if table.not_covered is None else ~table.not_covered
+    return ~table.published & collected
 
 
 def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
@@ -95,7 +104,7 @@ def _epochs(release: RawRelease, form: TableFormat) -> tuple[Ints, Ints]:
     return starts, np.append(starts[1:], step.begins(int(starts[-1]), 2, zone)[1:])
 
 
-def _bounds(table: PublishedTable, size: int | None) -> tuple[Ints, Ints, tuple[int, int]] | None:
+def _bounds(table: PublishedTable, size: int | None) -> _Bounds | None:
     """Return the least and the largest count of each cell, and of a shown one if it is hidden.
 
     None with noise.
@@ -116,7 +125,7 @@ def _cells_of(
     one: Stratum,
     table: PublishedTable,
     epochs: tuple[Ints, Ints],
-    bounds: tuple[Ints, Ints, tuple[int, int]] | None,
+    bounds: _Bounds | None,
 ) -> list[Cells]:
     """Return the cells of a table, and those of its totals; without bounds, nothing is known."""
     starts, ends = epochs
@@ -144,36 +153,49 @@ def _cells_of(
         complete=one.complete,
         if_hidden=if_hidden,
     )
-    marked, found = bool(getattr(one.form, "secondary", ())), [cells]
-    if table.epoch_totals is not None:
-        total = getattr(one.form, "total", None) or TOTAL
-        summed = replace(cells, places=(total,), total_of=cells.label)
-        found.append(_with_totals(summed, table, table.epoch_totals[None], 0, marked))
-    if table.roi_totals is not None and len(starts) > 1:
-        summed = replace(cells, starts=starts[:1], ends=ends[-1:])
-        found.append(_with_totals(summed, table, table.roi_totals[:, None], 1, marked))
+    whole_time = {"starts": starts[:1], "ends": ends[-1:]}
+    total = {"places": (getattr(one.form, "total", None) or TOTAL,), "total_of": cells.label}
+    stated, found = one.release.totals, [cells]
+    for i, axis, change in ((1, 0, total), (0, 1, whole_time), (2, None, total | whole_time)):
+        totals = stated.each[i]
+        if totals is None:
+            continue
+        shape = (1, -1) if axis != 1 else (-1, 1)
+        listed, further = (
+            (some[i] if some else np.zeros(totals.shape, np.bool_)).reshape(shape)
+            for some in (stated.listed, stated.secondary)
+        )
+        summed = replace(cells, **change)
+        found.append(_with_totals(summed, table, totals.reshape(shape), axis, listed, further))
     return found
 
 
 def _with_totals(
-    cells: Cells, table: PublishedTable, totals: Values, axis: int, marked: bool
+    cells: Cells,
+    table: PublishedTable,
+    totals: Values,
+    axis: int | None,
+    listed: Flags,
+    secondary: Flags,
 ) -> Cells:
-    """Return the cells of totals of a table over an axis.
+    """Return the cells of totals of a table over an axis; None: over both.
 
-    A total of 0 may be hidden as values are. None is hidden: it may be absent, or hidden to protect
-    others if some are ``marked`` so.
+    A total of 0 may be hidden as values are, and one that is hidden may have any count: also larger
+    ones are hidden as values are, to protect others. That over both is not used if it may be the
+    sum of shown values, beside hidden ones.
     """
     low, high = _bound_totals(table, totals, axis)
     last = last_suppression(table.mechanism)
     nothing = ~(totals > 0) if last is not None and last.hidden == "zero" else np.isnan(totals)
+    if axis is None and _hidden(table).any():
+        nothing = nothing | np.isclose(totals, np.nansum(table.values))
     low[nothing], high[nothing] = 0, UNKNOWN
-    never = np.zeros(totals.shape, np.bool_)
-    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=never)
-    others = np.isnan(totals) & marked
-    return replace(cells, values=totals, low=low, high=high, secondary=others)
+    covered = np.isnan(totals) & listed
+    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=covered)
+    return replace(cells, values=totals, low=low, high=high, secondary=secondary)
 
 
-def _bound_totals(table: PublishedTable, totals: Values, axis: int) -> tuple[Ints, Ints]:
+def _bound_totals(table: PublishedTable, totals: Values, axis: int | None) -> tuple[Ints, Ints]:
     """Return the least and the largest count of totals: those of true counts, where whole.
 
     Where values are multiplied, rounded or drawn, totals are too, unless they all are the sums of
@@ -197,11 +219,11 @@ def _bound_totals(table: PublishedTable, totals: Values, axis: int) -> tuple[Int
     return low, high
 
 
-def _are_sums(table: PublishedTable, totals: Values, axis: int) -> bool:
+def _are_sums(table: PublishedTable, totals: Values, axis: int | None) -> bool:
     """Return whether all totals over an axis are the sums of rounded or drawn values."""
     changes = [step for step in steps_of(table.mechanism) if isinstance(step, CHANGE_TOTALS)]
     multiplied = all(isinstance(step, Expand) for step in changes)
-    if multiplied and count_intervals(table) is not None:
+    if multiplied and count_intervals(table) is not None and axis is not None:
         return False
-    sums, totals = np.nansum(table.values, axis), totals.ravel()
+    sums, totals = np.nansum(table.values, axis).ravel(), totals.ravel()
     return np.allclose(totals[shown], sums[shown]) if (shown := ~np.isnan(totals)).any() else True

@@ -47,9 +47,12 @@ class PublishedTable:
         Index in the cube of the epoch of the first column.
     counts
         int32, shape (roi, epoch): true counts, visits; −1 where unknown.
-    roi_totals, epoch_totals
-        float64, shapes (roi,) and (epoch,): totals over epochs and over ROIs, published with the
-        table; NaN = redacted. None if there are none.
+    roi_totals, epoch_totals, grand_total
+        float64, shapes (roi,), (epoch,) and (1,): totals over epochs, over ROIs and over both,
+        published with the table; NaN = redacted. None if there are none.
+    listed
+        Which totals over epochs, over ROIs and over both are listed, and not hidden to protect
+        others, bool, shapes as above; empty: all.
     limits
         Smallest and largest possible count of each cell, for a group of the users whose traces are
         known; int64, both of shape (roi, epoch), visits. None if no traces are known.
@@ -78,6 +81,8 @@ class PublishedTable:
     counts: Counts
     roi_totals: Values | None = None
     epoch_totals: Values | None = None
+    grand_total: Values | None = None
+    listed: tuple[Flags, ...] = ()
     limits: tuple[Whole, Whole] | None = None
     subset_of: tuple[str, ...] = ()
     not_covered: Flags | None = None
@@ -95,10 +100,10 @@ class PublishedTable:
             raise InputError(f"{self.name}: values have shape {shape}, which has no cell")
         self._check("values", self.values, shape, np.float64)
         self._check("counts", self.counts, shape, np.int32)
-        for axis, what in enumerate(("roi_totals", "epoch_totals")):
+        for axis, what in enumerate(("roi_totals", "epoch_totals", "grand_total")):
             totals = getattr(self, what)
             if totals is not None:
-                self._check(what, totals, shape[axis : axis + 1], np.float64)
+                self._check(what, totals, (*shape, 1)[axis : axis + 1], np.float64)
         for what, limit in zip(("lower limits", "upper limits"), self.limits or (), strict=False):
             self._check(what, limit, shape, np.int64)
         for what, least in (("group_size", 1), ("first_epoch", 0)):

@@ -238,6 +238,8 @@ def as_published(
         counts=_unknown(item.values.shape),
         roi_totals=item.totals.roi,
         epoch_totals=item.totals.epoch,
+        grand_total=item.totals.grand,
+        listed=item.totals.listed,
         not_covered=item.not_covered,
         secondary=item.secondary,
     )
@@ -259,7 +261,9 @@ def _align(
             counts=_unknown(values.shape),
             not_covered=None,
             first_epoch=first,
-            roi_totals=None if table.roi_totals is None else table.roi_totals[keep],
+            roi_totals=None,
+            grand_total=None,
+            listed=(),
         )
         for table, first, keep in zip(tables, firsts, rows, strict=True)
     ]

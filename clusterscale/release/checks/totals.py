@@ -11,10 +11,12 @@ from clusterscale.contracts import Count, Values
 from clusterscale.mechanisms.chain import steps_of
 from clusterscale.mechanisms.rounding import RoundToBase
 from clusterscale.mechanisms.scaling import BottomCode, Expand, ShareOfTotal, TopCode
+from clusterscale.release.cells import UNKNOWN
 from clusterscale.release.checks.count_intervals import count_bounds
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
+    Flags,
     PublishedTable,
     Whole,
     agree,
@@ -32,9 +34,9 @@ CHANGE_TOTALS = (RoundToBase, Expand, ShareOfTotal, TopCode, BottomCode)
 class Totals(Check):
     """Check whether redacted or suppressed cells follow from totals of ROIs and of epochs.
 
-    The check computes exactly which cells are equal in all tables of whole numbers that match the
-    published values and the totals (Gusfield 1988). It is inconsistent if a hidden cell is
-    determined, also if it is 0, or if no table has these totals.
+    The check computes exactly which cells and totals are equal in all tables of whole numbers that
+    match the published values and the totals (Gusfield 1988). It is inconsistent if a hidden cell
+    or a hidden total is determined, also if it is 0, or if no table has these totals.
 
     Totals are assumed to be those of the true counts. If each is the sum of the published cells,
     they add no information. A total of 0 next to suppressed cells may be suppressed itself and is
@@ -55,11 +57,11 @@ class Totals(Check):
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
         """Return how many hidden cells are determined; ``others`` and ``rng`` are not used."""
-        totals = _totals(table)
+        totals, are_hidden = _totals(table)
         n_totals = int(np.isfinite(totals).sum())
         if not n_totals:
             return CheckResult.of_faults(self.name, 0, 0, f"{table.name} has no totals")
-        sums = np.concatenate([np.nansum(table.values, axis=axis) for axis in (1, 0)])
+        sums = np.concatenate([np.nansum(table.values, axis=axis).ravel() for axis in (1, 0, None)])
         if (np.isnan(totals) | (np.abs(totals - sums) < _ROUNDING)).all():
             text = (
                 f"{plural(n_totals, 'total')}: only sums of published cells, which disclose nothing"
@@ -80,12 +82,13 @@ class Totals(Check):
             return CheckResult.unknown(self.name, table.values.size, text)
         if suppressed_up_to(table.mechanism) is not None:
             totals[totals == 0] = np.nan
-        return self._solved(table, *bounds, totals)
+        return self._solved(table, *bounds, totals, are_hidden)
 
     def _solved(
-        self, table: PublishedTable, low: Whole, high: Whole, totals: Values
+        self, table: PublishedTable, low: Whole, high: Whole, totals: Values, are_hidden: Flags
     ) -> CheckResult:
-        found = None if (totals % 1 > 0).any() else bound_cells(low, high, totals)
+        fractions = bool((totals % 1 > 0).any())
+        found = None if fractions else bound_cells(low, high, totals, are_hidden)
         if found is None or found.contradiction is not None:
             text = f"no counts that match {table.name} have the published totals"
             if np.isnan(table.values).any() and suppressed_up_to(table.mechanism) is not None:
@@ -93,7 +96,7 @@ class Totals(Check):
             return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
         hidden = (low < high).ravel()
         hidden &= True if table.secondary is None else ~table.secondary.ravel()
-        counts, most = found.low[: low.size], found.high[: low.size]
+        hidden, counts, most = np.append(hidden, are_hidden), found.low, found.high
         counts = counts[hidden & (counts == most)]
         small = smallest_shown(self.small, table)
         n, n_small = len(counts), int(((counts >= 1) & (counts < small)).sum())
@@ -104,23 +107,34 @@ class Totals(Check):
         return CheckResult.of_faults(self.name, n, table.values.size, text)
 
 
-def _totals(table: PublishedTable) -> Values:
-    """Return the totals of ROIs and then of epochs, NaN where there are none."""
-    published = zip(table.values.shape, (table.roi_totals, table.epoch_totals), strict=True)
-    return np.concatenate([np.full(n, np.nan) if one is None else one for n, one in published])
+def _totals(table: PublishedTable) -> tuple[Values, Flags]:
+    """Return the totals of ROIs, of epochs and of both, NaN where none, and which are hidden."""
+    totals, hidden = list[Values](), list[Flags]()
+    every = table.roi_totals, table.epoch_totals, table.grand_total
+    for i, (n, one) in enumerate(zip((*table.values.shape, 1), every, strict=True)):
+        totals.append(np.full(n, np.nan) if one is None else one)
+        listed = table.listed[i] if table.listed else one is not None
+        hidden.append(np.isnan(totals[-1]) & listed)
+    return np.concatenate(totals), np.concatenate(hidden)
 
 
-def bound_cells(low: Whole, high: Whole, totals: Values) -> Ranges:
+def bound_cells(low: Whole, high: Whole, totals: Values, hidden: Flags) -> Ranges:
     """Return what totals say of cells with known bounds, and of the totals themselves.
 
     ``low`` and ``high`` are the smallest and largest count of each cell, int64, shape (roi, epoch),
-    visits; totals are those of ROIs and then of epochs, whole float64, NaN where unknown. Raises
+    visits; totals are those of ROIs, of epochs and of both, whole float64, NaN where unknown, and
+    what follows for those that are ``hidden`` is wanted too; both of shape (total,). Raises
     InputError if they need a flow of 2³¹ or more.
     """
-    cells = np.arange(low.size).reshape(low.shape)
-    known = np.flatnonzero(~np.isnan(totals))
+    n, known = low.size, ~np.isnan(totals)
+    cells, at = np.arange(n).reshape(low.shape), n + np.arange(len(totals))
     lines = [*cells, *cells.T]
-    relations = Relations.of((low.size + i, lines[line], True) for i, line in enumerate(known))
-    stated = totals[known].astype(np.int64)
-    least, largest = np.append(low, stated), np.append(high, stated)
-    return bound_counts(least, largest, relations, most=0, wanted=np.empty(0, np.int64))
+    largest = np.array([min(int(high.ravel()[line].sum()), UNKNOWN) for line in (*lines, cells)])
+    used = known | hidden | known[-1]  # all others are parts of a total of both
+    rows = [(int(at[i]), line, True) for i, line in enumerate(lines) if used[i]]
+    if used[-1]:
+        by_place, by_time, _ = np.split(at, np.cumsum(low.shape))
+        rows += [(int(at[-1]), some, True) for some in (by_place, by_time)]
+    least, most = (np.append(one, np.where(known, totals, end)).astype(np.int64)
+                   for one, end in ((low, 0), (high, largest)))  # fmt: skip
+    return bound_counts(least, most, Relations.of(rows), most=0, wanted=np.empty(0, np.int64))
