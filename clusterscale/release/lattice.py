@@ -8,7 +8,7 @@ region is published as a total, and the district only by sex. They are cells of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -170,6 +170,31 @@ def _add_places(
         if whole.total_of in parts.labels and not parts.total_of:
             tops = [whole.places[:1] if one else () for one in top]
             _nest(sums, TOTALS, whole, replace(parts, complete=True), tops, adds=adds)
+            for larger in () if adds else _covers(parts, top, blocks, hierarchies):
+                names = [whole.places[:1]] * len(larger.places)
+                _nest(sums, TOTALS, whole, larger, names, adds=False)
+
+
+def _covers(
+    parts: _Block,
+    top: _Flags,
+    blocks: Sequence[_Block],
+    hierarchies: Sequence[tuple[frozenset[str], Hierarchy]],
+) -> Iterator[_Block]:
+    """Yield larger places that are together all places of a table which are no parts in it.
+
+    Persons in these are at most those in the larger places, which does not follow from their parts.
+    """
+    own = {place for place, one in zip(parts.places, top, strict=True) if one}
+    for (labels, hierarchy), larger in product(hierarchies, blocks):
+        if not labels & parts.labels or larger is parts or larger.total_of:
+            continue
+        ups = [{up for _, up in hierarchy.above(place)}.intersection(larger.places) for place in own]
+        used = set().union(*ups)
+        if all(ups) and all(hierarchy.lists_all(place, own) for place in used):
+            rows = [i for i, place in enumerate(larger.places) if place in used]
+            places = tuple([larger.places[i] for i in rows])
+            yield replace(larger, places=places, number=larger.number[rows], complete=True)
 
 
 def _nearest(above: Iterable[tuple[int, str]], known: Collection[str]) -> list[tuple[int, str]]:

@@ -206,7 +206,7 @@ def _need_every(
     # By the texts in order: the order of a set differs between processes.
     columns = sorted(found, key=lambda column: (column[0], sorted(column[1])))
     times = {frozenset(one.times) for one in (*group, *beside)}
-    epochs = {epoch for one in group for epoch in one.times}
+    epochs = {epoch for one in (*group, *beside) for epoch in one.times}
     for own, other in combinations(sorted(times, key=sorted), 2):
         epochs |= _join_times(own, other)[0]
     of_places = {

@@ -138,7 +138,9 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
     lowest, highest = after
     rounding = 0.0
     if (lowest % 1).any() or (highest % 1).any():
-        n = decimals(table.values[table.published])
+        totals = (table.roi_totals, table.epoch_totals, table.grand_total)
+        numbers = np.concatenate([table.values.ravel(), *(one for one in totals if one is not None)])
+        n = decimals(numbers[~np.isnan(numbers)])
         rounding = 0.500001 * 10.0 ** -(
             MOST_DECIMALS if n is None else n
         )  # floats lose some digits
