@@ -460,14 +460,19 @@ class Program:
         """
         cost = np.zeros(len(self.low))
         cost[i] = sign
+        own = self.low[i] if sign == 1 else self.high[i]
         result = self._solved(cost, mip_rel_gap=0.0)
+        if result.status == _SOLVED and result.fun != sign * own:
+            # Simplified first, a few programs end at counts that are not the least (HiGHS 1.12).
+            again = self._solved(cost, mip_rel_gap=0.0, presolve=False)
+            if again.status != _SOLVED or again.fun < result.fun:
+                result = again
         if result.status == _INFEASIBLE:
             return None, None
         if result.status == _SOLVED:
             counts = np.rint(result.x).astype(np.int64)
             return counts, self._end(i, sign * int(counts[i]), sign)
         lower = result.mip_dual_bound
-        own = self.low[i] if sign == 1 else self.high[i]
         if lower is None or not np.isfinite(lower):
             return None, int(own)
         return None, self._end(i, int(np.ceil(lower - _NEARLY)), sign)
@@ -479,13 +484,16 @@ class Program:
     def _solved(self, cost: NDArray[np.float64], **options: float) -> Any:
         # The solver does not end where some bounds are near 2^31, and needs one where costs are.
         high = np.where(cost == 0, np.inf, _OPEN)
-        return scipy.optimize.milp(
-            cost,
-            constraints=scipy.optimize.LinearConstraint(self.matrix, *self.limits),
-            bounds=scipy.optimize.Bounds(self.low, np.where(self.high < _OPEN, self.high, high)),
-            integrality=np.ones(len(cost)),
-            options={"node_limit": _NODES, "time_limit": _SECONDS, **options},
-        )
+        given = {
+            "constraints": scipy.optimize.LinearConstraint(self.matrix, *self.limits),
+            "bounds": scipy.optimize.Bounds(self.low, np.where(self.high < _OPEN, self.high, high)),
+            "integrality": np.ones(len(cost)),
+        }
+        options = {"node_limit": _NODES, "time_limit": _SECONDS, **options}
+        result = scipy.optimize.milp(cost, **given, options=options)
+        if result.status == _INFEASIBLE:  # which is not believed of a program simplified first
+            result = scipy.optimize.milp(cost, **given, options={**options, "presolve": False})
+        return result
 
 
 _SOLVED, _INFEASIBLE, _NEARLY = 0, 2, 1e-6

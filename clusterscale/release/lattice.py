@@ -8,7 +8,7 @@ region is published as a total, and the district only by sex. They are cells of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -170,31 +170,46 @@ def _add_places(
         if whole.total_of in parts.labels and not parts.total_of:
             tops = [whole.places[:1] if one else () for one in top]
             _nest(sums, TOTALS, whole, replace(parts, complete=True), tops, adds=adds)
-            for larger in () if adds else _covers(parts, top, blocks, hierarchies):
-                names = [whole.places[:1]] * len(larger.places)
-                _nest(sums, TOTALS, whole, larger, names, adds=False)
+    if not adds and not parts.total_of:
+        own = {place for place, one in zip(parts.places, top, strict=True) if one}
+        _add_covers(sums, parts, own, blocks, hierarchies)
 
 
-def _covers(
+def _add_covers(
+    sums: Sums,
     parts: _Block,
-    top: _Flags,
+    top: set[str],
     blocks: Sequence[_Block],
     hierarchies: Sequence[tuple[frozenset[str], Hierarchy]],
-) -> Iterator[_Block]:
-    """Yield larger places that are together all places of a table which are no parts in it.
+) -> None:
+    """Relate places, and totals, to others that have the same parts in a table, in another way.
 
-    Persons in these are at most those in the larger places, which does not follow from their parts.
+    Persons in a place are at most those in several that have all of its parts, such as a region in
+    kinds of places, which does not follow from the parts. ``top`` are the places that total count.
     """
-    own = {place for place, one in zip(parts.places, top, strict=True) if one}
-    for (labels, hierarchy), larger in product(hierarchies, blocks):
-        if not labels & parts.labels or larger is parts or larger.total_of:
+    own, below = set(parts.places), dict[str, set[str]]()
+    used = [hierarchy for labels, hierarchy in hierarchies if labels & parts.labels]
+    for hierarchy in used:
+        ups = {place: {up for _, up in hierarchy.above(place)} for place in parts.places}
+        divided = own.intersection(*[set().union(*ups.values())])
+        for up in set().union(*ups.values()):
+            if hierarchy.lists_all(up, own):
+                below[up] = {place for place in own - divided if up in ups[place]}
+    for whole, larger in product(blocks, blocks):
+        is_total = whole.total_of in parts.labels
+        if larger.total_of or larger is parts or (whole.total_of and not is_total):
             continue
-        ups = [{up for _, up in hierarchy.above(place)}.intersection(larger.places) for place in own]
-        used = set().union(*ups)
-        if all(ups) and all(hierarchy.lists_all(place, own) for place in used):
-            rows = [i for i, place in enumerate(larger.places) if place in used]
-            places = tuple([larger.places[i] for i in rows])
-            yield replace(larger, places=places, number=larger.number[rows], complete=True)
+        for name in whole.places:
+            every = top if is_total else below.get(name, set())
+            some = [one for one in larger.places if one != name and below.get(one, every) < every]
+            some = [one for one in some if not any(below[one] < below[two] for two in some)]
+            nested = [
+                any(name == up for _, up in one.above(place)) for one in used for place in some
+            ]
+            if every and every == set().union(*(below[one] for one in some)) and not any(nested):
+                names = [[name] if one in some else [] for one in larger.places]
+                kind = TOTALS if is_total else PLACES
+                _nest(sums, kind, whole, replace(larger, complete=True), names, adds=False)
 
 
 def _nearest(above: Iterable[tuple[int, str]], known: Collection[str]) -> list[tuple[int, str]]:

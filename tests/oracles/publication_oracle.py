@@ -175,13 +175,18 @@ class Oracle:
         costs = np.zeros(self._n)
         for column, weight in objective.items():
             costs[column] = weight
-        found = milp(
-            costs,
-            integrality=np.ones(self._n),
-            bounds=Bounds(0, self.lattice.most),
-            constraints=LinearConstraint(self._matrix, self._low, self._high),
-            options={"mip_rel_gap": 0},
-        )
+        # Simplified first, a few programs end at counts that are not the least (HiGHS 1.12).
+        some = [
+            milp(
+                costs,
+                integrality=np.ones(self._n),
+                bounds=Bounds(0, self.lattice.most),
+                constraints=LinearConstraint(self._matrix, self._low, self._high),
+                options={"mip_rel_gap": 0, "presolve": simplified},
+            )
+            for simplified in (True, False)
+        ]
+        found = min(some, key=lambda one: (one.status, np.inf if one.x is None else one.fun))
         if found.status == 2:
             return None
         if found.status != 0:

@@ -184,6 +184,7 @@ class _Draft:
             self.kind_of = dict(zip(self.districts, drawn, strict=True))
             for name in sorted(set(drawn)):
                 places[name] = [tuple(d for d in self.districts if self.kind_of[d] == name)]
+            places["ES"].append(tuple(sorted(set(drawn))))
         axes = [
             Axis(places, measure != "persons"),
             Axis(self.times, measure in ("visits", "trips")),

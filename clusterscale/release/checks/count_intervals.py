@@ -139,7 +139,9 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
     rounding = 0.0
     if (lowest % 1).any() or (highest % 1).any():
         totals = (table.roi_totals, table.epoch_totals, table.grand_total)
-        numbers = np.concatenate([table.values.ravel(), *(one for one in totals if one is not None)])
+        numbers = np.concatenate(
+            [table.values.ravel(), *(one for one in totals if one is not None)]
+        )
         n = decimals(numbers[~np.isnan(numbers)])
         rounding = 0.500001 * 10.0 ** -(
             MOST_DECIMALS if n is None else n
