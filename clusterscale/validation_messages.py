@@ -81,8 +81,13 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+_ALL_DIGITS = 1e15  # below which floats have all whole numbers
+
+
 def exact_number(value: float) -> str:
-    """Return a number in the fewest digits that identify it."""
+    """Return a number in the fewest digits that identify it; whole ones with all their digits."""
+    if value % 1 == 0 and abs(value) < _ALL_DIGITS:
+        return f"{value:,.0f}"
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 

@@ -328,7 +328,7 @@ def _are_alike(one: str, two: str) -> bool:
     """Return whether names of people differ in how they are written, or in one letter."""
     codes = SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
     changes = [(one[a:b], two[c:d]) for kind, a, b, c, d in codes if kind != "equal"]
-    is_letter = len(changes) == 1 and max(map(len, changes[0])) == 1
+    is_letter = len(changes) == 1 and max(map(len, changes[0])) == 1 < min(len(one), len(two))
     numbers = any(text.isdigit() for change in changes for text in change)
     return plain_form(one) == plain_form(two) or (is_letter and not numbers)
 

@@ -474,7 +474,9 @@ def test_a_grand_total_that_is_the_sum_of_shown_values_is_a_doubt_unless_all_hid
     assert (found.verdict, found.open_cells) == ("warn", ())
     assert "1 total of t.csv equals the sum of shown values" in found.omitted
     labels = head.replace("shown: hidden", "shown: label")
-    assert publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", labels, t=rows).verdict == "pass"
+    assert (
+        publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", labels, t=rows).verdict == "pass"
+    )
 
 
 def test_repair_protects_hidden_counts_from_totals_over_places_and_times(tmp_path):
@@ -508,3 +510,59 @@ def test_places_and_categories_named_like_totals_are_doubts_until_they_are_decla
     rows = f"zone hour people sex\nA 08 30 {total}\nA 08 20 F\nA 08 * M"
     entry = "{counts: FOLDER/t.csv, alone: true, strata: {sex: null}}"
     assert "if it is the total" in publish(tmp_path, entry, t=rows).omitted
+
+
+def test_all_trips_of_an_hour_are_both_margins_beside_trips_of_two_hours(tmp_path):
+    form = "{name: long, count: people, step: 2h, origin: from, destination: to}"
+    rows = [f"{a},{b},2026-03-02T08:00Z,*" for a in "AB" for b in "AB"]
+    (tmp_path / "od.csv").write_text("\n".join(["from,to,time,people", *rows, ""]))
+    tables = f"""
+{{counts: FOLDER/od.csv, measure: trips, format: {form}}}
+{{counts: FOLDER/out.csv, measure: trips, margins_of: {{od.csv: origin}}}}
+{{counts: FOLDER/into.csv, measure: trips, margins_of: {{od.csv: destination}}}}
+"""
+    found = publish(
+        tmp_path, tables, HEAD + "within: 0\n",
+        out="A 08 2\nA 09 *\nB 08 0\nB 09 7", into="A 08 1\nA 09 6\nB 08 1\nB 09 5",
+    )  # fmt: skip
+    assert told(found)["A at 2026-03-02 09:00"] == (4, 4)
+
+
+def test_persons_in_a_region_are_at_most_those_in_all_kinds_of_its_places(tmp_path):
+    """Of 9 persons, 6 were in rural places, and so 3 or 4 in urban ones."""
+    (tmp_path / "kind_of.csv").write_text("place,parent\nES11,rural\nES12,urban\n")
+    tables = """
+{counts: FOLDER/d.csv, measure: persons, parents: [codes, FOLDER/kind_of.csv], mechanism: RULE}
+{counts: FOLDER/r.csv, measure: persons}
+{counts: FOLDER/k.csv, measure: persons}
+""".replace("RULE", "{name: threshold, k: 20, shown: hidden}")
+    found = publish(
+        tmp_path, tables, d="ES11 08 *\nES12 08 *", r="ES1 08 9", k="rural 08 6\nurban 08 *"
+    )
+    assert told(found)[f"urban {AT}"] == (3, 4)
+    tables = """
+{counts: FOLDER/d.csv, measure: persons, parents: codes, format: FORM}
+{counts: FOLDER/r.csv, measure: persons}
+""".replace("FORM", "{name: long, place: zone, count: people, step: 1h, total: Total}")
+    districts = "ES11 08 *\nES12 08 *\nES21 08 *\nTotal 08 20"
+    found = publish(tmp_path, tables, d=districts, r="ES1 08 16\nES2 08 *")
+    assert told(found)[f"ES2 {AT}"] == (4, 4)
+
+
+def test_decimals_of_totals_say_that_values_are_not_rounded(tmp_path):
+    head = HEAD.replace("count: people,", "count: people, total: Total,")
+    rows = "A 08 3\nB 08 *\nTotal 08 3.75"
+    entry = "{counts: FOLDER/t.csv, mechanism: {name: chain, steps: STEPS}, alone: true}".replace(
+        "STEPS", "[{name: expand, factor: 0.25}, {name: threshold, k: 3, shown: hidden}]"
+    )
+    assert told(publish(tmp_path, entry, head, t=rows)) == {f"B {AT}": (3, 3)}
+
+
+def test_counts_are_of_any_size_where_the_number_of_people_is_not_stated(tmp_path):
+    (tmp_path / "t.csv").write_text("zone,people\nA,9000000\nB,*\nC,2000001.5\n")
+    form = {"name": "long", "place": "zone", "count": "people", "at": "2026-03-02", "step": "1d"}
+    form["timezone"] = "UTC"
+    method = {"name": "threshold", "k": 5, "shown": "hidden"}
+    found = check_tables([str(tmp_path / "t.csv")], mechanism=method, form=form)[0]
+    told = "1 of 2 published values, such as 2000001.5, can never be published"
+    assert [one.level for one in found.results if told in one.text] == ["inconsistent"]

@@ -110,6 +110,8 @@ def compare_differences(case, findings, oracle, tally):
     for name, ends in found.items():
         if name in ranges:  # of wholes that nobody publishes, only the tables' own are known here
             low, high = ranges[name][0]
+            if {"overlap", "persons"} <= case.kinds:
+                continue  # those in a place and in none of a kind have the same name
             tally.note("false difference", ends[0] > low or ends[1] < high)
             tally.note("too wide", ends != (low, high))
     for name, ((low, high), k) in ranges.items():

@@ -24,7 +24,7 @@ from clusterscale.release.checks.table import (
     PublishedTable,
     decimals,
 )
-from clusterscale.validation_messages import plural
+from clusterscale.validation_messages import exact_number, plural
 
 _BLOCK = 1 << 14  # distinct values checked at a time
 _GRID = 257  # counts tried for a value that no nearby count explains
@@ -99,7 +99,7 @@ class PossibleValues(Check):
             example = values[np.argmax(wrong)]
             text = (
                 f"{n:,} of {values.size:,} published values, such as "
-                f"{example:g}, {reason} under {table.mechanism.label}"
+                f"{exact_number(float(example))}, {reason} under {table.mechanism.label}"
             )
             if example > table.group_size:
                 text += f" for {table.group_size:,} people"
@@ -269,7 +269,7 @@ class PossibleCounts(Check):
         text = f"all {n_cells:,} published values are possible for {whose}"
         if n:
             cell = np.unravel_index(np.argmax(wrong), wrong.shape)
-            value = f"{table.values[cell]:g}" if table.published[cell] else "a label"
+            value = exact_number(float(table.values[cell])) if table.published[cell] else "a label"
             of = f"a count of {least[cell]:,}"
             if least[cell] != most[cell]:
                 of = f"{least[cell]:,} to {most[cell]:,} visits of such a group"

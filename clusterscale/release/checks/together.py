@@ -28,7 +28,7 @@ from clusterscale.release.related import Related
 _Rows = NDArray[np.int64] | slice
 _ALL = slice(None)  # a view, where rows would be a copy
 
-_MOST = 1 << 20  # largest group that is assumed if its size is not stated
+_MOST = 1 << 20  # largest group that is assumed if its size is not stated, unless one is shown
 
 
 _MANY = 6  # consistent tables that are shown one by one
@@ -228,7 +228,7 @@ def as_published(
     size = _size(item, group_size)
     if size is None:  # no count can be above it, so nothing is called impossible for its size
         largest = np.nanmax(np.append(item.values, 2.0))
-        size = int(min(2 * largest + 1000, _MOST))
+        size = int(max(largest, min(2 * largest + 1000, _MOST)))
     return PublishedTable(
         name=item.name,
         values=item.values,
