@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -127,6 +127,19 @@ class RawRelease:
     flags_fit: bool = True
     name: str = ""
 
+    def among(self, rois: Sequence[str], epochs: NDArray[Any]) -> Self:
+        """Return the table of more ROIs and epochs, at which its values are hidden."""
+        rows = np.array([rois.index(name) for name in self.rois or ()])
+        columns = np.searchsorted(epochs, np.asarray(self.epochs))
+        at, shape = (rows, columns), (len(rois), len(epochs))
+        arrays: dict[str, Any] = {}
+        for name, fill in (("values", np.nan), ("not_covered", False), ("secondary", False)):
+            if (own := getattr(self, name)) is not None:
+                arrays[name] = np.full(shape, fill)
+                arrays[name][np.ix_(*at)] = own
+        totals = self.totals.placed(at, shape)
+        return replace(self, rois=tuple(rois), epochs=epochs, totals=totals, **arrays)
+
     @property
     def digest(self) -> str:
         """Digest of its values, places, epochs, and metadata but the ledger entry."""
@@ -157,6 +170,15 @@ class RawRelease:
         others = {key: value for key, value in metadata.items() if key != "ledger"}
         digest.update(hash_of([about, others]).encode())
         return digest.hexdigest()
+
+
+def with_absent(tables: Sequence[RawRelease], levels: Sequence[object]) -> Iterator[RawRelease]:
+    """Yield tables with hidden values where another one of the same level has a row."""
+    for table, level in zip(tables, levels, strict=True):
+        alike = [one for one, its in zip(tables, levels, strict=True) if its == level]
+        places = sorted({place for one in alike for place in one.rois or ()})
+        epochs = np.unique(np.concatenate([np.asarray(one.epochs) for one in alike]))
+        yield table.among(places, epochs)
 
 
 class TableFormat(ConfigModel):

@@ -341,12 +341,10 @@ class LongTable(LineTable):
         (places, times), total = self.names_of(release), self.total or TOTAL
         table: dict[str, Any] = {}
         parts = [(places, times, release.values)]
-        if release.totals.roi is not None:
-            parts.append((places, [total], release.totals.roi[:, None]))
-        if release.totals.epoch is not None:
-            parts.append(([total], times, release.totals.epoch[None]))
-        if release.totals.grand is not None:
-            parts.append(([total], [total], release.totals.grand[None]))
+        axes = (places, [total]), ([total], times), ([total], [total])
+        for (some, at), totals in zip(axes, release.totals.each, strict=True):
+            if totals is not None:
+                parts.append((some, at, totals.reshape(len(some), len(at))))
         names = [name for some, at, _ in parts for name in some for _ in at]
         if self.origin is not None:
             pairs = [name.split(ARROW) if name != total else [total] * 2 for name in names]

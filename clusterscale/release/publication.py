@@ -10,7 +10,6 @@ from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 import h3
-import numpy as np
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.contracts import Address, ConfigModel, Mechanism, Positive
@@ -20,7 +19,7 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.base import Identity
 from clusterscale.mechanisms.chain import steps_of
 from clusterscale.reading.places import ARROW
-from clusterscale.release.content import RawRelease, TableFormat
+from clusterscale.release.content import RawRelease, TableFormat, with_absent
 from clusterscale.release.entry import Format, Name, choose_format, read_table
 from clusterscale.release.long import LongTable
 from clusterscale.release.metadata import DeclaredMechanism, Size, as_several
@@ -298,10 +297,12 @@ def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stra
     """
     for entry in follow("reading tables", plan.tables):
         form = entry.format or plan.format or choose_format(entry.counts)
-        found = [(*one, read_table(entry.counts, one[1])) for one in _parts_of(form, entry)]
+        found = list(_parts_of(form, entry))
+        releases = [read_table(entry.counts, part) for _, part in found]
         if getattr(form, "absent", None) == "hidden":
-            found = list(_with_absent(found, entry.level))
-        for texts, part, release in found:
+            levels = [texts.get(entry.level or "") for texts, _ in found]
+            releases = list(with_absent(releases, levels))
+        for (texts, part), release in zip(found, releases, strict=True):
             stated, total = release.metadata, entry.strata
             mechanism = entry.mechanism or stated.mechanism or plan.mechanism
             if entry.factor is not None and mechanism is not None:
@@ -322,27 +323,6 @@ def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stra
                 if entry.complete is None
                 else entry.complete,
             )
-
-
-def _with_absent(
-    found: Sequence[tuple[dict[str, str], TableFormat, RawRelease]], level: str | None
-) -> Iterator[tuple[dict[str, str], TableFormat, RawRelease]]:
-    """Yield tables with hidden values where another category of the same level has a row."""
-    for texts, part, release in found:
-        alike = [one for its, _, one in found if its.get(level or "") == texts.get(level or "")]
-        places = sorted({place for one in alike for place in one.rois or ()})
-        times = np.unique(np.concatenate([np.asarray(one.epochs) for one in alike]))
-        rows = np.array([places.index(place) for place in release.rois or ()])
-        columns = np.searchsorted(times, np.asarray(release.epochs))
-        arrays: dict[str, Any] = {}
-        for name, fill in (("values", np.nan), ("not_covered", False), ("secondary", False)):
-            if (own := getattr(release, name)) is not None:
-                arrays[name] = np.full((len(places), len(times)), fill)
-                arrays[name][np.ix_(rows, columns)] = own
-        shape = len(places), len(times)
-        totals = release.totals.placed((rows, columns), shape)
-        arrays |= {"rois": tuple(places), "epochs": times, "totals": totals}
-        yield texts, part, replace(release, **arrays)
 
 
 def _parts_of(
