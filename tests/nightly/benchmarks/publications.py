@@ -23,8 +23,14 @@ import tempfile
 import traceback
 from pathlib import Path
 
+import numpy as np
 from oracles.publication_findings import Tally, run
 from show import sum_up
+
+from clusterscale.release.checks import disclosure
+from clusterscale.release.reasons import Reasons
+
+_NONE = np.empty(0, np.int64)
 
 
 def main():
@@ -37,7 +43,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
     parser.add_argument("--thorough", action="store_true", help="what is left open must be so")
+    parser.add_argument("--no-reasons", action="store_true", help="do not look for reasons")
     options = parser.parse_args()
+    if options.no_reasons:  # most of the time of a check, and not compared with anything
+        disclosure.chain = lambda low, high, relations, cell, width: Reasons(_NONE, _NONE)
     tally, first = Tally(thorough=options.thorough), 1_000_000 * options.seed
     numbers = [options.only] if options.only else range(first, first + options.number)
     for number in numbers:
