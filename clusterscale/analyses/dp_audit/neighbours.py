@@ -9,6 +9,7 @@ from clusterscale.analyses.dp_audit import privacy_units
 from clusterscale.contracts import CellCoordinates, Counts, Ints, Stability, Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.blocks import Steps
+from clusterscale.foreign import is_foreign
 from clusterscale.groups import count_visits
 from clusterscale.seeds import stream
 
@@ -67,10 +68,17 @@ class RawTraces:
     frame: CellCoordinates
     survey: privacy_units.Survey
 
+    @property
+    def unproven(self) -> bool:
+        """Whether a step is of another package, so that its stability is only a statement."""
+        return any(is_foreign(type(step)) for step in self.steps)
+
     def needed(self, kind: privacy_units.Kind) -> bool:
         """Return whether removing a unit changes other events than its own after the steps."""
-        if not self.steps or kind not in ("event", "user_day"):
+        if not self.steps or privacy_units.measured_as(kind) not in ("event", "user_day"):
             return False
+        if self.unproven:
+            return True
         if self.stability is None:
             return True
         return self.stability.event > 1 if kind == "event" else not self.stability.confined
@@ -187,11 +195,26 @@ class Neighbours:
         survey, find, frame = self.nearby.survey, self.find, self.frame
         if self.raw is not None and self.raw.needed(kind):
             survey, find, frame = self.raw.survey, self.raw.find, self.raw.frame
-        largest = survey.largest["user" if kind == "answer" else kind].user
-        yield privacy_units.largest_unit(kind, find(largest), largest, frame)
+        measured = privacy_units.measured_as(kind)
+        if self.raw is not None and self.raw.unproven and measured == "event":
+            yield self._busiest_event(kind)
+        else:
+            largest = survey.largest[measured].user
+            yield privacy_units.largest_unit(kind, find(largest), largest, frame)
         rng = stream(self.design.seed, *path)
         for _ in range(self.design.n_units - 1):
             yield privacy_units.draw_unit(kind, survey, find, frame, rng=rng)
+
+    def _busiest_event(self, kind: privacy_units.Kind) -> privacy_units.Unit | None:
+        """Return the first event on the busiest day: without it, a cap lets in another event."""
+        assert self.raw is not None
+        user, frame = self.raw.survey.largest["user_day"].user, self.raw.frame
+        traces = self.raw.find(user)
+        day = privacy_units.largest_unit("user_day", traces, user, frame)
+        if day is None:
+            return None
+        first = np.setdiff1d(day.inside, day.outside)[0]
+        return privacy_units.unit_at(kind, traces, user, frame, int(first))
 
     def _count(
         self, kind: privacy_units.Kind, unit: privacy_units.Unit, counts: Counts, members: Ints
