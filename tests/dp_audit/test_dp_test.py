@@ -118,7 +118,7 @@ def tried(mechanism, seed=0, *, null_roi=False, dense=DENSE, **plan):
     """Try one promise on a small crowd in groups of ten."""
     plan = VerdictPlan(**({"trials": 2000} | plan))
     bound, traces, frame = follow(mechanism, null_roi=null_roi, dense=dense)
-    neighbours = near(traces, frame, plan.units, seed, kind_of(bound.guarantee))
+    neighbours = near(traces, frame, plan.units, seed, kind_of(bound))
     return try_guarantee(bound, neighbours, plan, key=mechanism.label)
 
 
