@@ -197,24 +197,14 @@ class Neighbours:
             survey, find, frame = self.raw.survey, self.raw.find, self.raw.frame
         measured = privacy_units.measured_as(kind)
         if self.raw is not None and self.raw.unproven and measured == "event":
-            yield self._busiest_event(kind)
+            busiest = survey.largest["user_day"].user
+            yield privacy_units.busiest_event(find(busiest), busiest, kind, frame)
         else:
             largest = survey.largest[measured].user
             yield privacy_units.largest_unit(kind, find(largest), largest, frame)
         rng = stream(self.design.seed, *path)
         for _ in range(self.design.n_units - 1):
             yield privacy_units.draw_unit(kind, survey, find, frame, rng=rng)
-
-    def _busiest_event(self, kind: privacy_units.Kind) -> privacy_units.Unit | None:
-        """Return the first event on the busiest day: without it, a cap lets in another event."""
-        assert self.raw is not None
-        user, frame = self.raw.survey.largest["user_day"].user, self.raw.frame
-        traces = self.raw.find(user)
-        day = privacy_units.largest_unit("user_day", traces, user, frame)
-        if day is None:
-            return None
-        first = np.setdiff1d(day.inside, day.outside)[0]
-        return privacy_units.unit_at(kind, traces, user, frame, int(first))
 
     def _count(
         self, kind: privacy_units.Kind, unit: privacy_units.Unit, counts: Counts, members: Ints

@@ -144,9 +144,15 @@ def largest_unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) 
         parts = parts[np.argsort(n[index] > 1, kind="stable")][:1]
     elif kind == "answer":
         parts = parts[:1]
-    return max(
-        (unit_at(kind, traces, user, frame, part) for part in parts), key=_size, default=None
-    )
+    return max((_unit(kind, traces, user, frame, part) for part in parts), key=_size, default=None)
+
+
+def busiest_event(traces: Traces, user: int, kind: Kind, frame: CellCoordinates) -> Unit | None:
+    """Return the first event on the busiest day of a user: without it, a cap lets in another."""
+    day = largest_unit("user_day", traces, user, frame)
+    if day is None:
+        return None
+    return _unit(kind, traces, user, frame, int(np.setdiff1d(day.inside, day.outside)[0]))
 
 
 def draw_unit(
@@ -182,7 +188,7 @@ def draw_unit(
     start = block * survey.block - traces.first
     within = np.flatnonzero(counted[start : start + survey.block])
     user = int(block * survey.block + within[rank - (ends[block] - n_counted[block])])
-    return unit_at(kind, traces, user, frame, rng.choice(_parts(kind, traces, user, frame)))
+    return _unit(kind, traces, user, frame, rng.choice(_parts(kind, traces, user, frame)))
 
 
 def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Ints:
@@ -204,7 +210,7 @@ def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Int
     return np.unique(np.concatenate([frame.days[epochs], frame.last_days[epochs]]))
 
 
-def unit_at(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
+def _unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
     """Return a unit of one user: the event in the cell, or on the day, or in the ROI ``part``.
 
     Without an event or a day, epochs become idle; they are counted in the null ROI if there is one.
