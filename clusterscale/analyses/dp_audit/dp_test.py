@@ -22,7 +22,6 @@ from clusterscale.study.foreign_code import classes_in
 
 _MOST_VALUES = 20_000_000  # published values per side of a pair
 _BLOCK = 1_000_000  # values that are published together: a few arrays of 8 MB
-_PILOT = 1000  # releases of each side from which a test is learned
 _NOTHING = np.zeros(0)
 
 Score = Callable[[contracts.Values], contracts.Scores]
@@ -188,7 +187,7 @@ def try_guarantee(
         return DPTestResult(TOO_FEW_SAMPLES, 0.0, 0)
     most = max(reached.inside.size for reached in shown)
     # 4: two to choose a threshold, two to evaluate it
-    n_trials = max(min(plan.trials, _MOST_VALUES // most), 4)
+    n_trials = max(min(plan.trials, _MOST_VALUES * (5 if unproven else 1) // most), 4)
     scores: list[tuple[str, contracts.Scores]] = []
     for i, (pair, reached) in enumerate(zip(pairs, shown, strict=True)):
 
@@ -202,7 +201,8 @@ def try_guarantee(
 
         tests = _tests(reached, mechanism.noise)
         if unproven:
-            pilot = [next(each) for each in publish(min(_PILOT, n_trials), i, "pilot")]
+            n_pilot = min(1000, n_trials, max(12, 4 * _BLOCK // most))
+            pilot = [np.concatenate(list(each)) for each in publish(n_pilot, i, "pilot")]
             again = [next(each) for each in publish(n_trials, i, "again")]
             tests |= _more_tests(reached, pilot, again)
         sides = [_scores(releases, tests) for releases in publish(n_trials, i)]
@@ -328,21 +328,21 @@ def _learn(pilot: list[contracts.Values], changed: contracts.Ints, own: int) -> 
     and the total of the first ``own``.
     """
     inside, outside = pilot
-    few = changed[:: -(-len(changed) // 16)]
-    shift, n = inside.mean(axis=0) - outside.mean(axis=0), len(inside)
+    shift, most = inside.mean(axis=0) - outside.mean(axis=0), min(16, len(inside) // 6)
     noise = np.concatenate([inside - inside.mean(axis=0), outside - outside.mean(axis=0)])
     size = noise.std(axis=0)
     size[size <= 1e-9 * np.abs(inside).max()] = 1e-9  # constant
-    alike = np.abs(noise[:, few].T @ (noise / size))
+    few = changed[:: -(-len(changed) // max(most, 1))]
+    alike = np.abs(noise[:, few].T @ noise / size)
     alike[np.arange(len(few)), few] = 0
-    cells = np.unique([*few, *np.argsort(np.abs(shift) / size)[-16:], *alike.argmax(axis=1)])
-    columns = np.zeros((len(size), len(cells) + 1))
-    columns[cells, np.arange(len(cells))] = 1 / size[cells]
-    total = noise[:, :own].sum(axis=1).std()
-    columns[:own, -1] = 1 / max(total, 1e-9)
-    spread = noise @ columns
-    values, vectors = np.linalg.eigh(spread.T @ spread / (2 * n))
-    weights = columns @ vectors @ ((shift @ columns @ vectors) / (np.abs(values) + 1e-9))
+    far = np.argsort(np.abs(shift) / size)[len(size) - most :]
+    cells = np.unique([*few, *far, *alike.argmax(axis=1)])
+    basis = np.zeros((len(size), len(cells) + 1))
+    basis[cells, np.arange(len(cells))] = 1 / size[cells]
+    basis[:own, -1] = 1 / max(noise[:, :own].sum(axis=1).std(), 1e-9)
+    variances, vectors = np.linalg.eigh(np.cov(noise @ basis, rowvar=False, ddof=0))
+    basis = basis @ vectors  # of independent sums
+    weights = basis @ (shift @ basis / (np.abs(variances) + 1e-9))
     return np.asarray(weights / (shift @ weights or 1.0))
 
 
