@@ -6,6 +6,7 @@ import numpy as np
 import scipy
 
 from clusterscale.contracts import Mechanism, Noise, NoiseScope, Values
+from clusterscale.errors import ClusterscaleError
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.seeds import stream
 
@@ -36,12 +37,11 @@ def noise_fault(mechanism: Mechanism) -> str:
     same = np.resize(np.array([0, size // 2, size], np.int32), (2, _ROIS, _EPOCHS))
     other = same.copy()
     other[_CHANGED] += size // 2
-    values = np.stack(
-        [
-            mechanism.release(counts, group_size=size, rng=stream(_SEED, "declared noise", i))
-            for i, counts in enumerate([same, other] * _CALLS)
-        ]
-    )
+    calls = [(counts, stream(_SEED, "noise", i)) for i, counts in enumerate([same, other] * _CALLS)]
+    try:
+        values = np.stack([mechanism.release(n, group_size=size, rng=rng) for n, rng in calls])
+    except ClusterscaleError as error:
+        return f"it cannot be compared with releases of {_ROIS} ROIs and {_EPOCHS} epochs: {error}"
     for count in (0, size // 2, size) if known else ():
         drawn = np.sort(values[:, (same == count) & (other == count)].ravel() - count)
         if known and (wrong := _unlike(drawn, known, values, count)):

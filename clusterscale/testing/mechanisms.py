@@ -193,7 +193,7 @@ def noise_is_as_declared(mechanism: Mechanism) -> None:
 def guarantee_is_not_refuted(mechanism: Mechanism) -> None:
     """Nothing that is published shows more of one unit than the ε and δ of the guarantee allow.
 
-    Releases with the unit and without it are told apart by many functions of all values, for units
+    Releases with the unit and without it are compared by many functions of all values, for units
     that the stated sensitivity covers. A true guarantee is refuted with a probability of 1e-4.
     """
     steps, after, frames = mechanism.trace_steps, traces(), [coordinates()]
@@ -310,27 +310,22 @@ def _examples(stated: Stability) -> Iterator[Ints]:
         # 4: of a user: so few that each outcome is drawn often
         yield events[:: max(1, len(events) // 4)]
     cells = _first_day()
-    sizes = {3, 12} | ({int(stated.user_day) + 1} if np.isfinite(stated.user_day) else set())
-    for size in sorted(sizes):
-        if size > len(cells):
-            untested = f"whether one day changes at most {stated.user_day:g} events is not tested"
-            warnings.warn(f"{untested}: the example has {len(cells)} cells a day", stacklevel=2)
-        yield cells[:size]
+    for size in {3, 12, min(stated.user_day, len(cells)) + 1} - {len(cells) + 1}:
+        yield cells[: int(size)]
+    if len(cells) <= stated.user_day < np.inf:
+        untested = f"whether one day changes at most {stated.user_day:g} events is not tested"
+        warnings.warn(f"{untested}: the example has {len(cells)} cells a day", stacklevel=2)
 
 
 def _first_day() -> Ints:
     """Return all cells of the first day."""
-    epochs = np.flatnonzero(coordinates().days == 0)
-    cells: Ints = np.arange(traces().n_rois)[:, None] * traces().n_epochs + epochs
-    return cells.ravel().astype(np.int32)
+    cells: Ints = np.arange(traces().n_cells, dtype=np.int32)
+    return np.asarray(cells[coordinates().days[cells % traces().n_epochs] == 0])
 
 
 def _sizes(outcomes: _Outcomes) -> _Outcomes:
     """Return how often each number of events is left, as that many cells."""
-    found: _Outcomes = Counter()
-    for cells, n in outcomes.items():
-        found[frozenset(range(len(cells)))] += n
-    return found
+    return sum((Counter({frozenset(range(len(one))): n}) for one, n in outcomes.items()), Counter())
 
 
 def _outcomes(

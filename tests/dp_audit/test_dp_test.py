@@ -94,8 +94,16 @@ class Claims(Chain):
         return self.steps[-1].guarantee
 
 
-@pytest.mark.parametrize("null_roi", [False, True])
-@pytest.mark.parametrize(("sensitivity", "verdict"), [(1.0, "broken"), (None, "consistent")])
+@mostly_slow(
+    ("sensitivity", "verdict", "null_roi"),
+    [
+        (1.0, "broken", False),
+        (None, "consistent", False),
+        (1.0, "broken", True),
+        (None, "consistent", True),
+    ],
+    n_quick=2,
+)
 def test_units_are_removed_before_a_cap(sensitivity, verdict, null_roi):
     """What is left of a user after the steps is drawn anew for each release."""
     noise = EVENT | {"epsilon": 2.0}

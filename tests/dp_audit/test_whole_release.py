@@ -29,7 +29,7 @@ SEEN = {
 }
 
 
-@mostly_slow("how", ["in pairs", "even", "fixed", "total", *FALSE], n_quick=4)
+@mostly_slow("how", ["in pairs", "even", "fixed", *FALSE], n_quick=3)
 def test_noise_that_cancels_is_broken(how):
     """Each is consistent on the changed count alone."""
     trials = 20_000 if how == "raw" else 2000
@@ -38,7 +38,7 @@ def test_noise_that_cancels_is_broken(how):
     assert SEEN.get(how, NOISELESS) in found.seen_in
 
 
-@mostly_slow("how", list(HONEST), n_quick=2)
+@mostly_slow("how", list(HONEST), n_quick=0)
 def test_honest_mechanisms_are_consistent(how):
     """For one event and, with the noise that this needs, for one user; each for several seeds."""
     for seed in range(5):
@@ -123,4 +123,4 @@ def test_no_certificate_follows_from_noise_that_is_not_drawn():
             mechanism = Says(how=how, scale=4.0, epsilon=0.25, **stated)
             found = ceiling(mechanism, n_changed=8, group_size=30)
             assert (found.auc == 1.0) == (most == 1.0)
-            assert ("what it declares is false: noise" in found.reason) == (most == 1.0)
+            assert ("what it declares is not relied on: noise" in found.reason) == (most == 1.0)

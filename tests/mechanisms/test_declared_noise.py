@@ -35,7 +35,7 @@ def test_what_is_drawn_is_as_declared(seeds, monkeypatch):
     noise_fault.cache_clear()
 
 
-@for_each("how", [*FALSE, *OTHERS])
+@mostly_slow("how", [*FALSE, *OTHERS], n_quick=1)
 @for_each("scale", [1.0, 80.0])
 def test_noise_that_is_not_as_declared_is_found(how, scale):
     """Also of noise that is small beside its scale, or none in one release of fifty."""
@@ -43,7 +43,7 @@ def test_noise_that_is_not_as_declared_is_found(how, scale):
     assert noise_fault(Says(how=how, stated=stated, scope="cell", scale=scale)), how
 
 
-@for_each(
+@mostly_slow(
     ("how", "scope"),
     [("in all cells", "cell"), ("in all cells", "series"), ("in series", "cell"),
      ("in pairs", "cell"), ("in opposite pairs", "cell"), ("in the last place", "series"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from loops import for_each
+from loops import mostly_slow
 from oracles.stability import capped as choices_of
 from oracles.stability import (
     coordinates,
@@ -159,7 +159,7 @@ class Keeps(CapContributions):
         return self.states
 
 
-@for_each(
+@mostly_slow(
     ("cap", "event", "user_day", "why"),
     [
         (9, 2, 3.0, "one day changes more"),

@@ -232,7 +232,7 @@ def _unbounded(mechanism: Mechanism) -> Ceiling:
     exact = isinstance(law, OutputDistribution) and law.noise == NO_NOISE and not law.revised
     why = ONLY_REPLACED if needs_equal_numbers(mechanism) else mechanism.guarantee.reason
     if false := false_statement(mechanism):
-        known, why = False, f"what it declares is false: {false}"
+        known, why = False, f"what it declares is not relied on: {false}"
     return Ceiling(*ends, known and exact, f"nothing bounds it: {why}", None)
 
 

@@ -137,9 +137,7 @@ def largest_unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) 
         Places and times of cells; only days are used.
     """
     parts = _parts(kind, traces, user, frame)
-    if (
-        measured_as(kind) == "event"
-    ):  # there can be thousands, of two sizes: alone in an epoch, or not
+    if measured_as(kind) == "event":  # thousands, of two sizes: alone in an epoch, or not
         _, index, n = np.unique(parts % traces.n_epochs, return_inverse=True, return_counts=True)
         parts = parts[np.argsort(n[index] > 1, kind="stable")][:1]
     elif kind == "answer":
