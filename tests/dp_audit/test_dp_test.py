@@ -102,7 +102,7 @@ class Claims(Chain):
         (1.0, "broken", True),
         (None, "consistent", True),
     ],
-    n_quick=2,
+    n_quick=1,
 )
 def test_units_are_removed_before_a_cap(sensitivity, verdict, null_roi):
     """What is left of a user after the steps is drawn anew for each release."""
