@@ -1,15 +1,20 @@
 """Checks of mechanisms."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy
 
+from clusterscale.analyses.dp_audit.dp_test import DPTestResult, VerdictPlan, try_guarantee
+from clusterscale.analyses.dp_audit.neighbours import Design, Neighbours, RawTraces, count_nearby
+from clusterscale.analyses.dp_audit.privacy_units import kind_of, survey_units
 from clusterscale.contracts import (
     NO_NOISE,
     CellCoordinates,
     Counts,
+    Guarantee,
     Ints,
     Mechanism,
     Stability,
@@ -22,10 +27,12 @@ from clusterscale.contracts import (
 )
 from clusterscale.contracts.mechanism import ONLY_REPLACED, guarantee_fault
 from clusterscale.cube import with_null_roi
+from clusterscale.cube.bounds import bounds_before
 from clusterscale.errors import InputError
 from clusterscale.foreign import read_only
 from clusterscale.mechanisms import user_level
 from clusterscale.mechanisms.accounting import needs_equal_numbers
+from clusterscale.mechanisms.declared_noise import noise_fault
 from clusterscale.seeds import stream
 from clusterscale.testing.checks import Check, expect, named, run
 from clusterscale.testing.population import bounds, coordinates, traces
@@ -175,6 +182,49 @@ def noise_stays_in_scope(mechanism: Mechanism) -> None:
     expect(not differ.any(), f"its scope is {mechanism.noise_scope}, but other values change")
 
 
+def noise_is_as_declared(mechanism: Mechanism) -> None:
+    """What ``release`` draws has the declared ``noise``, and is independent beyond ``noise_scope``.
+
+    Noise that is drawn for another distribution, or used again, makes certificates too low.
+    """
+    fault = noise_fault(mechanism.bind(bounds()))
+    expect(not fault, fault)
+
+
+def guarantee_is_not_refuted(mechanism: Mechanism) -> None:
+    """Nothing that is published shows more of one unit than the ε and δ of the guarantee allow.
+
+    Releases with the unit and without it are compared by many functions of all values, for units
+    that the stated sensitivity covers. A true guarantee is refuted with a probability of 1e-4.
+    """
+    steps, after, frames = mechanism.trace_steps, traces(), [coordinates()]
+    for step in steps:
+        after, frame = step.apply(after, frames[-1], rng=stream(1, "step"))
+        frames.append(frame)
+    most = bounds_before(steps, frames, after)
+    bound = mechanism.bind(most)
+    kind, stated = kind_of(bound), bound.guarantee
+    if kind is None or bound.required_sensitivity(most) > stated.sensitivity * (1 + 1e-9):
+        return
+    design = Design(after.n_users, after.n_users, _SIZE, 2, 1, ("example", _SIZE))
+    survey = survey_units(traces(), coordinates(), block=after.n_users)
+    raw = RawTraces(steps, stability_of(steps, frames), lambda _: traces(), coordinates(), survey)
+    nearby = count_nearby(design, [kind], after, frames[-1])
+    neighbours = Neighbours(design, nearby, lambda _: after, frames[-1], raw)
+    for trials in (2000, 20_000):  # most that are false show at once
+        plan = VerdictPlan(trials=trials, confidence=0.99995)
+        test = try_guarantee(bound, neighbours, plan, key=f"check {trials}")
+        _expect_kept(test, kind, stated)
+
+
+def _expect_kept(test: DPTestResult, kind: str, stated: Guarantee) -> None:
+    expect(
+        test.verdict != "broken",
+        f"{test.seen_in or 'the changed counts'} show an ε of at least {test.epsilon_seen:.3g} for "
+        f"one {kind.replace('_', ' ')}, not {stated.epsilon:.3g} with δ {stated.delta:.3g}",
+    )
+
+
 def trace_steps_repeat(mechanism: Mechanism) -> None:
     """A trace step gives the same traces for the same generator, and refuses a null ROI."""
     for step in mechanism.trace_steps:
@@ -233,10 +283,13 @@ def _find_unstable(step: TraceStep) -> Iterator[str]:
     frame = coordinates()
     if (stated := stability_of((step,), (frame,))) is None:
         return
-    for user in range(2):
-        events = traces().trace(user)
-        # 4: of a user: so few that each outcome is drawn often
-        events = events[:: max(1, len(events) // 4)]
+    before: _Outcomes = Counter()
+    for size in range(64):  # more events than most users have on a day
+        sizes = _sizes(_outcomes(step, _first_day()[:size], _FEW)[0])
+        if size and _unmatched(sizes, before, lambda a, b: len(a ^ b) <= stated.event):
+            yield f"the last of {size} events of a day changes more than {stated.event}"
+        before = sizes
+    for events in _examples(stated):
         alone: _Outcomes = Counter()
         for i in range(_FEW):
             alone += _outcomes(step, events, 1, i)[0]
@@ -244,15 +297,41 @@ def _find_unstable(step: TraceStep) -> Iterator[str]:
         if _unmatched(inside, alone, lambda one, other: one == other):
             yield "what it does to a user depends on other users"
         inside, _ = _outcomes(step, events)
-        for event in events.tolist():
+        for event in events[:: max(1, len(events) // 6)].tolist():
             outside, _ = _outcomes(step, events[events != event])
             if _unmatched(inside, outside, lambda one, other: len(one ^ other) <= stated.event):
                 yield f"one event changes more than {stated.event}"
         days = frame.days[events % traces().n_epochs]
         for day in np.unique(days).tolist():
             outside, _ = _outcomes(step, events[days != day])
-            if _unmatched(inside, outside, _allows(stated, day, after)):
+            few = _sizes(inside), _sizes(outside), lambda a, b: len(a ^ b) <= stated.user_day
+            if _unmatched(*few) or _unmatched(inside, outside, _allows(stated, day, after)):
                 yield f"one day changes more events than {stated}"
+
+
+def _examples(stated: Stability) -> Iterator[Ints]:
+    """Yield the events of some users, also of one with more on a day than may change."""
+    for user in range(2):
+        events = traces().trace(user)
+        # 4: of a user: so few that each outcome is drawn often
+        yield events[:: max(1, len(events) // 4)]
+    cells = _first_day()
+    for size in {3, 12, min(stated.user_day, len(cells)) + 1} - {len(cells) + 1}:
+        yield cells[: int(size)]
+    if len(cells) <= stated.user_day < np.inf:
+        untested = f"whether one day changes at most {stated.user_day:g} events is not tested"
+        warnings.warn(f"{untested}: the example has {len(cells)} cells a day", stacklevel=2)
+
+
+def _first_day() -> Ints:
+    """Return all cells of the first day."""
+    cells: Ints = np.arange(traces().n_cells, dtype=np.int32)
+    return np.asarray(cells[coordinates().days[cells % traces().n_epochs] == 0])
+
+
+def _sizes(outcomes: _Outcomes) -> _Outcomes:
+    """Return how often each number of events is left, as that many cells."""
+    return sum((Counter({frozenset(range(len(one))): n}) for one, n in outcomes.items()), Counter())
 
 
 def _outcomes(

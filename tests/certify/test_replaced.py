@@ -224,8 +224,8 @@ def test_a_loss_of_users_that_does_not_follow_is_not_used():
 
 
 def test_a_guarantee_for_replaced_users_is_tested_on_a_user():
-    kinds = {unit: kind_of(KnownTotal(unit=unit).guarantee) for unit in ("event", "user")}
-    assert kinds == {"event": "answer", "user": "user"}
+    kinds = {unit: kind_of(KnownTotal(unit=unit)) for unit in ("event", "user")}
+    assert kinds == {"event": "replaced_event", "user": "replaced_user"}
 
 
 def test_what_a_person_is_promised():

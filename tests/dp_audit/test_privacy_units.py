@@ -165,4 +165,4 @@ def test_every_unit_can_be_drawn():
     ],
 )
 def test_kind_of_a_guarantee(mechanism, kind):
-    assert kind_of(mechanism.guarantee) == kind
+    assert kind_of(mechanism) == kind

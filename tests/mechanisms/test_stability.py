@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from loops import mostly_slow
 from oracles.stability import capped as choices_of
 from oracles.stability import (
     coordinates,
@@ -24,6 +25,7 @@ from clusterscale.mechanisms import create
 from clusterscale.mechanisms.coarsening import CoarsenTime
 from clusterscale.mechanisms.sampling import CapContributions
 from clusterscale.testing import check_mechanism
+from clusterscale.testing.mechanisms import _find_unstable
 
 CAP, MERGE = {"name": "cap_contributions", "per_day": 1}, {"name": "coarsen_time", "factor": 5}
 WEEK = {"name": "coarsen_time", "groups": [[8 + 24 * day for day in range(7)]]}
@@ -146,3 +148,35 @@ class FewestVisited(CoarsenTime):
 def test_a_step_that_states_too_little_is_noticed(step, fault):
     with pytest.raises(AssertionError, match=f"trace_steps_keep_their_stability: .*{fault}"):
         check_mechanism(step)
+
+
+class Keeps(CapContributions):
+    """A cap that states a stability of its own."""
+
+    states: Stability
+
+    def stability(self, before, frame):
+        return self.states
+
+
+@mostly_slow(
+    ("cap", "event", "user_day", "why"),
+    [
+        (9, 2, 3.0, "one day changes more"),
+        (9, 2, 8.0, "one day changes more"),
+        (190, 2, 50.0, "one day changes more"),
+        (5, 1, 5.0, "one event changes more than 1"),
+        (20, 1, 20.0, "one event changes more than 1"),
+        (9, 2, 9.0, ""),
+        (190, 2, 190.0, ""),
+    ],
+)
+def test_a_false_cap_is_found_however_large(cap, event, user_day, why):
+    step = Keeps(per_day=cap, states=Stability(event, user_day, True))
+    assert next(_find_unstable(step), "").startswith(why)
+    assert bool(next(_find_unstable(step), "")) == bool(why)
+
+
+def test_a_cap_above_all_that_the_example_has_is_not_tested():
+    with pytest.warns(UserWarning, match="at most 300 events is not tested"):
+        assert not list(_find_unstable(CapContributions(per_day=300)))

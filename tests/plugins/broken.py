@@ -129,6 +129,10 @@ MECHANISMS = {
         noise_is_count_independent=True,
         release=release_of(lambda v, c: v + c.sum()),
     ),
+    "noise_is_as_declared": twin(UniformNoise, release=release_of(lambda v, c: v + c.sum())),
+    "guarantee_is_not_refuted": twin(
+        UniformNoise, guarantee=guaranteeing("event", 1.0, 0.0, "add_remove", "said so")
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from clusterscale.analyses.audit.settings import Period, Precision, find_impreci
 from clusterscale.analyses.audit.targets import Chosen, Targets
 from clusterscale.analyses.audit.task import AuditTask
 from clusterscale.analyses.certify import Certification, CertifyPlan
+from clusterscale.analyses.certify.plan import check_fit
 from clusterscale.analyses.dp_audit.dp_test import VerdictPlan
 from clusterscale.analyses.dp_audit.evaluation import MechanismEvaluationTask, UtilityPlan
 from clusterscale.analyses.screening import Screen, ScreenPlan
@@ -19,15 +20,12 @@ from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import (
     NO_NOISE,
     Attack,
-    Bounds,
-    CellCoordinates,
     ConfigModel,
     Ints,
     Mechanism,
     NonEmptyUnique,
     Prior,
     Probability,
-    Traces,
 )
 from clusterscale.cube import TraceCube
 from clusterscale.cube.attributes import WEIGHTS
@@ -324,26 +322,19 @@ def _missing_weights(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
 
 def find_unfit(plan: AuditPlan, cube: TraceCube) -> Iterator[tuple[int, str]]:
     """Yield the index of each mechanism that does not fit the cells and group sizes, and why."""
-    frames = [(period, cube.frame(period.spans[-1])) for period in plan.periods]
+    frames = [cube.frame(period.spans[-1]) for period in plan.periods]
     for i, mechanism in enumerate(plan.mechanisms):
         try:
-            for period, frame in frames:
-                no_users = np.zeros(1, np.int64), np.zeros(0, np.int32)
-                _try(mechanism, Traces(*no_users, cube.n_rois, period.epochs), frame, plan)
+            _check_guesses(mechanism, plan)
+            for frame in frames:
+                check_fit(mechanism, (cube.n_rois, frame), plan.group_sizes, plan.null_roi)
         except ConfigError as error:
             yield i, str(error)
 
 
-def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:
-    """Apply the trace steps of a mechanism to no traces, and check the counts that it gets."""
+def _check_guesses(mechanism: Mechanism, plan: AuditPlan) -> None:
     guessing = [prior.label for prior in plan.priors if prior.guesses_cells]
     if guessing and mechanism.n_tables > 1:
         raise ConfigError(
             f"{guessing[0]} guesses cells of one table: use perfect, or known_subset of a trace"
         )
-    for step in mechanism.trace_steps:
-        traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
-    mechanism.bind(Bounds(1 + plan.null_roi, 1, 1, 1, 1, plan.null_roi))
-    n_rois = traces.n_rois + plan.null_roi
-    for size in plan.group_sizes:
-        mechanism.check(group_size=size, n_rois=n_rois, n_epochs=traces.n_epochs)

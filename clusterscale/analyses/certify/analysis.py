@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,7 +93,11 @@ class CertifyAnalysis(study.Analysis):
         self.seed, self.null_roi = certification.seed, certification.null_roi
 
     def check(self, cube: TraceCube, memory: int) -> None:
-        """Raise :class:`ConfigError` if the memory is too small for a block of users."""
+        """Raise :class:`ConfigError` if a mechanism does not fit, or the memory is too small."""
+        made = self.certification
+        for mechanism, (_, span) in product(made.mechanisms, made.periods):
+            shape = cube.n_rois, cube.frame(span)
+            plan.check_fit(mechanism, shape, made.group_sizes, made.null_roi)
         block = min(block_size(cube), cube.n_users)
         needed = study.PROCESS_BYTES + _bytes_of(cube, block)
         study.require_memory(memory, needed, f"for a block of {block:,} users")

@@ -19,12 +19,15 @@ from clusterscale.analyses.certify.loss import (
     mixed_loss,
 )
 from clusterscale.contracts.mechanism import group_privacy
+from clusterscale.foreign import is_foreign
 from clusterscale.mechanisms.accounting import ApproximateLoss, needs_equal_numbers, scope_of_noise
 from clusterscale.mechanisms.base import Exact
 from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.declared_noise import noise_fault
 from clusterscale.mechanisms.law import FiniteDistribution, OutputDistribution
 from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
 from clusterscale.mechanisms.sampling import SampleTraces
+from clusterscale.study.foreign_code import classes_in
 
 _EXACT = "each changed count is published with independent noise of a known distribution"
 _POSTPROCESSED = "the noise on each changed count; what follows it can only lower the ceiling"
@@ -324,6 +327,8 @@ def bases(mechanism: contracts.Mechanism, group_size: int, visits: Visits) -> It
     """
     if mechanism.uses_weights or contracts.stability_of(mechanism.trace_steps) is None:
         return
+    if false_statement(mechanism):
+        return
     if (basis := _of_cells(mechanism, group_size)) is not None:
         yield basis
         if basis.tight:
@@ -343,6 +348,11 @@ def bases(mechanism: contracts.Mechanism, group_size: int, visits: Visits) -> It
     if isinstance(known, ApproximateLoss) and by_series and known.n <= visits.bounds.rois:
         reason = "its privacy loss for each place that the person visits"
         yield SeriesBasis(known.epsilon, known.delta, reason)
+
+
+def false_statement(mechanism: contracts.Mechanism) -> str:
+    """Return what a mechanism of another package declares falsely of its noise; empty if none."""
+    return noise_fault(mechanism) if any(map(is_foreign, classes_in(mechanism))) else ""
 
 
 def _of_cells(mechanism: contracts.Mechanism, group_size: int) -> CountBasis | None:

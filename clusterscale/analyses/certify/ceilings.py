@@ -7,7 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from clusterscale.analyses.certify.basis import Substitutes, Visits, bases, widest, without_sampling
+from clusterscale.analyses.certify.basis import (
+    Substitutes,
+    Visits,
+    bases,
+    false_statement,
+    widest,
+    without_sampling,
+)
 from clusterscale.analyses.certify.loss import Changes, best_test
 from clusterscale.contracts import NO_NOISE, Floats, Mechanism, stability_of
 from clusterscale.contracts.mechanism import ONLY_REPLACED
@@ -224,6 +231,8 @@ def _unbounded(mechanism: Mechanism) -> Ceiling:
     law, known = mechanism.law(1), stability_of(mechanism.trace_steps) is not None
     exact = isinstance(law, OutputDistribution) and law.noise == NO_NOISE and not law.revised
     why = ONLY_REPLACED if needs_equal_numbers(mechanism) else mechanism.guarantee.reason
+    if false := false_statement(mechanism):
+        known, why = False, f"what it declares is not relied on: {false}"
     return Ceiling(*ends, known and exact, f"nothing bounds it: {why}", None)
 
 

@@ -1,15 +1,26 @@
 """Settings of certificates."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, Strict
 
 from clusterscale.analyses.certify.basis import needs_series
-from clusterscale.contracts import ConfigModel, Mechanism, NonEmptyUnique, Prior, TraceStep, hash_of
+from clusterscale.contracts import (
+    Bounds,
+    CellCoordinates,
+    ConfigModel,
+    Mechanism,
+    NonEmptyUnique,
+    Prior,
+    Traces,
+    TraceStep,
+    hash_of,
+)
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Span
 from clusterscale.mechanisms import group_by_trace_steps
@@ -115,6 +126,23 @@ class ReleaseSettings:
         spans = [span for _, span in self.periods]
         ids = [mechanism.id for mechanism in self.mechanisms]
         return ReleaseSettings.describe(self) | {"periods": spans, "mechanisms": ids}
+
+
+def check_fit(
+    mechanism: Mechanism, shape: tuple[int, CellCoordinates], sizes: Sequence[int], null_roi: bool
+) -> None:
+    """Raise :class:`ConfigError` if a mechanism does not fit the ROIs, epochs and group sizes.
+
+    Its trace steps are applied to no traces, and it checks the counts that it then gets.
+    """
+    n_rois, frame = shape
+    traces = Traces(np.zeros(1, np.int64), np.zeros(0, np.int32), n_rois, len(frame.days))
+    for step in mechanism.trace_steps:
+        traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
+    mechanism.bind(Bounds(1 + null_roi, 1, 1, 1, 1, null_roi))
+    for size in sizes:
+        n_rois = traces.n_rois + null_roi
+        mechanism.check(group_size=size, n_rois=n_rois, n_epochs=traces.n_epochs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,7 +379,7 @@ def _count(
         if sums is not None:
             sums[i] = sum_weights(traces, members[None])
     mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
-    units = dict.fromkeys(kind_of(mechanism.guarantee) for mechanism in mechanisms)
+    units = dict.fromkeys(kind_of(mechanism) for mechanism in mechanisms)
     kinds = [kind for kind in units if kind is not None]
     nearby = count_nearby(_design(task), kinds, traces, setting.cells.frame)
     return CountedUsers(counts, setting.bounds, nearby, sums)
@@ -418,6 +418,9 @@ def _evaluate(
                 key, bound = mechanism.id, mechanism.bind(tally.bounds)
                 stated = state_guarantee(bound, tally.bounds, stability, n_days)
                 test = try_guarantee(bound, neighbours, task.verdict, key=key)
+                if test.seen_in:
+                    shown = f"{test.seen_in} show ε of at least {test.epsilon_seen:.3g}"
+                    stated = replace(stated, reason=f"{stated.reason}; false: {shown}")
                 released = _publish(task, key, bound, cell_map, tally)
                 utility, share, ratio = _measure(task, _truth(raw, mechanism), released)
                 evaluation.guarantees[key], evaluation.dp_tests[key] = stated, test

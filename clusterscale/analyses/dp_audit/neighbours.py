@@ -9,6 +9,7 @@ from clusterscale.analyses.dp_audit import privacy_units
 from clusterscale.contracts import CellCoordinates, Counts, Ints, Stability, Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.cube.blocks import Steps
+from clusterscale.foreign import is_foreign
 from clusterscale.groups import count_visits
 from clusterscale.seeds import stream
 
@@ -67,10 +68,17 @@ class RawTraces:
     frame: CellCoordinates
     survey: privacy_units.Survey
 
+    @property
+    def unproven(self) -> bool:
+        """Whether a step is of another package, so that its stability is only a statement."""
+        return any(is_foreign(type(step)) for step in self.steps)
+
     def needed(self, kind: privacy_units.Kind) -> bool:
         """Return whether removing a unit changes other events than its own after the steps."""
-        if not self.steps or kind not in ("event", "user_day"):
+        if not self.steps or privacy_units.measured_as(kind) not in ("event", "user_day"):
             return False
+        if self.unproven:
+            return True
         if self.stability is None:
             return True
         return self.stability.event > 1 if kind == "event" else not self.stability.confined
@@ -187,8 +195,13 @@ class Neighbours:
         survey, find, frame = self.nearby.survey, self.find, self.frame
         if self.raw is not None and self.raw.needed(kind):
             survey, find, frame = self.raw.survey, self.raw.find, self.raw.frame
-        largest = survey.largest["user" if kind == "answer" else kind].user
-        yield privacy_units.largest_unit(kind, find(largest), largest, frame)
+        measured = privacy_units.measured_as(kind)
+        if self.raw is not None and self.raw.unproven and measured == "event":
+            busiest = survey.largest["user_day"].user
+            yield privacy_units.busiest_event(find(busiest), busiest, kind, frame)
+        else:
+            largest = survey.largest[measured].user
+            yield privacy_units.largest_unit(kind, find(largest), largest, frame)
         rng = stream(self.design.seed, *path)
         for _ in range(self.design.n_units - 1):
             yield privacy_units.draw_unit(kind, survey, find, frame, rng=rng)

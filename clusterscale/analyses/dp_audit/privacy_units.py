@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import CellCoordinates, Guarantee, Ints, Traces
+from clusterscale.contracts import CellCoordinates, Ints, Mechanism, Traces
 from clusterscale.cube.bounds import find_largest
+from clusterscale.mechanisms.accounting import needs_equal_numbers
 
-Kind = Literal["event", "user_day", "user", "roi_series", "answer"]
+Replaced = Literal["replaced_event", "replaced_user_day", "replaced_user", "replaced_roi_series"]
+Kind = Literal["event", "user_day", "user", "roi_series", "answer"] | Replaced
 Index = NDArray[np.int64]
 
 _SURVEYED: tuple[Kind, ...] = ("event", "user_day", "user", "roi_series")
@@ -29,16 +31,31 @@ class Unit:
     outside: Ints
 
 
-def kind_of(guarantee: Guarantee) -> Kind | None:
+_REPLACED: dict[str, Replaced] = {
+    kind.removeprefix("replaced_"): kind for kind in get_args(Replaced)
+}
+
+
+def kind_of(mechanism: Mechanism) -> Kind | None:
     """Return the unit in which neighbouring inputs differ, None without a guarantee.
 
-    If neighbours replace data of a user, the unit is an ``answer``: the report of the user on one
-    cell, which changes no other cell.
+    If neighbours replace data of a user and each count has noise of its own, the unit is an
+    ``answer``: the report of the user on one cell, which changes no other cell. Else the unit is
+    replaced by a single event, so the two usually have different numbers of events.
     """
+    guarantee = mechanism.guarantee
     if guarantee.unit == "none" or not np.isfinite(guarantee.epsilon):
         return None
-    is_part = guarantee.neighbours == "replace" and guarantee.unit != "user"
-    return "answer" if is_part else guarantee.unit
+    if guarantee.neighbours == "add_remove":
+        return guarantee.unit
+    is_user = guarantee.unit == "user"
+    return _REPLACED[guarantee.unit] if is_user or needs_equal_numbers(mechanism) else "answer"
+
+
+def measured_as(kind: Kind) -> Kind:
+    """Return the unit of a survey whose size says how much one of this kind may change."""
+    base: Any = kind.removeprefix("replaced_")
+    return "user" if kind == "answer" else base
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +137,20 @@ def largest_unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) 
         Places and times of cells; only days are used.
     """
     parts = _parts(kind, traces, user, frame)
-    if kind == "event":  # there can be thousands, of two sizes: alone in an epoch, or not
+    if measured_as(kind) == "event":  # thousands, of two sizes: alone in an epoch, or not
         _, index, n = np.unique(parts % traces.n_epochs, return_inverse=True, return_counts=True)
         parts = parts[np.argsort(n[index] > 1, kind="stable")][:1]
     elif kind == "answer":
         parts = parts[:1]
     return max((_unit(kind, traces, user, frame, part) for part in parts), key=_size, default=None)
+
+
+def busiest_event(traces: Traces, user: int, kind: Kind, frame: CellCoordinates) -> Unit | None:
+    """Return the first event on the busiest day of a user: without it, a cap lets in another."""
+    day = largest_unit("user_day", traces, user, frame)
+    if day is None:
+        return None
+    return _unit(kind, traces, user, frame, int(np.setdiff1d(day.inside, day.outside)[0]))
 
 
 def draw_unit(
@@ -167,6 +192,9 @@ def draw_unit(
 def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Ints:
     """Return what identifies the units of a user: cells, days, ROIs, or the user."""
     trace = traces.trace(user)
+    if kind in _REPLACED.values():
+        trace = trace[: _n_events(traces, user)]
+        kind = measured_as(kind)
     if kind == "user":
         return np.full(min(1, len(trace)), user)
     if kind == "answer":
@@ -181,13 +209,15 @@ def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Int
 
 
 def _unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
-    """Return a unit of one user.
+    """Return a unit of one user: the event in the cell, or on the day, or in the ROI ``part``.
 
     Without an event or a day, epochs become idle; they are counted in the null ROI if there is one.
     A day has all events in epochs on it, even if an epoch is also on another day. A series,
     including that of the null ROI, and an answer change no other cells.
     """
     trace = traces.trace(user)
+    if kind in _REPLACED.values():
+        return _replaced(measured_as(kind), traces, user, frame, part)
     if kind == "user":
         return Unit(user, trace, trace[:0])
     if kind == "answer":
@@ -196,11 +226,35 @@ def _unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: i
         return Unit(user, trace, trace[trace // traces.n_epochs != part])
     n_events = _n_events(traces, user)
     events, nowhere = trace[:n_events], trace[n_events:]
-    epochs = events % traces.n_epochs
-    gone = events == part
-    if kind == "user_day":
-        gone = (frame.days[epochs] <= part) & (part <= frame.last_days[epochs])
+    gone = _gone(kind, traces, events, frame, part)
     return Unit(user, trace, _without(traces, events, nowhere, gone))
+
+
+def _gone(
+    kind: Kind, traces: Traces, events: Ints, frame: CellCoordinates, part: int
+) -> NDArray[np.bool_]:
+    """Return which events are of a unit."""
+    epochs = events % traces.n_epochs
+    if kind == "user_day":
+        return np.asarray((frame.days[epochs] <= part) & (part <= frame.last_days[epochs]))
+    if kind == "roi_series":
+        return np.asarray(events // traces.n_epochs == part)
+    return np.full(len(events), True) if kind == "user" else events == part
+
+
+def _replaced(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
+    """Return a unit in whose place is one event, where the user was not."""
+    trace, n_events = traces.trace(user), _n_events(traces, user)
+    events, nowhere = trace[:n_events], trace[n_events:]
+    gone = _gone(kind, traces, events, frame, part)
+    roi, epoch = divmod(int(events[gone][0]), traces.n_epochs)
+    n_rois = traces.n_rois - traces.null_roi
+    places: Ints = np.arange(n_rois) * traces.n_epochs + epoch
+    if kind == "roi_series":
+        places = roi * traces.n_epochs + np.setdiff1d(np.arange(traces.n_epochs), nowhere)
+    one = np.setdiff1d(places, events)[:1].astype(events.dtype)
+    every, stays = np.append(events, one), np.append(~gone, np.ones(len(one), bool))
+    return Unit(user, trace, np.sort(_without(traces, every, nowhere, ~stays)))
 
 
 def _n_events(traces: Traces, user: int) -> int:
