@@ -176,7 +176,8 @@ class TextTable(TableFormat):
     ) -> RawRelease:
         """Return rows over places and epochs of the length that is set, or stated in metadata.
 
-        Places with the name of a total are told, unless a series or the format says what they are.
+        Places with the name of a total are reported, unless a series or the format says what they
+        are.
         """
         about = about or ReleaseMetadata()
         step = None if self.step is None else Step.parse(self.step)
