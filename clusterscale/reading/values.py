@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ _BANDS = {  # of what is hidden: pattern of its text, and how far its end is abo
 }
 Band = tuple[int | None, int]
 """Of hidden values: the least count, None if it is not stated, and the one that all are below."""
+_BAND_UNIT, _MOST_BAND = 2.0**900, 1 << 26  # bands are values between these and SECONDARY
 BAND = f"(?i){'|'.join(_BANDS)}"
 _MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
 _ALL_MARKS = "".join(_MARKS.values())
@@ -165,7 +167,7 @@ def decode_values(
     marks: Marks = Marks(),
     spot: Spot,
 ) -> Values:
-    """Return published values, float64, shape (row,); NaN where they are hidden.
+    """Return published values, float64, shape (row,); NaN or a band where they are hidden.
 
     ``raw`` is an Arrow column of numbers or text, ``statuses`` are others with a status of each
     value, and the statuses of hidden ones. Values or statuses among ``not_covered`` give
@@ -181,7 +183,8 @@ def decode_values(
     values = once_each(decoded, raw)
     for status, codes in statuses:
         shown = text_of(status)
-        both = np.flatnonzero(among(shown, (*codes, *not_covered, *secondary)) & ~np.isnan(values))
+        given = ~(np.isnan(values) | are_bands(values))
+        both = np.flatnonzero(among(shown, (*codes, *not_covered, *secondary)) & given)
         if len(both):
             row = int(both[0])
             raise SourceError(
@@ -221,32 +224,50 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
         values[np.isin(values, codes)] = np.nan
     else:
         texts = text_of(plain)
-        empty = among(texts, hidden) | matches(texts, BAND)
+        shown = matches(texts, BAND)
+        empty = among(texts, hidden) | shown
         numbers = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), marks.plain(texts))
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
         wrong = np.isnan(values) & ~empty
         spot.refuse(wrong, name, lambda row: marks.fault(texts[row].as_py() or ""))
+        if shown.any():
+            values[shown] = [
+                _band_value(text) for text in texts.filter(pa.array(shown)).to_pylist()
+            ]
     spot.refuse(np.isinf(values), name, "the value is infinite")
     return values
 
 
-def bands_in(raw: Any, values: Values) -> set[Band]:
-    """Return the bands such as "<5" or "1-4" that a column shows instead of hidden values.
+@lru_cache(1 << 12)
+def _band_value(text: str) -> float:
+    """Return the value that stands for a band; NaN if its numbers are too large."""
+    for pattern, more in _BANDS.items():
+        if found := re.match(pattern, text, re.IGNORECASE):
+            *least, last = (int(re.sub(r"\D", "", one)) for one in found.groups())
+            code = (least[0] + 1 if least else 0) * _MOST_BAND + last + more
+            return -_BAND_UNIT * code if last + more < _MOST_BAND else np.nan
+    return np.nan
 
-    ``values`` are decoded ones; where none is hidden, no text is looked at.
+
+def are_bands(values: Values) -> NDArray[np.bool_]:
+    """Return which values stand for bands such as "<5" or "1-4", shape of ``values``."""
+    return np.asarray((values <= -_BAND_UNIT) & (values > SECONDARY))
+
+
+def band_ends(values: Values) -> tuple[Ints, Ints]:
+    """Return the least count of each band and the one that all are below, −1 if not stated.
+
+    Both are int64, of the shape of ``values``, and −1 where there is no band.
     """
-    plain = raw.dictionary if pa.types.is_dictionary(raw.type) else decode.plain(raw)
-    if not (np.isnan(values).any() and is_text(plain.type)):
-        return set()
-    texts = pc.unique(text_of(plain)).drop_null()
-    shown = texts.filter(pa.array(matches(texts, BAND))).to_pylist()
-    return {
-        (numbers[0] if len(numbers) > 1 else None, numbers[-1] + more)
-        for text in shown
-        for pattern, more in _BANDS.items()
-        if (found := re.match(pattern, text, re.IGNORECASE))
-        if (numbers := [int(re.sub(r"\D", "", one)) for one in found.groups()])
-    }
+    code = np.where(are_bands(values), values / -_BAND_UNIT, 0).astype(np.int64)
+    least, end = np.divmod(code, _MOST_BAND)
+    return least - 1, np.where(code > 0, end, -1)
+
+
+def bands_in(values: Values) -> set[Band]:
+    """Return the different bands that values stand for."""
+    least, end = band_ends(np.unique(values[are_bands(values)]))
+    return {(None if a < 0 else a, b) for a, b in zip(least.tolist(), end.tolist(), strict=True)}
 
 
 def is_empty(raw: Any) -> NDArray[np.bool_]:

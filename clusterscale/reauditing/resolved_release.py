@@ -241,7 +241,8 @@ def _in_cube_order(
     totals = PublishedTotals(roi, *raw.totals.each[1:], listed)
     notes = (*raw.notes, *([note] if note else []))
     marks = {key: None if one is None else one[rows] for key, one in marks.items()}
-    shown = {"values": values[rows], "rois": tuple(ordered), "totals": totals, "notes": notes}
+    shown: dict[str, Any] = {"values": values[rows], "rois": tuple(ordered), "band_ends": None}
+    shown |= {"totals": totals, "notes": notes}
     return replace(raw, **shown, **marks)
 
 

@@ -96,6 +96,9 @@ class RawRelease:
         What should be known of how it was read, a clause for each.
     bands
         Bands in which hidden counts are stated to be, as (1, 5) where the table shows "1-4".
+    band_ends
+        The least count of the band of each value and the one that all are below, int64, both of
+        shape (roi, epoch), −1 where not stated. None if no band is.
     timezone
         Zone of the days and months that its epochs are, if they are.
     texts
@@ -121,6 +124,7 @@ class RawRelease:
     secondary: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
     bands: tuple[Band, ...] = ()
+    band_ends: tuple[Ints, Ints] | None = None
     timezone: str = "UTC"
     texts: tuple[str, ...] = ()
     centres: Values | None = None
@@ -137,6 +141,10 @@ class RawRelease:
             if (own := getattr(self, name)) is not None:
                 arrays[name] = np.full(shape, fill)
                 arrays[name][np.ix_(*at)] = own
+        if self.band_ends is not None:
+            arrays["band_ends"] = tuple(np.full(shape, -1) for _ in range(2))
+            for wider, ends in zip(arrays["band_ends"], self.band_ends, strict=True):
+                wider[np.ix_(*at)] = ends
         totals = self.totals.placed(at, shape)
         return replace(self, rois=tuple(rois), epochs=epochs, totals=totals, **arrays)
 

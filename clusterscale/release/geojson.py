@@ -17,7 +17,7 @@ from clusterscale.reading import geojson
 from clusterscale.reading.clock import Clock
 from clusterscale.reading.sources import File
 from clusterscale.reading.tables import open_parquet
-from clusterscale.reading.values import Spot, bands_in, decode_values
+from clusterscale.reading.values import Spot, decode_values
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import describe, read_metadata
 from clusterscale.release.rows import Rows
@@ -74,7 +74,6 @@ class GeoJsonTable(TextTable):
         values = decode_values("value", texts, spot=spot, **self.codes)
         rows = Rows(list(known), self.slots, uri)
         rows.add(place, seconds, np.zeros(len(cells), np.bool_), values)
-        rows.bands |= bands_in(texts, values)
         table = self.lay_out(rows, absent=self.absent)
         notes = collection.get(_NOTES, {})
         if not isinstance(notes, dict):

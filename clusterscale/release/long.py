@@ -30,7 +30,6 @@ from clusterscale.reading.values import (
     Codes,
     Spot,
     among,
-    bands_in,
     decode_values,
     is_empty,
     located_batches,
@@ -378,7 +377,6 @@ class LongTable(LineTable):
         for raw, spot in selected:
             if len(raw[self.count]):
                 decoded = self._decode(raw, places, spot)
-                rows.bands |= bands_in(raw[self.count], decoded[3])
                 rows.n_skipped += len(raw[self.count]) - len(decoded[0])
                 rows.add(*decoded)
         return rows

@@ -15,7 +15,7 @@ from clusterscale.cube.calendar import Step
 from clusterscale.errors import SourceError
 from clusterscale.jit import kernel
 from clusterscale.reading.places import IntegerCodes
-from clusterscale.reading.values import NOT_COVERED, SECONDARY, Band
+from clusterscale.reading.values import NOT_COVERED, SECONDARY, Band, are_bands, band_ends, bands_in
 from clusterscale.release.content import PublishedTotals, RawRelease
 from clusterscale.storage.address import check_memory
 from clusterscale.validation_messages import plural, quote
@@ -107,6 +107,9 @@ class Rows:
         an epoch, int64; ``all_times`` marks totals over times; ``value`` is float64, NaN if hidden.
         ``second`` is when clocks show the time of a row again, −1 where they do not.
         """
+        if (bands := bands_in(value)) and self.add_up:  # their sum has other ends
+            value = np.where(are_bands(value), np.nan, value)
+        self.bands |= bands
         column = np.zeros(len(time), np.int64)
         column[~all_times] = self._times.encode(time[~all_times]) + 1
         shape = (len(self.places) + 1, len(self._times.keys) + 1)
@@ -168,11 +171,14 @@ class Rows:
         self._cells = np.empty((0, 0))
         self._fill_absent(cells, absent, order, epochs)
         gaps, further = np.isposinf(cells), cells == SECONDARY
-        cells[gaps | further] = np.nan
+        ends = band_ends(cells) if are_bands(cells).any() else None
+        cells[gaps | further | are_bands(cells)] = np.nan
         names = tuple([self.places[i] for i in order.tolist()])
         times = epochs if self.slots else epochs.astype(_UTC)
         bands = tuple(sorted(self.bands, key=str))
-        table = RawRelease(cells, names, times, totals, timezone=timezone, bands=bands)
+        table = RawRelease(
+            cells, names, times, totals, timezone=timezone, bands=bands, band_ends=ends
+        )
         if further.any():
             note = f"{int(further.sum()):,} of {gaps.size:,} values are hidden to protect others"
             table = replace(table, secondary=further, notes=(note,))
@@ -320,6 +326,5 @@ def _places_in(epochs: Ints, times: Ints) -> Ints:
 def _given(totals: Values) -> Values | None:
     """Return totals, NaN where there is none; None if there are none at all."""
     absent = totals == EMPTY
-    return (
-        None if absent.all() else np.where(np.isinf(totals) | (totals == SECONDARY), np.nan, totals)
-    )
+    hidden = np.isinf(totals) | (totals == SECONDARY) | are_bands(totals)
+    return None if absent.all() else np.where(hidden, np.nan, totals)

@@ -17,7 +17,7 @@ from clusterscale.contracts import Values
 from clusterscale.errors import SourceError
 from clusterscale.reading.sources import File, open_text, reading
 from clusterscale.reading.tables import BLOCK
-from clusterscale.reading.values import Spot, bands_in, decode_values
+from clusterscale.reading.values import Spot, decode_values
 from clusterscale.release.content import RawRelease
 from clusterscale.release.metadata import read_beside, write_beside
 from clusterscale.release.rows import Rows
@@ -56,11 +56,9 @@ class WideTable(LineTable):
         stamps, names = (top, left) if self.times == "columns" else (left, top)
         seconds, all_times = self._times(stamps, uri)
         values = self._values(cells, top, uri)
-        hidden = pa.array(cells[np.isnan(values)].tolist(), pa.string())
         if self.times == "rows":
             values = values.T
         rows = self._rows(names, seconds, all_times, values, uri)
-        rows.bands |= bands_in(hidden, values)
         table = self.lay_out(rows)
         metadata, uris, texts = read_beside(uri)
         return replace(table, metadata=metadata, uris=uris, texts=texts)

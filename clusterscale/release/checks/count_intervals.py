@@ -202,11 +202,16 @@ def count_bounds(table: PublishedTable, *, drawn: bool = False) -> tuple[Whole, 
     None unless the mechanism adds no noise, processes each count separately and preserves their
     order: each value then corresponds to an interval of counts. With ``drawn``, it may also draw
     one of a few values of a count. All counts are possible where a cell is redacted or has a value
-    that is never published; only 0 where none was collected.
+    that is never published; only 0 where none was collected. A band that is shown gives the bounds.
     """
     if (intervals := count_intervals(table, drawn=drawn)) is None:
         return None
     bounds = intervals.bounds(table.values, table.secondary)
+    if table.band_ends is not None:
+        least, end = table.band_ends
+        bounds[0][least >= 0] = least[least >= 0]
+        bounds[1][end >= 0] = end[end >= 0] - 1
+        np.minimum(*bounds, out=bounds[0])  # a band below what is hidden may start at 0
     for bound in bounds if table.not_covered is not None else ():
         bound[table.not_covered] = 0
     return bounds

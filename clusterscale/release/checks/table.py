@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import ConfigModel, Counts, Mechanism, Values
+from clusterscale.contracts import ConfigModel, Counts, Ints, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.foreign import Fault, returns
 from clusterscale.mechanisms.chain import steps_of
@@ -64,6 +64,9 @@ class PublishedTable:
     secondary
         Which values were hidden so that no other follows from them, though they would have been
         shown, bool, shape (roi, epoch). None if none was.
+    band_ends
+        For values that are shown as bands, the least count and the one that all are below, int64,
+        both of shape (roi, epoch), −1 where not stated. None if there are none.
 
     Raises
     ------
@@ -87,6 +90,7 @@ class PublishedTable:
     subset_of: tuple[str, ...] = ()
     not_covered: Flags | None = None
     secondary: Flags | None = None
+    band_ends: tuple[Ints, Ints] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -151,14 +155,14 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
 
 
 def doubt_bands(bands: Iterable[Band], mechanism: Mechanism) -> Iterator[str]:
-    """Yield which values are shown to be in other bands than the mechanism hides."""
+    """Yield which values are shown to be in bands with counts that the mechanism does not hide."""
     largest = suppressed_up_to(mechanism)
     labels = any(
         isinstance(one, Suppression) and one.hidden == "label" for one in steps_of(mechanism)
     )
     hides = "none" if largest is None else f"{int(labels)} to {largest:,}"
     for least, end in bands:
-        if largest is None or end != largest + 1 or least not in (None, int(labels)):
+        if largest is None or end > largest + 1 or (least is not None and least < int(labels)):
             shown = f"below {end:,}" if least is None else f"{least:,} to {end - 1:,}"
             yield f"values are shown as {shown}, and {mechanism.label} hides {hides}"
 

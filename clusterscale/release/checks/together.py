@@ -242,6 +242,7 @@ def as_published(
         listed=item.totals.listed,
         not_covered=item.not_covered,
         secondary=item.secondary,
+        band_ends=item.band_ends,
     )
 
 
@@ -264,6 +265,7 @@ def _align(
             roi_totals=None,
             grand_total=None,
             listed=(),
+            band_ends=None,
         )
         for table, first, keep in zip(tables, firsts, rows, strict=True)
     ]
