@@ -131,13 +131,13 @@ class RawRelease:
     flags_fit: bool = True
     name: str = ""
 
-    def among(self, rois: Sequence[str], epochs: NDArray[Any]) -> Self:
-        """Return the table of more ROIs and epochs, at which its values are hidden."""
+    def among(self, rois: Sequence[str], epochs: NDArray[Any], value: float) -> Self:
+        """Return the table of more ROIs and epochs, at which it has this value."""
         rows = np.array([rois.index(name) for name in self.rois or ()])
         columns = np.searchsorted(epochs, np.asarray(self.epochs))
         at, shape = (rows, columns), (len(rois), len(epochs))
         arrays: dict[str, Any] = {}
-        for name, fill in (("values", np.nan), ("not_covered", False), ("secondary", False)):
+        for name, fill in (("values", value), ("not_covered", False), ("secondary", False)):
             if (own := getattr(self, name)) is not None:
                 arrays[name] = np.full(shape, fill)
                 arrays[name][np.ix_(*at)] = own
@@ -180,13 +180,15 @@ class RawRelease:
         return digest.hexdigest()
 
 
-def with_absent(tables: Sequence[RawRelease], levels: Sequence[object]) -> Iterator[RawRelease]:
-    """Yield tables with hidden values where another one of the same level has a row."""
+def with_absent(
+    tables: Sequence[RawRelease], levels: Sequence[object], value: float
+) -> Iterator[RawRelease]:
+    """Yield tables with a value for each row that only another one of the same level has."""
     for table, level in zip(tables, levels, strict=True):
         alike = [one for one, its in zip(tables, levels, strict=True) if its == level]
         places = sorted({place for one in alike for place in one.rois or ()})
         epochs = np.unique(np.concatenate([np.asarray(one.epochs) for one in alike]))
-        yield table.among(places, epochs)
+        yield table.among(places, epochs, value)
 
 
 class TableFormat(ConfigModel):

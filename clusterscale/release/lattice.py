@@ -296,13 +296,7 @@ def _add_nodes(
 def _add_people(sums: Sums, grids: Mapping[Counted, Grid], plan: Publication) -> None:
     """Relate counts of people to those of some of them, and of all their parts."""
     for (people, measure, categories), grid in grids.items():
-        wholes = dict.fromkeys(
-            plan.people_of(one)
-            for entry in plan.tables
-            if plan.people_of(entry.label) == people
-            for one in entry.subset_of
-        )
-        for whole in wholes:
+        for whole in _wholes_of(people, plan):
             if (above := grids.get((whole, measure, categories))) is not None:
                 some = grid.find(above.places, above.epochs)
                 _add_nodes(sums, SUBSET, above, [some], rest=True)
@@ -316,6 +310,21 @@ def _add_people(sums: Sums, grids: Mapping[Counted, Grid], plan: Publication) ->
         cells = [none if one is None else one.find(grid.places, grid.epochs) for one in known]
         if any(one is not None for one in known):
             _add_nodes(sums, PARTS, grid, cells)
+
+
+def _wholes_of(people: str, plan: Publication) -> list[str]:
+    """Return those of whom people are a subset, directly or in steps, but not the stated parts."""
+    above: dict[str, list[tuple[str, bool]]] = {}
+    for entry in plan.tables:
+        wholes = [(plan.people_of(one), True) for one in entry.subset_of]
+        wholes += [(plan.people_of(one), False) for one in filter(None, [entry.parts_of])]
+        above.setdefault(plan.people_of(entry.label), []).extend(wholes)
+    found = dict(above.get(people, ()))
+    for whole in (left := list(found)):  # which grows
+        for further, _ in above.get(whole, ()):
+            left += [] if further in found else [further]
+            found.setdefault(further, True)
+    return [whole for whole, is_subset in found.items() if is_subset]
 
 
 def _pairs(

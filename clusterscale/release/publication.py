@@ -10,6 +10,7 @@ from itertools import product
 from typing import Annotated, Any, Literal, Self
 
 import h3
+import numpy as np
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.contracts import Address, ConfigModel, Mechanism, Positive
@@ -299,9 +300,9 @@ def read_strata(plan: Publication, follow: Follow = unreported) -> Iterator[Stra
         form = entry.format or plan.format or choose_format(entry.counts)
         found = list(_parts_of(form, entry))
         releases = [read_table(entry.counts, part) for _, part in found]
-        if getattr(form, "absent", None) == "hidden":
+        if (absent := getattr(form, "absent", None)) in ("hidden", "zero"):
             levels = [texts.get(entry.level or "") for texts, _ in found]
-            releases = list(with_absent(releases, levels))
+            releases = list(with_absent(releases, levels, np.nan if absent == "hidden" else 0.0))
         for (texts, part), release in zip(found, releases, strict=True):
             stated, total = release.metadata, entry.strata
             mechanism = entry.mechanism or stated.mechanism or plan.mechanism

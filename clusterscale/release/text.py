@@ -36,7 +36,8 @@ from clusterscale.validation_messages import quote
 
 TOTAL = "Total"
 LIKE_TOTAL = re.compile(
-    r"(.*\W)?(grand|overall)?(total\w*|sum|summe|(ins)?gesamt|somme|ensemble|totaal)(\W.*)?|all|_t",
+    r"(.*\W)?(grand|overall)?(tot|total\w*|sum|summe|(ins)?gesamt|somme|ensemble|totaal)(\W.*)?"
+    r"|all|all\W.*|_t|alle|toutes?|tous|tutt[ei]|tod[ao]s|合計",
     re.IGNORECASE,
 )
 """Names that are usual for totals."""
@@ -185,14 +186,18 @@ class TextTable(TableFormat):
             step = Step(about.ledger.stop - about.ledger.start)
         zone = self.timezone or about.time_zone or "UTC"
         release = rows.lay_out(step=step, absent=absent, timezone=zone)
-        states = "total" in self.model_fields_set or "total" not in type(self).model_fields
-        if about.ledger is not None or states:
+        total = getattr(self, "total", None)
+        is_null = total is None and "total" in self.model_fields_set
+        if about.ledger is not None or is_null or "total" not in type(self).model_fields:
             return release
-        ends = (end for place in rows.places for end in place.split(ARROW))
+        ends = {end for place in rows.places for end in place.split(ARROW)}
         doubts = tuple(
             f"{quote(name)} is read as a place: set `total: {name}` of the format if it is a "
             "total, `total: null` if it is not"
-            for name in sorted({end for end in ends if LIKE_TOTAL.fullmatch(end)})
+            if name != total
+            else f"{quote(name)} is the total of trips from all places to all: those from or to "
+            "one place are a table of their own, with `margins_of`"
+            for name in sorted(name for name in ends if name == total or LIKE_TOTAL.fullmatch(name))
         )
         return replace(release, changes=(*doubts, *release.changes))
 

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Level, Mechanism
-from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.errors import ClusterscaleError, ConfigError, InputError
+from clusterscale.mechanisms.chain import steps_of
+from clusterscale.mechanisms.scaling import Expand
 from clusterscale.reading.places import match_codes
 from clusterscale.release import RawRelease
+from clusterscale.release.cells import UNKNOWN
 from clusterscale.release.checks.table import (
     Check,
     CheckResult,
@@ -24,6 +27,7 @@ from clusterscale.release.checks.table import (
     worst_level,
 )
 from clusterscale.release.related import Related
+from clusterscale.validation_messages import exact_number
 
 _Rows = NDArray[np.int64] | slice
 _ALL = slice(None)  # a view, where rows would be a copy
@@ -228,7 +232,14 @@ def as_published(
     size = _size(item, group_size)
     if size is None:  # no count can be above it, so nothing is called impossible for its size
         largest = np.nanmax(np.append(item.values, 2.0))
-        size = int(max(largest, min(2 * largest + 1000, _MOST)))
+        scale = np.prod([min(s.factor, 1.0) for s in steps_of(declared) if isinstance(s, Expand)
+                         and s.factor != "weights"])  # fmt: skip
+        size = int(max((largest + 1000) / scale, min(2 * largest + 1000, _MOST)))
+        if size >= UNKNOWN:
+            raise InputError(
+                f"{item.name}: {exact_number(float(largest))} is shown, and counts of {UNKNOWN:,} "
+                "or more are not checked"
+            )
     return PublishedTable(
         name=item.name,
         values=item.values,
