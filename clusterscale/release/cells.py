@@ -46,6 +46,8 @@ class Cells:
         Which values were collected, and not hidden to protect others, bool, shape (place, epoch).
     secondary
         Which were hidden to protect others, bool, shape (place, epoch).
+    gaps
+        Which values were not collected, bool, shape (place, epoch).
     timezone
         Zone in which times are shown, empty for numbers of epochs.
     complete
@@ -69,6 +71,7 @@ class Cells:
     high: Ints
     covered: _Flags
     secondary: _Flags
+    gaps: _Flags
     timezone: str
     complete: bool
     if_hidden: tuple[int, int] = (0, UNKNOWN)
@@ -103,6 +106,7 @@ class Cells:
             high=np.full(shape, UNKNOWN),
             covered=np.zeros(shape, np.bool_),
             secondary=np.zeros(shape, np.bool_),
+            gaps=np.zeros(shape, np.bool_),
             timezone=timezone,
             complete=complete,
             total_of=total_of,

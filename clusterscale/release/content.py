@@ -32,7 +32,7 @@ class PublishedTotals:
     ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; ``grand``,
     shape (1,), over both; float64, NaN where redacted. Of each of these, ``listed`` flags those
     that are neither absent nor hidden to protect others, and ``secondary`` the latter; empty: all
-    are listed.
+    are listed. ``band_ends`` are those of each that is shown as a band, as of a table.
     """
 
     roi: Values | None = None
@@ -40,6 +40,7 @@ class PublishedTotals:
     grand: Values | None = None
     listed: tuple[NDArray[np.bool_], ...] = ()
     secondary: tuple[NDArray[np.bool_], ...] = ()
+    band_ends: tuple[tuple[Ints, Ints], ...] = ()
 
     @property
     def each(self) -> tuple[Values | None, Values | None, Values | None]:
@@ -61,7 +62,11 @@ class PublishedTotals:
             tuple([wider(one, i, False) for i, one in enumerate(some)])
             for some in (self.listed, self.secondary)
         )
-        return type(self)(roi, epoch, grand, listed, secondary)
+        ends = [
+            (wider(least, i, -1), wider(end, i, -1))
+            for i, (least, end) in enumerate(self.band_ends)
+        ]
+        return type(self)(roi, epoch, grand, listed, secondary, tuple(ends))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

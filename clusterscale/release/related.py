@@ -68,6 +68,7 @@ class Matches:
         self.texts: dict[str, dict[str, dict[str, set[str]]]] = {}
         self.places: dict[str, dict[str, None]] = {label: {} for label in self.labels}
         self.times: dict[str, dict[tuple[int, int], None]] = {label: {} for label in self.labels}
+        self.has_totals = len({(table.label, table.categories) for table in tables}) < len(tables)
         for table in tables:
             if not table.total_of:
                 self.places[table.label].update(dict.fromkeys(table.places))
@@ -131,7 +132,7 @@ class Matches:
         """Yield that a table is related to no other one, and what may be in the way."""
         label = entry.label
         others = [key for key in self.parts if label in key[1:] and key[1] != key[2]]
-        if entry.alone or others or (len(self.labels) == 1 and self.parts):
+        if entry.alone or others or (len(self.labels) == 1 and (self.parts or self.has_totals)):
             return
         if len(self.labels) == 1:
             yield f"nothing in {label} is related: state `alone: true` if that is meant"

@@ -165,6 +165,7 @@ class Rows:
             grand=_given(stated[2]),
             listed=tuple([~np.isinf(one) & (one != SECONDARY) for one in stated]),
             secondary=tuple([one == SECONDARY for one in stated]),
+            band_ends=tuple([band_ends(one) for one in stated]),
         )
         cells = self._cells[np.ix_(order + 1, columns)]
         cells[:, columns < 0] = EMPTY

@@ -94,6 +94,11 @@ def check_publication(
         undecided.insert(0, Undecided("noise", why))
         cells = [one for part in parts for one in part.cells]
         notes = (*notes, *describe_averaging(noisy, cells, plan))
+    some = [one for part in parts for one in [part.stratum] if not one.complete]
+    labels = dict.fromkeys(one.entry.label for one in some if one.entry.complete is None)
+    for label in labels if any(part.cells for part in parts) else ():
+        why = "as absent rows are hidden; state `complete: true` if none is"
+        notes = (*notes, f"parts of sums in {label} may not be listed, {why}")
     matches = match_tables(parts, plan, system.sums)
     undecided += [Undecided("relation", text) for text in matches.problems()]
     together = replace(
@@ -248,6 +253,11 @@ class System:
         if n_left := int(np.count_nonzero(self.hidden & ~self.ranges.settled)):
             why.append(f"the ranges of {plural(n_left, 'cell')} are not known exactly")
         why += doubts
+        if n_gaps := self._with_gaps():
+            why.append(
+                f"{plural(n_gaps, 'sum')} of hidden values {'has' if n_gaps == 1 else 'have'} parts that were "
+                "not collected, and may count them or not"
+            )
         if self.sums.in_pairs:
             why.append(
                 f"{_listed(self.sums.in_pairs)} are compared in pairs, as too many counts between "
@@ -260,6 +270,16 @@ class System:
             notes += (f"zeros are declared unprotected: {plural(n_zero, 'hidden cell')} must be 0",)
         undecided = tuple(Undecided("range", text) for text in why)
         return TableFindings(name, mechanism, results, undecided, notes, self._list_open(kinds))
+
+    def _with_gaps(self) -> int:
+        """Return how many known sums have both hidden parts and parts that were not collected."""
+        rest = np.zeros(len(self.low) - self.sums.n, np.bool_)
+        gaps = np.concatenate([*(table.gaps.ravel() for table in self.sums.tables), rest])
+        both = np.ones(len(self.relations.whole), np.bool_)
+        for flags in (gaps, self.hidden & ~gaps):
+            rows = np.repeat(np.arange(len(both)), np.diff(self.relations.offsets))
+            both &= np.bincount(rows, flags[self.relations.parts], len(both)) > 0
+        return int((both & (self.high < UNKNOWN)[self.relations.whole]).sum())
 
     def readings(self) -> Iterator[tuple[str, System]]:
         """Yield the same cells if all sums that may be of shown cells only are, and if none is."""

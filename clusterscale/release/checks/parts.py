@@ -16,7 +16,7 @@ from clusterscale.mechanisms.chain import last_suppression, steps_of
 from clusterscale.mechanisms.scaling import Expand
 from clusterscale.release.cells import UNKNOWN, Cells
 from clusterscale.release.checks.count_intervals import count_bounds, count_intervals
-from clusterscale.release.checks.table import Flags, PublishedTable, agree
+from clusterscale.release.checks.table import Flags, PublishedTable, agree, suppressed_up_to
 from clusterscale.release.checks.together import as_published
 from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
@@ -69,10 +69,32 @@ def _doubt_totals(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str
     Whether they count the hidden ones too, nobody can tell who reads them, unless these are certain
     to count someone.
     """
-    hidden = _hidden(table)
+    hidden, known = _hidden(table), suppressed_up_to(table.mechanism)
+    changes = any(isinstance(step, CHANGE_TOTALS) for step in steps_of(table.mechanism))
+    gaps = table.not_covered
     every = (1, table.roi_totals), (0, table.epoch_totals), (None, table.grand_total)
     for axis, totals in every:
-        if totals is None or not _are_sums(table, totals, axis):
+        if totals is None:
+            continue
+        sums = np.nansum(table.values, axis)
+        if known and not changes and (n := int(((totals > 0) & (totals <= known)).sum())):
+            yield (
+                f"{plural(n, 'total')} of {table.name} {agree(n, 'show')} 1 to {known:,} people, "
+                f"whom {table.mechanism.label} hides"
+            )
+        if gaps is not None and (n := int((gaps.any(axis) & (np.abs(totals - sums) > 0)).sum())):
+            yield (
+                f"{plural(n, 'total')} of {table.name} may count values that were not collected, "
+                "so that nothing follows"
+            )
+        if not _are_sums(table, totals, axis):
+            low, high = _bound_totals(table, totals, axis)
+            unused = ~np.isnan(totals) & (low == 0) & (high == UNKNOWN)
+            if bounds is not None and (n := int(unused.sum())):
+                yield (
+                    f"{plural(n, 'total')} of {table.name} {'is' if n == 1 else 'are'} not used: "
+                    f"no count gives such a value under {table.mechanism.label}"
+                )
             continue
         if axis is None and bounds is not None and bounds[0][hidden].any():
             continue
@@ -149,6 +171,7 @@ def _cells_of(
         high=high,
         covered=~(gaps | secondary),
         secondary=secondary,
+        gaps=gaps,
         timezone=one.release.timezone if one.is_timed else "",
         complete=one.complete,
         if_hidden=if_hidden,
@@ -166,7 +189,13 @@ def _cells_of(
             for some in (stated.listed, stated.secondary)
         )
         summed = replace(cells, **change)
-        found.append(_with_totals(summed, table, totals.reshape(shape), axis, listed, further))
+        totals = totals.reshape(shape)
+        summed = _with_totals(summed, table, totals, axis, listed, further)
+        if stated.band_ends:
+            least, end = (one.reshape(shape) for one in stated.band_ends[i])
+            summed.low[least >= 0] = least[least >= 0]
+            summed.high[end >= 0] = end[end >= 0] - 1
+        found.append(summed)
     return found
 
 
@@ -191,7 +220,8 @@ def _with_totals(
         nothing = nothing | np.isclose(totals, np.nansum(table.values))
     low[nothing], high[nothing] = 0, UNKNOWN
     covered = np.isnan(totals) & listed
-    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=covered)
+    never = np.zeros(totals.shape, np.bool_)
+    cells = replace(cells, if_hidden=(0, UNKNOWN), covered=covered, gaps=never)
     return replace(cells, values=totals, low=low, high=high, secondary=secondary)
 
 

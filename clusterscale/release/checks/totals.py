@@ -73,6 +73,13 @@ class Totals(Check):
                 "cannot decide what they disclose"
             )
             return CheckResult.unknown(self.name, table.values.size, text)
+        largest = suppressed_up_to(table.mechanism) or 0
+        if n := int(((totals > 0) & (totals <= largest)).sum()):
+            text = (
+                f"{plural(n, 'total')} {agree(n, 'show')} 1 to {largest:,} people, whom "
+                f"{table.mechanism.label} hides"
+            )
+            return CheckResult.of_faults(self.name, n, table.values.size, text)
         bounds = count_bounds(table)
         if bounds is None:
             text = (
