@@ -566,3 +566,88 @@ def test_counts_are_of_any_size_where_the_number_of_people_is_not_stated(tmp_pat
     found = check_tables([str(tmp_path / "t.csv")], mechanism=method, form=form)[0]
     told = "1 of 2 published values, such as 2000001.5, can never be published"
     assert [one.level for one in found.results if told in one.text] == ["inconsistent"]
+
+
+def test_a_subset_of_a_subset_is_a_subset_also_where_that_between_is_hidden(tmp_path):
+    tables = """
+{counts: FOLDER/all.csv}
+{counts: FOLDER/residents.csv, subset_of: [all.csv]}
+{counts: FOLDER/old.csv, subset_of: [residents.csv]}
+"""
+    head = HEAD.replace("step: 1h", "step: 1h, secondary: D")
+    found = publish(tmp_path, tables, head, all="A 08 14", residents="A 08 D", old="A 08 12")
+    assert (found.verdict, told(found)) == ("fail", {f"the difference of A {AT}": (2, 2)})
+
+
+@pytest.mark.parametrize(
+    ("declared", "row"), [("Total", "TOTAL"), ("Totl", "Total"), ("Total", "合計"), ("S", "TOT")]
+)
+def test_a_total_in_another_spelling_than_declared_is_a_doubt(declared, row, tmp_path):
+    head = HEAD.replace("step: 1h", f"step: 1h, total: {declared}")
+    publish(
+        tmp_path, "{counts: FOLDER/t.csv, alone: true}", head, t=f"A 08 *\nB 08 20\n{row} 08 23"
+    )
+    found = check_tables([str(tmp_path / "p.yaml")])[1]
+    assert (found.verdict, f"'{row}' is read as a place" in found.omitted) == ("warn", True)
+
+
+def test_totals_of_trips_from_one_place_are_a_doubt(tmp_path):
+    form = "{name: long, count: people, step: 1h, origin: from, destination: to, total: Total}"
+    ends = ["A,A,*", "A,B,12", "A,Total,15", "B,A,9", "B,B,11", "B,Total,20"]
+    rows = [f"{a},{b},2026-03-02T08:00Z,{n}" for a, b, n in (one.split(",") for one in ends)]
+    (tmp_path / "od.csv").write_text("\n".join(["from,to,time,people", *rows, ""]))
+    publish(tmp_path, f"{{counts: FOLDER/od.csv, measure: trips, alone: true, format: {form}}}")
+    found = check_tables([str(tmp_path / "p.yaml")])[1]
+    assert (found.verdict, "margins_of" in found.omitted) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "rule", "doubt"),
+    [
+        ("A 08 *\nB 08 NA\nC 08 8\nTotal 08 11", "", "may count values that were not collected"),
+        ("A 08 5\nB 08 5\nC 08 0\nTotal 08 16", "{name: round_to_base, base: 5, rule: nearest}",
+         "1 total of t.csv is not used: no count gives such a value"),
+        ("A 08 *\nB 08 0\nC 08 *\nTotal 08 3", "", "1 total of t.csv shows 1 to 4 people"),
+    ],
+)  # fmt: skip
+def test_totals_that_say_nothing_certain_are_doubts(rows, rule, doubt, tmp_path):
+    head = HEAD.replace("step: 1h", "step: 1h, total: Total, not_covered: NA, hidden: '*'")
+    entry = "{counts: FOLDER/t.csv, alone: true" + (f", mechanism: {rule}" if rule else "") + "}"
+    found = publish(tmp_path, entry, head + "within: 0\n", t=rows)
+    assert (found.verdict, doubt in found.omitted) == ("warn", True)
+
+
+def test_sums_with_parts_that_were_not_collected_are_doubts(tmp_path):
+    head = HEAD.replace("step: 1h", "step: 1h, not_covered: NA, hidden: '*'")
+    tables = "{counts: FOLDER/r.csv}\n{counts: FOLDER/d.csv, parents: codes}"
+    found = publish(tmp_path, tables, head, r="ES1 08 11", d="ES11 08 8\nES12 08 *\nES13 08 NA")
+    assert (found.verdict, "may count parts that were not collected" in found.omitted) == (
+        "warn", True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("A 08 10-19\nB 08 10-19\nTotal 08 38", {"A": (19, 19), "B": (19, 19)}),
+        ("A 08 1-4\nB 08 5-9\nTotal 08 13", {"A": (4, 4), "B": (9, 9)}),
+        ("A 08 2-4\nB 08 2-4\nC 08 17\nTotal 08 21", {"A": (2, 2), "B": (2, 2)}),
+        ("A 08 2-4\nB 08 2-4\nTotal 08 <5", {"A": (2, 2), "B": (2, 2), "Total": (4, 4)}),
+        ("A 08 1-4\nB 08 <5\nTotal 08 6", {}),
+    ],
+)
+def test_each_band_that_is_shown_bounds_its_count(rows, expected, tmp_path):
+    head = HEAD.replace("step: 1h", "step: 1h, total: Total").replace("k: 5", "k: 10")
+    found = publish(tmp_path, "{counts: FOLDER/t.csv, alone: true}", head + "within: 0\n", t=rows)
+    exact = {name: ends for name, ends in told(found).items() if ends[0] == ends[1]}
+    assert exact == {f"{name} {AT}": ends for name, ends in expected.items()}
+
+
+def test_a_category_without_a_row_is_0_where_absent_rows_are(tmp_path):
+    head = HEAD.replace("step: 1h", "step: 1h, absent: zero").replace("hidden}", "label}")
+    rows = "zone hour people sex\nA 08 9 _T\nA 08 9 F\nB 08 20 _T\nB 08 11 F\nB 08 9 M"
+    entry = "{counts: FOLDER/t.csv, strata: {sex: _T}}"
+    assert publish(tmp_path, entry, head, t=rows).verdict == "pass"
+    assert (
+        publish(tmp_path, entry, head, t=rows.replace("A 08 9 _T", "A 08 10 _T")).verdict == "fail"
+    )

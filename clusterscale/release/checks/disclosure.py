@@ -255,8 +255,7 @@ class System:
         why += doubts
         if n_gaps := self._with_gaps():
             why.append(
-                f"{plural(n_gaps, 'sum')} of hidden values {'has' if n_gaps == 1 else 'have'} parts that were "
-                "not collected, and may count them or not"
+                f"{plural(n_gaps, 'sum')} of hidden values may count parts that were not collected"
             )
         if self.sums.in_pairs:
             why.append(
