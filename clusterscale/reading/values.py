@@ -43,7 +43,8 @@ _BANDS = {  # of what is hidden: pattern of its text, and how far its end is abo
 }
 Band = tuple[int | None, int]
 """Of hidden values: the least count, None if it is not stated, and the one that all are below."""
-_BAND_UNIT, _MOST_BAND = 2.0**900, 1 << 26  # bands are values between these and SECONDARY
+_BAND_UNIT, _MOST_BAND = 2.0**1000, 1 << 26  # bands are values from −2 of these units to −1
+_LARGEST = 1e300  # of values: larger ones stand for what is hidden
 BAND = f"(?i){'|'.join(_BANDS)}"
 _MARKS = {".": ".", ",": ",", "'": "'’", " ": " \u00a0\u2009\u202f"}  # what each stands for
 _ALL_MARKS = "".join(_MARKS.values())
@@ -222,6 +223,7 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
         values = np.array(decode.numbers(name, plain, where=spot.file).values)
         codes = [float(code) for code in hidden if re.fullmatch(r"[+-]?\d+(\.\d+)?", code)]
         values[np.isin(values, codes)] = np.nan
+        spot.refuse(np.abs(values) >= _LARGEST, name, "the value is too large, or infinite")
     else:
         texts = text_of(plain)
         shown = matches(texts, BAND)
@@ -230,11 +232,11 @@ def _numbers(name: str, raw: Any, *, hidden: Sequence[str], marks: Marks, spot: 
         values = np.array(decode.numbers(name, numbers, where=spot.file).values)
         wrong = np.isnan(values) & ~empty
         spot.refuse(wrong, name, lambda row: marks.fault(texts[row].as_py() or ""))
+        spot.refuse(np.abs(values) >= _LARGEST, name, "the value is too large, or infinite")
         if shown.any():
             values[shown] = [
                 _band_value(text) for text in texts.filter(pa.array(shown)).to_pylist()
             ]
-    spot.refuse(np.isinf(values), name, "the value is infinite")
     return values
 
 
@@ -245,13 +247,14 @@ def _band_value(text: str) -> float:
         if found := re.match(pattern, text, re.IGNORECASE):
             *least, last = (int(re.sub(r"\D", "", one)) for one in found.groups())
             code = (least[0] + 1 if least else 0) * _MOST_BAND + last + more
-            return -_BAND_UNIT * code if last + more < _MOST_BAND else np.nan
+            value = -_BAND_UNIT * (1 + code / _MOST_BAND**2)
+            return value if last + more < _MOST_BAND else np.nan
     return np.nan
 
 
 def are_bands(values: Values) -> NDArray[np.bool_]:
     """Return which values stand for bands such as "<5" or "1-4", shape of ``values``."""
-    return np.asarray((values <= -_BAND_UNIT) & (values > SECONDARY))
+    return np.asarray((values <= -_BAND_UNIT) & (values > -2 * _BAND_UNIT))
 
 
 def band_ends(values: Values) -> tuple[Ints, Ints]:
@@ -259,7 +262,8 @@ def band_ends(values: Values) -> tuple[Ints, Ints]:
 
     Both are int64, of the shape of ``values``, and −1 where there is no band.
     """
-    code = np.where(are_bands(values), values / -_BAND_UNIT, 0).astype(np.int64)
+    share = np.where(are_bands(values), values / -_BAND_UNIT - 1, 0)
+    code = (share * _MOST_BAND**2).astype(np.int64)  # exact: a float has 52 bits of these
     least, end = np.divmod(code, _MOST_BAND)
     return least - 1, np.where(code > 0, end, -1)
 

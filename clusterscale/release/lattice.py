@@ -20,7 +20,8 @@ from clusterscale.contracts import Ints
 from clusterscale.reading.places import ARROW
 from clusterscale.release.cells import Cells, Counted, Sums
 from clusterscale.release.publication import Hierarchy, Publication, read_hierarchies
-from clusterscale.release.unpublished import ADDITIVE, Epoch, tilings, unpublished
+from clusterscale.release.tilings import Epoch, tilings
+from clusterscale.release.unpublished import ADDITIVE, unpublished
 
 _Flags = NDArray[np.bool_]
 

@@ -24,7 +24,7 @@ from clusterscale.release.lattice import (
 )
 from clusterscale.release.network import joined
 from clusterscale.release.publication import Publication, PublicationTable
-from clusterscale.release.text import LIKE_TOTAL
+from clusterscale.release.text import LIKE_ALL, LIKE_TOTAL
 from clusterscale.validation_messages import plural
 
 _SHOWN = 4  # names in a sentence
@@ -116,7 +116,8 @@ class Matches:
                 yield from self._unmatched_parts(entry)
             yield from self._unmatched_people(entry)
             for column in (one for one, total in entry.strata.items() if total is None):
-                for text in filter(LIKE_TOTAL.fullmatch, self.texts.get(column, {})[entry.label]):
+                texts = self.texts.get(column, {}).get(entry.label, {})
+                for text in (t for t in texts if LIKE_TOTAL.fullmatch(t) or LIKE_ALL.fullmatch(t)):
                     yield (
                         f"{text} of {column} in {entry.label} is read as a category: state "
                         f"`strata: {{{column}: {text}}}` if it is the total"

@@ -37,10 +37,12 @@ from clusterscale.validation_messages import quote
 TOTAL = "Total"
 LIKE_TOTAL = re.compile(
     r"(.*\W)?(grand|overall)?(tot|total\w*|sum|summe|(ins)?gesamt|somme|ensemble|totaal)(\W.*)?"
-    r"|all|all\W.*|_t|alle|toutes?|tous|tutt[ei]|tod[ao]s|合計",
+    r"|(all|alle|toutes?|tous|tutt[ei]|tod[ao]s)(\W.*)?|_t|合計",
     re.IGNORECASE,
 )
 """Names that are usual for totals."""
+LIKE_ALL = re.compile(r"t|both(\W.*)?|beide(\W.*)?|persons", re.IGNORECASE)
+"""Names of further categories that are usual for all."""
 
 
 def _step(text: str) -> str:

@@ -8,61 +8,23 @@ each two, the tables are named.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import chain, combinations, pairwise, product
+from functools import cached_property
+from itertools import chain, combinations, product
+
+import numpy as np
 
 from clusterscale.release.cells import Cells, Counted
 from clusterscale.release.publication import Hierarchy, Publication
+from clusterscale.release.tilings import Epoch, Epochs, join_times
 
-Epoch = tuple[int, int]
-_Epochs = frozenset[Epoch]
 _Columns = frozenset[tuple[str, frozenset[str]]]
 
 ADDITIVE = ("visits", "trips")
 """Measures that add up over places and times."""
 
 _MOST = 2_000  # counts that nobody publishes, of which all are related
-
-
-def tilings(epochs: Sequence[Epoch]) -> Iterator[tuple[int, list[int]]]:
-    """Yield which epochs are filled by which shorter ones, of those that increase.
-
-    The fewest shorter ones come first. Others follow where they do not begin at all of the times at
-    which those of an earlier way begin: else each of these is filled itself, and says the same.
-    """
-    starting: dict[int, list[tuple[int, int]]] = {}
-    for i, (begin, end) in enumerate(epochs):
-        starting.setdefault(begin, []).append((end, i))
-    for i, epoch in enumerate(epochs):
-        used, accepted = {i}, list[set[int]]()
-        while path := _fewest(epoch, starting, used):
-            used.update(path)
-            begins = {epochs[j][0] for j in path}
-            if not any(earlier <= begins for earlier in accepted):
-                accepted.append(begins)
-                yield i, path
-
-
-def _fewest(
-    epoch: Epoch, starting: Mapping[int, Sequence[tuple[int, int]]], used: Collection[int]
-) -> list[int]:
-    """Return the fewest epochs that fill one, of those that are not used; none if they do not."""
-    begin, stop = epoch
-    reached, queue = {begin: (begin, -1)}, deque([begin])
-    while queue and stop not in reached:
-        now = queue.popleft()
-        for end, i in starting.get(now, ()):
-            if end <= stop and end not in reached and i not in used:
-                reached[end] = now, i
-                queue.append(end)
-    path, now = list[int](), stop
-    while now != begin and now in reached:
-        now, i = reached[now]
-        path.append(i)
-    return path[::-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +39,7 @@ class _Shape:
     columns: _Columns
     above: frozenset[str]
     filled: frozenset[str]
-    times: _Epochs
+    times: Epochs
     divided: bool = False
 
     def sums_to(self, other: _Shape) -> bool:
@@ -86,7 +48,7 @@ class _Shape:
             self.tables[0].counted[:2] == other.tables[0].counted[:2]
             and self.columns >= other.columns
             and bool((self.places | self.above) & other.places)
-            and bool(_join_times(self.times, other.times)[0] & other.times)
+            and bool(join_times(self.times, other.times)[0] & other.times)
         )
 
     def has_all_of(self, other: _Shape) -> bool:
@@ -101,7 +63,7 @@ class _Shape:
         return (
             (other.places <= self.places | self.filled or b.total_of in self.labels)
             and (not a.total_of or a.total_of == b.total_of)
-            and other.times <= _join_times(self.times, other.times)[0]
+            and other.times <= join_times(self.times, other.times)[0]
         )
 
     def divides(self, other: _Shape) -> bool:
@@ -149,7 +111,7 @@ def unpublished(
         axes = {frozenset(table.times) for table in alike.tables}
         for one_axis, other in combinations(sorted(axes, key=min), 2):
             if min(other)[0] < max(end for _, end in one_axis):  # else they share no time
-                joint, *_ = _join_times(one_axis, other)
+                joint, *_ = join_times(one_axis, other)
                 _need_at(alike, alike.tables[0].places, alike.columns, joint, need)
     have: dict[Counted, list[Cells]] = {}
     for table in tables:
@@ -208,7 +170,7 @@ def _need_every(
     times = {frozenset(one.times) for one in (*group, *beside)}
     epochs = {epoch for one in (*group, *beside) for epoch in one.times}
     for own, other in combinations(sorted(times, key=sorted), 2):
-        epochs |= _join_times(own, other)[0]
+        epochs |= join_times(own, other)[0]
     of_places = {
         (first.places, first.total_of, first.label if f"/{first.label}" in stated else ""): one
         for one in reversed(group)
@@ -224,15 +186,32 @@ def _need_every(
         complete = all(table.complete for two in alike for table in two.tables)
         first = one.tables[0]
         # A total may be the sum of shown cells only, which adds up to no total of other people.
-        whose = [first.people] if first.total_of else people
+        certain = all(_counts_hidden(table, group) for table in one.tables)
+        whose = people if certain or not first.total_of else [first.people]
         for who, categories in product(whose, product(*texts)):
             counted = who, first.measure, frozenset(categories)
-            label = first.label if first.people == who else _label_of(who, one, group)
-            every[counted, first.places, label, first.total_of, complete] = epochs
+            label, total_of = first.label, first.total_of
+            if first.people != who:
+                label = _label_of(who, one, group)
+                total_of = label if total_of else ""
+            every[counted, first.places, label, total_of, complete] = epochs
             n_left += len(first.places) * len(_left(counted, first.places, epochs, have))
             if n_left > _MOST:
                 return None
     return every
+
+
+def _counts_hidden(total: Cells, group: Sequence[_Shape]) -> bool:
+    """Return whether a total over places is certainly none of shown cells beside hidden ones."""
+    for table in (table for one in group for table in one.tables):
+        if (table.label, table.categories) != (total.total_of, total.categories):
+            continue
+        if table.total_of or table.times != total.times:
+            continue
+        sums, hidden = np.nansum(table.values, axis=0), np.isnan(table.values).any(axis=0)
+        if (hidden & np.isclose(total.values[0], sums)).any():
+            return False
+    return True
 
 
 def _is_said_by_pairs(group: Sequence[_Shape], beside: Sequence[_Shape]) -> bool:
@@ -274,7 +253,9 @@ def _is_said_by_pairs(group: Sequence[_Shape], beside: Sequence[_Shape]) -> bool
 def _label_of(people: str, places: _Shape, group: Sequence[_Shape]) -> str:
     """Return a table of some people that has the places, or parts of them, else that of others."""
     own = [one for one in group if one.tables[0].people == people]
-    alike = [one for one in own if one.places == places.places]
+    total_of = places.tables[0].total_of
+    parts = {one.places for one in group if total_of and total_of in one.labels}
+    alike = [one for one in own if one.places == places.places or one.places in parts]
     alike += [one for one in own if one.above & places.places]
     return (*alike, places)[0].tables[0].label
 
@@ -376,7 +357,7 @@ def _join(
         if not (common or below):
             return
     columns = one.columns & two.columns
-    joint, ones, twos = _join_times(one.times, two.times)
+    joint, ones, twos = join_times(one.times, two.times)
     if beside and not joint:
         for shape in (one, two):
             _need(shape, columns, shape.times, frozenset(), (), need)
@@ -403,7 +384,7 @@ def _meet(one: _Shape, two: _Shape, shapes: Sequence[_Shape], need: _Need) -> No
     age of districts, and both of their region, that is not enough: there must be counts by all.
     """
     a, b = one.tables[0], two.tables[0]
-    joint, ones, twos = _join_times(one.times, two.times)
+    joint, ones, twos = join_times(one.times, two.times)
     if a.counted[:2] != b.counted[:2] or not joint or a.total_of or b.total_of:
         return
     fine = two if two.above & one.places and not one.places & two.places else one
@@ -420,15 +401,15 @@ def _meet(one: _Shape, two: _Shape, shapes: Sequence[_Shape], need: _Need) -> No
     ):
         _need_at(below, fine.tables[0].places, columns, times, need)
         for whole in (one, two):
-            joint = _join_times(times, whole.times)[0] & whole.times
+            joint = join_times(times, whole.times)[0] & whole.times
             _need(below, whole.columns, joint, joint - times, (), need)
 
 
 def _need(
     shape: _Shape,
     columns: _Columns,
-    joint: _Epochs,
-    longer: _Epochs,
+    joint: Epochs,
+    longer: Epochs,
     places: tuple[str, ...],
     need: _Need,
 ) -> None:
@@ -455,7 +436,7 @@ def _need_at(
     shape: _Shape,
     places: tuple[str, ...],
     columns: _Columns,
-    epochs: _Epochs,
+    epochs: Epochs,
     need: _Need,
     beside: _Shape | None = None,
 ) -> None:
@@ -470,26 +451,3 @@ def _need_at(
     for categories in shape.at(columns) if epochs else ():
         counted = first.people, first.measure, categories
         need.setdefault((counted, places, label, total_of, complete), set()).update(epochs)
-
-
-@lru_cache(1 << 10)
-def _join_times(one: _Epochs, two: _Epochs) -> tuple[_Epochs, _Epochs, _Epochs]:
-    """Return the epochs that both have or fill, and of these those that each only fills."""
-    same = one & two
-    if same == one == two:
-        return same, frozenset(), frozenset()
-    ones, twos = _filled(two - one, one), _filled(one - two, two)
-    if not (same or ones or twos):  # such as 2 h and 3 h, which both fill 6 h
-        ends = [{end for epoch in some for end in epoch} for some in (one, two)]
-        both = sorted(ends[0] & ends[1])
-        crossing = frozenset(pairwise(both))
-        ones = twos = _filled(crossing, one) & _filled(crossing, two)
-    return same | ones | twos, ones, twos
-
-
-def _filled(epochs: _Epochs, by: _Epochs) -> _Epochs:
-    """Return which epochs several others fill."""
-    starting: dict[int, list[tuple[int, int]]] = {}
-    for i, (begin, end) in enumerate(by):
-        starting.setdefault(begin, []).append((end, i))
-    return frozenset(one for one in epochs if len(_fewest(one, starting, ())) > 1)

@@ -27,7 +27,8 @@ def table(rng, counts, places, hours, *, k, **about):
     return Cells(
         **{**defaults, "categories": frozenset(), **about}, places=places, starts=starts,
         ends=starts + HOUR * hours, values=values, low=low, high=high,
-        covered=np.ones(counts.shape, bool), secondary=np.zeros(counts.shape, bool), timezone="UTC",
+        covered=np.ones(counts.shape, bool), secondary=np.zeros(counts.shape, bool),
+        gaps=np.zeros(counts.shape, bool), timezone="UTC",
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from clusterscale.api import check_tables, repair_tables
 from clusterscale.errors import ClusterscaleError
-from clusterscale.release.unpublished import tilings
+from clusterscale.release.tilings import tilings
 
 HEAD = """
 format: {name: long, place: zone, count: people, step: 1h}

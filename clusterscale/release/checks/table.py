@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
@@ -154,7 +154,7 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
     return max((step.least_shown - 1 for step in steps), default=None)
 
 
-def doubt_bands(bands: Iterable[Band], mechanism: Mechanism) -> Iterator[str]:
+def doubt_bands(bands: Collection[Band], mechanism: Mechanism) -> Iterator[str]:
     """Yield which values are shown to be in bands with counts that the mechanism does not hide."""
     largest = suppressed_up_to(mechanism)
     labels = any(
@@ -162,7 +162,9 @@ def doubt_bands(bands: Iterable[Band], mechanism: Mechanism) -> Iterator[str]:
     )
     hides = "none" if largest is None else f"{int(labels)} to {largest:,}"
     for least, end in bands:
-        if largest is None or end > largest + 1 or (least is not None and least < int(labels)):
+        # Those that end below what is hidden leave some to others: then another band has these.
+        ends = largest is not None and max(one for _, one in bands) == largest + 1
+        if not ends or (least is not None and least < int(labels)):
             shown = f"below {end:,}" if least is None else f"{least:,} to {end - 1:,}"
             yield f"values are shown as {shown}, and {mechanism.label} hides {hides}"
 
