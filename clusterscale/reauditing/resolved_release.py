@@ -22,9 +22,10 @@ from clusterscale.release.metadata import STATED, First, Size
 from clusterscale.validation_messages import explain
 
 MARKS = ("not_covered", "secondary")
+"""Names of the flags of cells without a value that are not hidden as small ones."""
 TOTALS = ("roi_total", "epoch_total", "grand_total")
 LISTED = ("roi_listed", "epoch_listed", "grand_listed")
-"""Names of the flags of cells without a value that are not hidden as small ones."""
+"""Names of arrays of totals, and of which of these are listed."""
 
 # What attributes may name, and what the audit does if the catalogue sets null instead.
 _URI_REMEDIES = {

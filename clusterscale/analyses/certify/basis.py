@@ -352,7 +352,11 @@ def bases(mechanism: contracts.Mechanism, group_size: int, visits: Visits) -> It
 
 def false_statement(mechanism: contracts.Mechanism) -> str:
     """Return what a mechanism of another package declares falsely of its noise; empty if none."""
-    return noise_fault(mechanism) if any(map(is_foreign, classes_in(mechanism))) else ""
+    if not any(map(is_foreign, classes_in(mechanism))):
+        return ""
+    if mechanism.n_tables > 1:
+        return "it publishes several tables, whose noise is not compared with what is declared"
+    return noise_fault(mechanism)
 
 
 def _of_cells(mechanism: contracts.Mechanism, group_size: int) -> CountBasis | None:
