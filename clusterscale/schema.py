@@ -38,8 +38,8 @@ TEXT = "OUT"
 class Variable:
     """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
 
-    An ``optional`` text variable may be absent from a dataset in memory, and is then empty, meaning
-    unknown; results that are opened have it. An optional number may be absent from them, too.
+    An ``optional`` variable may be absent from a dataset in memory, and is then unknown: empty text,
+    or NaN. Results that are opened have the text, but may lack the number.
     """
 
     dims: tuple[str, ...]
@@ -72,8 +72,11 @@ Coordinates = dict[str, tuple[str, NDArray[Any]]]
 
 def empty_variable(coords: Coordinates, name: str) -> NDArray[Any]:
     """Return a variable of :data:`RESULTS` without values: NaN, 0 for counts, empty text."""
-    variable = RESULTS[name]
-    shape = tuple(len(coords[dim][1]) for dim in variable.dims)
+    return _empty(RESULTS[name], {dim: len(values) for dim, (_, values) in coords.items()})
+
+
+def _empty(variable: Variable, sizes: Mapping[Any, int]) -> NDArray[Any]:
+    shape = tuple(sizes[dim] for dim in variable.dims)
     if variable.kinds == "f":
         return np.full(shape, np.nan)
     return np.zeros(shape, np.int32) if "i" in variable.kinds else np.full(shape, "", dtype=object)
@@ -89,17 +92,11 @@ def validate(
     variable, if one is missing, has other dimensions or another dtype kind, or is empty where
     it must not be.
     """
-    for name, expected in variables.items():
-        if stored or not expected.optional or expected.kinds != TEXT or name in dataset.variables:
-            continue
-        if set(expected.dims) <= set(dataset.dims):
-            shape = [dataset.sizes[dim] for dim in expected.dims]
-            dataset = dataset.assign({name: (expected.dims, np.full(shape, "", object))})
-    faults = []
+    sizes, faults = dataset.sizes, list[str]()
     for name, expected in variables.items():
         may_lack = expected.optional and not (stored and expected.kinds == TEXT)
-        if may_lack and name not in dataset.variables:
-            continue
+        if may_lack and name not in dataset.variables and sizes.keys() >= {*expected.dims}:
+            dataset = dataset.assign({name: (expected.dims, _empty(expected, sizes))})
         if name not in dataset.variables:
             faults.append(f"{name} is missing")
             continue

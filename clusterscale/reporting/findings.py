@@ -199,8 +199,6 @@ def find_promises(stated: Any) -> tuple[Any, Any]:
 def _list_candidates(ordered: xr.Dataset) -> dict[tuple[int, ...], list[_Candidate]]:
     """Return the attacks that were run on each release, by its indices on :data:`_DIMS`."""
     names = ("auc", "auc_low", "auc_high", "auc_degrees", "control_auc", "absent_auc", "naive_auc")
-    if "auc_degrees" not in ordered:  # of an older version, whose attacks were not trained again
-        ordered = ordered.assign(auc_degrees=xr.full_like(ordered["auc"], np.nan))
     status = ordered["status"].transpose(*_DIMS).values.astype(object)
     planned = np.isin(status, ("done", "failed"))
     auc, low, high, degrees, shuffled, absent, naive = (

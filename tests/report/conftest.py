@@ -185,7 +185,7 @@ def make_results():
         )
         price = schema.RESULTS["utility"].dims
         names = pseudonyms or [f"u{7919 * (i + 1) % 65536:04x}" for i in range(n_targets)]
-        return xr.Dataset(
+        made = xr.Dataset(
             {
                 "auc": (dims, auc),
                 "privacy_loss": (dims, np.maximum(0, 2 * auc - 1)),
@@ -235,5 +235,6 @@ def make_results():
             }
             | attrs,
         )
+        return schema.validate(made)
 
     return make

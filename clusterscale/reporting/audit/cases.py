@@ -424,8 +424,6 @@ def read_defences(results: xr.Dataset, table: Cases) -> Defences:
     """Return the numbers of ``results`` and of its cases by mechanism, group sizes ascending."""
     labels = {name: tuple(map(str, results[name].values)) for name in _AXES}
     by_setting = (*(len(names) for names in labels.values()), *table.auc.shape[1:])
-    if "sum_ratio" not in results:  # of an older version
-        results = results.assign(sum_ratio=results["released_share"] * np.nan)
     sorted_results = results.sortby("group_size")
 
     def values(name: str, *dims: str) -> Floats:
