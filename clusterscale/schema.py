@@ -38,8 +38,8 @@ TEXT = "OUT"
 class Variable:
     """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
 
-    An ``optional`` variable may be absent from a dataset in memory, and is then unknown: empty text,
-    or NaN. Results that are opened have the text, but may lack the number.
+    An ``optional`` variable may be absent from a dataset in memory, and is then unknown: empty
+    text, or NaN. Results that are opened have the text, but may lack the number.
     """
 
     dims: tuple[str, ...]

@@ -35,7 +35,7 @@ Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 # Limits of an integer program. That of nodes does not depend on the machine, and comes first.
 _NODES, _SECONDS = 1_000, 60.0
-_DIRECTIONS = 40  # in which programs look for two possible counts
+_DIRECTIONS, _IN_VAIN = 40, 4  # in which programs look for two possible counts, all and in a row
 _ROUNDS = 64  # visits of a relation, on average, before propagation ends
 
 
@@ -415,10 +415,13 @@ class Program:
         none where ``width`` is negative.
         """
         rng, found = np.random.default_rng(0), np.zeros(len(asked), np.bool_)
-        seen = np.empty((0, len(asked)), np.int64)
+        seen, n_waiting, in_vain = np.empty((0, len(asked)), np.int64), len(asked) + 1, 0
         for _ in range(_DIRECTIONS):
             waits = asked & (width >= 0) & ~found
-            if not waits.any():
+            # Counts that are known are never apart: their ranges cost less than all directions.
+            in_vain = in_vain + 1 if waits.sum() == n_waiting else 0
+            n_waiting = int(waits.sum())
+            if not n_waiting or in_vain == _IN_VAIN:
                 break
             cost = np.where(waits, rng.uniform(-1, 1, len(asked)), 0)
             result = self._solved(cost, mip_rel_gap=0.1)

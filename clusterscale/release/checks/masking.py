@@ -162,7 +162,9 @@ def _repair(system: System, plan: Publication, *, by_value: bool) -> tuple[Repai
     done = Repair(*np.empty((3, 0), np.int64))
     waiting = [system, *(other for _, other in system.readings())]
     while waiting:
-        system = waiting[0].with_bounds(problem.low, problem.high)
+        system = waiting[0]
+        if len(done.hide):
+            system = system.with_bounds(problem.low, problem.high)
         known, widths = system.known(plan), problem.widths.copy()
         # Counts that no cells protect by the margin can still be protected from being determined.
         determined = system.ranges.low == system.ranges.high
