@@ -375,5 +375,21 @@ def _add_unions(sums: Sums) -> None:
     sums.add(SAME, whole[more[~same]], smaller, adds=False, is_sum=False)
 
 
+def measures_without_rests(sums: Sums) -> set[str]:
+    """Return measures that do not add up, of which tables count people and parts of these.
+
+    Those in a group but not in its part are not related over places and times.
+    """
+    whole, parts, sizes, adds, number = sums.rows()
+
+    def counted(rows: _Flags) -> set[tuple[str, str]]:
+        cells = np.concatenate([whole[rows], parts[np.repeat(rows, sizes)]])
+        some = np.unique(sums.tables_of(cells[cells < sums.n]))
+        return {sums.tables[i].counted[:2] for i in some.tolist()}
+
+    of_people = np.isin(np.array([*sums.kinds, ""])[number], (SUBSET, PARTS))
+    return {measure for _, measure in counted(~adds) & counted(of_people)}
+
+
 def _distinct(names: Iterable[Iterable[str]]) -> dict[str, None]:
     return dict.fromkeys(name for some in names for name in some)

@@ -47,6 +47,7 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "n_seen": (("period",), [90]),
             "float_noise": (("period", "mechanism"), [["no"] * len(mechanisms)]),
             "released_share": (SIZED, np.ones((1, 2, len(mechanisms)))),
+            "sum_ratio": (SIZED, np.full((1, 2, len(mechanisms)), np.nan)),
             "epsilon_seen": (SIZED, np.full((1, 2, len(mechanisms)), np.nan)),
             "verdict_trials": (SIZED, np.zeros((1, 2, len(mechanisms)))),
             "guarantee_unit": (("period", "mechanism"), [["none"] * len(mechanisms)]),

@@ -18,6 +18,7 @@ format: {name: long, place: zone, count: people}
 mechanism: {name: threshold, k: 5, shown: hidden}
 group_size: 5000
 """
+NEVER = "threshold(k=6, shown='label') never publishes it"
 
 
 def publish(folder, tables, head=HEAD, **files):
@@ -350,6 +351,40 @@ def test_what_cannot_be_decided_is_never_consistent(tmp_path):
     ):
         with pytest.raises(ClusterscaleError, match=text):
             publish(tmp_path, f"\n  - {fault}", two=two)
+
+
+def test_the_number_of_a_label_beside_labels_is_not_taken_for_one(tmp_path):
+    """A2 is 1 if A1 is 3, which a method never publishes whose label "<6" is read as 3."""
+    tables = "\n  - {counts: FOLDER/two.csv, KIND}\n  - {counts: FOLDER/three.csv, parents: codes}"
+    tables = tables.replace("KIND", "mechanism: {name: threshold, k: 5, shown: label}")
+    head = HEAD.replace("k: 5, shown: hidden", "k: 6, shown: label").replace(
+        "people}", "people, step: 1h}"
+    )
+    three = "A1 08 {}\nA2 08 *"
+    for value in (2, 3, 4):
+        found = publish(tmp_path, tables, head=head, two="A 08 *", three=three.format(value))
+        assert [one.verdict for one in found] == ["warn", "warn", "fail"]
+        assert found[0].undecided[-1].text.endswith(f"as {value}, is not used: {NEVER}")
+
+
+def test_persons_of_a_group_and_not_of_its_part_are_not_related_over_times(tmp_path):
+    """The residents at 8 are all who were there until 10, so that no other was there at 9."""
+    tables = """
+  - {counts: FOLDER/hours.csv, measure: persons}
+  - counts: FOLDER/longer.csv
+    measure: persons
+    format: {name: long, place: zone, count: people, step: 2h}
+"""
+    files = {"hours": "A 08 7\nA 09 *", "longer": "A 08 7"}
+    part = "  - {counts: FOLDER/few.csv, measure: persons, people: residents, subset_of: hours.csv}"
+    doubts = [
+        [one for one in found[0].undecided if "may be missed" in one.text]
+        for found in (
+            publish(tmp_path, tables, **files),
+            publish(tmp_path, f"{tables}{part}\n", few="A 08 7\nA 09 *", **files),
+        )
+    ]
+    assert list(map(len, doubts)) == [0, 1]
 
 
 def test_how_much_noise_averages_out_is_noted(tmp_path, monkeypatch):

@@ -69,8 +69,9 @@ def compare(case: Case, address: str, tally: Tally) -> TableFindings | None:
     ranges, wide = oracle.ranges(), case.plan.get("within") == 1000
     own = {cell.name: (cell.low, cell.high) for cell in case.lattice.cells if cell.is_open}
     tally.n_hidden += len(ranges)
+    doubts = ("not known exactly", "may be missed", "never publishes")
     in_doubt = any(
-        "not known exactly" in one.text or "may be missed" in one.text or one.text.startswith("if ")
+        one.text.startswith("if ") or any(words in one.text for words in doubts)
         for one in findings.undecided
     )
     missed = "missed, and told as a doubt," if in_doubt else "missed"

@@ -332,6 +332,12 @@ class _Draft:
                 if all(place in pairs for place in table.places) and not table.levels:
                     table.above, table.total_row = pairs, False
                     table.entry["parent_columns"] = ["above"]
+            lacking = pairs.keys() - {
+                one for table in self.tables if table.above for one in table.places
+            }
+            if lacking:
+                self._write_pairs("region_of.csv", {one: pairs[one] for one in sorted(lacking)})
+                first.entry["parents"] = ["region_of.csv"]
         if self.kind_of:
             self._write_pairs("kind_of.csv", self.kind_of)
             first.entry.setdefault("parents", []).append("kind_of.csv")

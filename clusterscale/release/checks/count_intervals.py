@@ -109,18 +109,27 @@ class CountIntervals:
         blank = np.isnan(values)
         if self.filler is not None:
             values = np.where(blank, self.filler, values)
+        low, high = self._ends(values)
+        impossible = (low > high) | np.isnan(values)
+        low[impossible], high[impossible] = 0, len(self.lowest) - 1
+        if self.blank is not None:
+            low[blank], high[blank] = self.blank
+        if secondary is not None:
+            low[secondary], high[secondary] = self.least_shown, len(self.lowest) - 1
+        return low, high
+
+    def never(self, values: Values) -> Flags:
+        """Return which values of the table no count has, bool, shape of ``values``."""
+        low, high = self._ends(values)
+        return np.asarray((low > high) & ~np.isnan(values))
+
+    def _ends(self, values: Values) -> tuple[Whole, Whole]:
+        """Return the first count with so large a value and the last with so small a one."""
         # Ascending ends, as a larger count may have smaller values where these are drawn.
         most = np.maximum.accumulate(self.highest)
         least = np.minimum.accumulate(self.lowest[::-1])[::-1]
         low = np.searchsorted(most, values - self.rounding, side="left")
-        high = np.searchsorted(least, values + self.rounding, side="right") - 1
-        impossible = (low > high) | np.isnan(values)
-        low[impossible], high[impossible] = 0, len(most) - 1
-        if self.blank is not None:
-            low[blank], high[blank] = self.blank
-        if secondary is not None:
-            low[secondary], high[secondary] = self.least_shown, len(most) - 1
-        return low, high
+        return low, np.searchsorted(least, values + self.rounding, side="right") - 1
 
 
 def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountIntervals | None:
@@ -168,6 +177,7 @@ def count_intervals(table: PublishedTable, *, drawn: bool = False) -> CountInter
             always = hidden[0] & hidden[1]
             none, apart = (np.inf, -np.inf), (filler, filler)
             is_taken = filler is None or ((lowest <= filler) & (filler <= highest))[~always].any()
+            is_taken |= last.hidden == "label"  # its number is for tables without any
             # A 0 beside blank cells, though the steps say that it is hidden, is a small count too.
             lowest[always], highest[always] = none if is_taken else apart
             blank = int(among[0]), int(among[-1])

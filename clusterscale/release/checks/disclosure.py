@@ -23,7 +23,7 @@ from clusterscale.release.checks.table import (
 from clusterscale.release.checks.together import OpenCell, TableFindings, check_together
 from clusterscale.release.content import TableFormat
 from clusterscale.release.intervals import MOST_CELLS, Ranges, Run, bound_counts
-from clusterscale.release.lattice import PARTS, SUBSET, relate
+from clusterscale.release.lattice import PARTS, SUBSET, measures_without_rests, relate
 from clusterscale.release.long import LongTable
 from clusterscale.release.publication import (
     CODES,
@@ -262,6 +262,14 @@ class System:
                 f"{_listed(self.sums.in_pairs)} are compared in pairs, as too many counts between "
                 "them are not published: what three tables say together may be missed; check fewer "
                 "places or times at once"
+            )
+        lacking, hidden = measures_without_rests(self.sums), self.hidden[: self.sums.n]
+        if any(
+            hidden[self.sums.numbers(t)].any() for t in self.sums.tables if t.measure in lacking
+        ):
+            why.append(
+                "persons and devices do not add up over times or places, and those in a group but "
+                "not in a part of it are not compared over these: what they tell may be missed"
             )
         if plan.zeros == "unprotected":
             is_zero = self.hidden & (self.ranges.high == 0)

@@ -22,7 +22,7 @@ from clusterscale.release.checks.totals import CHANGE_TOTALS
 from clusterscale.release.content import RawRelease, TableFormat
 from clusterscale.release.publication import Follow, Publication, Stratum, read_strata, unreported
 from clusterscale.release.text import TOTAL
-from clusterscale.validation_messages import plural
+from clusterscale.validation_messages import exact_number, plural
 
 _Bounds = tuple[Ints, Ints, tuple[int, int]]
 _MOST_TOTAL = 10**7  # up to which bounds of totals that are changed are computed
@@ -59,8 +59,26 @@ def read_parts(plan: Publication, follow: Follow = unreported) -> list[Part]:
         bounds = _bounds(table, size)
         cells = _cells_of(plan, one, table, (starts, ends), bounds)
         of_table = ([], cells) if bounds is None else (cells, list[Cells]())
-        parts.append(Part(one, table, size, *of_table, list(_doubt_totals(table, bounds))))
+        doubts = [*_doubt_values(table, bounds), *_doubt_totals(table, bounds)]
+        parts.append(Part(one, table, size, *of_table, doubts))
     return parts
+
+
+def _doubt_values(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str]:
+    """Yield that values are not used because their method never publishes them, such as small ones.
+
+    Whoever reads them may take them for counts, and may be right.
+    """
+    unused = table.published if bounds is None else table.published & (bounds[0] == 0)
+    intervals = count_intervals(table, drawn=True) if bounds is not None and unused.any() else None
+    if intervals is not None and len(values := table.values[unused]):
+        never = values[intervals.never(values)]
+        if n := len(never):
+            yield (
+                f"{plural(n, 'value')} of {table.name}, such as {exact_number(float(never[0]))}, "
+                f"{'is' if n == 1 else 'are'} not used: {table.mechanism.label} never publishes "
+                f"{'it' if n == 1 else 'them'}"
+            )
 
 
 def _doubt_totals(table: PublishedTable, bounds: _Bounds | None) -> Iterator[str]:

@@ -90,9 +90,9 @@ class PossibleValues(Check):
                 elif (many & ~wrong).any():
                     reason += f", or {more}"
                 wrong |= many
-        only_zeros = _shows_hidden(table) and not wrong.any()
-        if only_zeros:
-            wrong, reason = values == 0, "would be hidden, as other values are,"
+        stands_for = None if wrong.any() else _stands_for_blank(table)
+        if stands_for is not None:
+            wrong, reason = values == stands_for, "would be hidden, as other values are,"
         n = int(wrong.sum())
         text = f"all {values.size:,} published values are possible under {table.mechanism.label}"
         if n:
@@ -103,7 +103,7 @@ class PossibleValues(Check):
             )
             if example > table.group_size:
                 text += f" for {table.group_size:,} people"
-            if only_zeros:
+            if stands_for == 0:
                 text += "; if 0 is published, `shown` is another, such as label"
             steps = {type(step) for step in steps_of(table.mechanism)}
             if Expand in steps and RoundToBase not in steps and decimals(values) == 0:
@@ -123,14 +123,15 @@ def _other_rule(table: PublishedTable, values: Values) -> str:
     return ""
 
 
-def _shows_hidden(table: PublishedTable) -> bool:
-    """Return whether a 0 is published, and other values of a method that hides 0 are blank."""
+def _stands_for_blank(table: PublishedTable) -> float | None:
+    """Return the number that stands for hidden values, if they are blank: then no value has it."""
     last = steps_of(table.mechanism)[-1]
     blank = ~table.published
     for others in (table.not_covered, table.secondary):
         blank &= True if others is None else ~others
-    hides = isinstance(last, Suppression) and last.hidden == "hidden"
-    return hides and not last.uses_weights and bool(blank.any())
+    if not isinstance(last, Suppression) or last.hidden == "zero" or last.uses_weights:
+        return None
+    return last.hidden_as if blank.any() else None
 
 
 def _law(mechanism: Mechanism, group_size: int) -> Law | None:
